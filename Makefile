@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
 
-.PHONY: run test test-long test-compiled wheel compat spark docker bench campaign clean distclean
+.PHONY: run test test-long test-compiled docs wheel compat spark docker bench campaign clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
 
 test: $(VENV)/.test
-	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker
-	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker
+	$(BIN)/ruff check kwire tests compat_tests spark_jobs benchmarks docker examples
+	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker examples
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker
@@ -32,6 +32,15 @@ $(VENV)/.run: $(VENV)/bin/python pyproject.toml
 $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.run
+
+# The documentation site, in build/site; a broken link fails.
+docs: $(VENV)-docs/.docs
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict --clean
+
+$(VENV)-docs/.docs: pyproject.toml
+	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 # The wheels: pure Python for every machine, and for this one with the hot path compiled (needs a C compiler).
 wheel: $(VENV)/.test
@@ -125,4 +134,4 @@ clean:
 
 # The environments and what was fetched, too: the next target installs and fetches anew. `data` stays, whatever happens.
 distclean: clean
-	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark $(VENV)-bench .cache
+	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark $(VENV)-bench $(VENV)-docs .cache

@@ -25,7 +25,7 @@ from kwire.protocol.messages.create_topics import (
 )
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.support.raw_client import RawClient
 
 NODES = 3
@@ -73,7 +73,7 @@ class ClusterRun:
                 self.directory / str(number + 1),
                 ports[2 * number],
                 ports[2 * number + 1],
-                uuid_to_text(SystemChance().uuid()),
+                uuid_to_text(SystemRandomSource().uuid()),
             )
             for number in range(NODES)
         ]

@@ -13,7 +13,7 @@ __all__ = ["Broker", "BrokerFailedError"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the broker only when it is asked for: the layers below must be importable without it."""
+    """Import the broker on first use, because the lower layers must be importable without it."""
     if name in __all__:
         from kwire import embedded  # noqa: PLC0415 see above
 

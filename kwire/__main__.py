@@ -1,4 +1,4 @@
-"""The `kwire` command, which `python -m kwire` is, too."""
+"""Entry point of the `kwire` command, also run by `python -m kwire`."""
 
 import gc
 import os
@@ -7,35 +7,35 @@ import sys
 
 
 def main() -> None:
-    """Run it. Ctrl-C while its modules are loaded ends it as it ends any command, without a traceback."""
+    """Run the command. Ctrl-C during the import of its modules ends it without a traceback, like any command."""
     _open_standard_streams()
-    # Who starts it may have it ignored, or handled by what is not Python.
+    # The parent process may have set SIGINT to be ignored, or another library to be handled outside of Python.
     is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if is_default:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.disable()  # what modules are made of stays: to look through it again and again takes a sixth of the time
-    from kwire.cli import main as command  # noqa: PLC0415 this is what takes its time
+    gc.disable()  # objects of modules stay alive: repeated collections would take a sixth of the time
+    from kwire.cli import main as command  # noqa: PLC0415 this import takes most of the time
 
     gc.enable()
     if is_default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         command(prog_name="kwire")
-    except OSError as error:  # of files each command tells itself
+    except OSError as error:  # commands report errors of files themselves
         if error.filename is not None:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered would fail again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # else buffered output would fail again at exit
         sys.stderr.write(f"kwire: standard output: {error.strerror}\n")
         sys.exit(1)
 
 
 def _open_standard_streams() -> None:
-    """Whoever starts it may have closed some; their descriptors would be those of files and sockets then."""
+    """Open closed standard streams, because files and sockets would otherwise get their descriptors."""
     for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
             setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
 
 

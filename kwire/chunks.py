@@ -1,4 +1,4 @@
-"""Answers in pieces (dispatch.Handler): what they go through, and whether there is so much of it at all."""
+"""Work in pieces (dispatch.Handler): helpers that split long loops into steps of the event loop."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ E = TypeVar("E")
 A = TypeVar("A")
 R = TypeVar("R")
 Steps = Generator[Awaitable[Any] | None, Any, T]
-"""Work in pieces: None is yielded where others may run, an awaitable where it must be waited for its result."""
+"""Work in steps. Yields None where other tasks may run, or an awaitable whose result the caller sends back."""
 Pieces = Generator[None, None, T]
-"""Work in pieces that waits for nothing."""
+"""Work in steps that never waits."""
 
 CHUNK: Final = 64
 ITEMS_AT_ONCE: Final = 8
-"""Items that are made in pieces themselves."""
+"""Items between two steps if each item is itself processed in steps."""
 
 
 class StepLine:
     """Queue of steps of long work; the event loop runs one step in each iteration.
 
-    With a step of each work in an iteration, twenty requests whose steps take a millisecond would hold the loop for
-    twenty milliseconds. Steps of the control plane have a lane of their own: while both lanes have steps, each gets
-    every other iteration, however much clients ask for.
+    If each request ran one step per iteration, twenty requests with steps of one millisecond would block the loop for
+    twenty milliseconds. Steps of the control plane have their own lane. While both lanes have steps, each gets every
+    other iteration, whatever the load from clients.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -37,7 +37,7 @@ class StepLine:
         self._waiting: deque[Callable[[], object]] = deque()
         self._preferred: deque[Callable[[], object]] = deque()
         self._was_preferred = False
-        """The last step was one of the preferred lane."""
+        """True if the last step was one of the preferred lane."""
         self._is_scheduled = False
 
     def add(self, step: Callable[[], object], *, is_preferred: bool = False) -> None:
@@ -62,7 +62,7 @@ _LINES: WeakKeyDictionary[asyncio.AbstractEventLoop, StepLine] = WeakKeyDictiona
 
 
 def step_line() -> StepLine:
-    """The line of the loop that runs."""
+    """Return the queue of the running event loop."""
     loop = asyncio.get_running_loop()
     line = _LINES.get(loop)
     if line is None:
@@ -71,7 +71,7 @@ def step_line() -> StepLine:
 
 
 async def turn(*, is_preferred: bool = False) -> None:
-    """Let others have their turns; return when it is this one's. The preferred lane is that of the control plane."""
+    """Wait for this task's turn in the queue of steps. The preferred lane is that of the control plane."""
     reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     step_line().add(partial(_reach, reached), is_preferred=is_preferred)
     await reached
@@ -83,14 +83,14 @@ def _reach(reached: asyncio.Future[None]) -> None:
 
 
 def chunks(items: Iterable[T], size: int = CHUNK) -> Iterator[list[T]]:
-    """The items, a few at a time: some microseconds for each make less than a millisecond."""
+    """Yield the items in lists of `size`: at a few microseconds each, a list takes less than a millisecond."""
     rest = iter(items)
     while chunk := list(islice(rest, size)):
         yield chunk
 
 
 def is_many(sizes: Iterable[int]) -> bool:
-    """Whether the sizes make more than a chunk together; what is 0 counts as 1, for it is looked at as well."""
+    """Return True if the sizes sum up to more than a chunk; 0 counts as 1, because the item is visited too."""
     total = 0
     for size in sizes:
         total += size or 1
@@ -110,9 +110,9 @@ def mapped(items: Iterable[T], function: Callable[[T], R]) -> Pieces[list[R]]:
 
 
 def mapped_in_pieces(items: Iterable[T], function: Callable[[T], Pieces[R]]) -> Pieces[list[R]]:
-    """Return the result of function(item), which is made in pieces, of each item; yield after a few items, too.
+    """Return the result of function(item), which runs in pieces, for each item; also yield after a few items.
 
-    What each leaves for its last piece may be nearly a whole one.
+    The work of an item after its last yield may be nearly as long as a whole piece.
     """
     results: list[R] = []
     for item in items:
@@ -152,7 +152,7 @@ def mapped_by_group(
 
 
 def at_once(steps: Steps[T]) -> T:
-    """The result of what may be made in pieces, where it is little and waits for nothing."""
+    """Return the result of steps that are few and never wait."""
     try:
         while True:
             waits_for = next(steps)
@@ -163,7 +163,7 @@ def at_once(steps: Steps[T]) -> T:
 
 
 def until_wait(steps: Steps[T]) -> Generator[None, None, T | asyncio.Future[T]]:
-    """The steps up to the first that waits: from there on a task goes on, which ends when its client leaves."""
+    """Run the steps up to the first that waits; a task, which ends when its client disconnects, runs the rest."""
     try:
         while True:
             waits_for = next(steps)
@@ -176,7 +176,7 @@ def until_wait(steps: Steps[T]) -> Generator[None, None, T | asyncio.Future[T]]:
 
 
 async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None, *, is_preferred: bool = False) -> T:
-    """The result of what is made in pieces, for a coroutine: between any two the loop turns.
+    """Return the result of steps in a coroutine, with other tasks running between any two steps.
 
     The preferred lane is that of the control plane.
     """
@@ -187,8 +187,8 @@ async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None, *, 
             result: Any = None
             try:
                 result = await (turn(is_preferred=is_preferred) if waits_for is None else waits_for)
-            except Exception as error:  # noqa: BLE001 the steps' own business
-                waits_for = None  # it may have the error, whose traceback has this frame
+            except Exception as error:  # noqa: BLE001 the steps handle it
+                waits_for = None  # it may refer to the error, whose traceback refers to this frame
                 waits_for = steps.throw(error)
             else:
                 waits_for = steps.send(result)
@@ -200,12 +200,12 @@ async def in_turns(steps: Steps[T], waits_for: Awaitable[Any] | None = None, *, 
 
 
 def is_in_pieces(outcome: Any) -> bool:
-    """Return True if a handler makes its answer in pieces. A coroutine that was compiled is a generator, too."""
+    """Return True if a handler's outcome is work in pieces. A compiled coroutine is also a generator."""
     return isinstance(outcome, Generator) and not isinstance(outcome, Awaitable)
 
 
 async def whole(outcome: Any) -> Any:
-    """Return the answer that a handler returned, makes in pieces, or has to wait for."""
+    """Return the final answer of a handler's outcome, which may be work in pieces or an awaitable."""
     while True:
         if is_in_pieces(outcome):
             outcome = await in_turns(outcome)
@@ -216,7 +216,7 @@ async def whole(outcome: Any) -> Any:
 
 
 def made(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]]:
-    """Return the result of what is made in pieces; what has to be waited for stays as it is."""
+    """Return the result of work in pieces; an awaitable is returned unchanged."""
     if isinstance(outcome, Awaitable):
         return outcome
     return (yield from outcome)
@@ -225,7 +225,7 @@ def made(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]
 def slices(
     topics: Iterable[T], elements_of: Callable[[T], Sequence[E]], part_of: Callable[[T, Sequence[E]], T], size: int
 ) -> Iterator[list[T]]:
-    """The topics, cut where they are long: with `size` elements together at most, and at least one slice.
+    """Yield the topics in slices of at most `size` elements, splitting long topics; yield at least one slice.
 
     A topic without elements counts as one.
     """

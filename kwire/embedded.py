@@ -1,8 +1,8 @@
-"""A broker inside a Python program: `with kwire.Broker() as broker: connect_to(broker.bootstrap_server)`.
+"""Broker inside a Python program: `with kwire.Broker() as broker: connect_to(broker.bootstrap_server)`.
 
-The broker is the one that `kwire server` runs. It gets an event loop in a thread of its own, or with
-isolation="process" a process of its own, so that it does not share the program's interpreter lock. Several run side by
-side: the port is picked freely unless a listener says otherwise.
+The broker is the one that `kwire server` runs. It runs on an event loop in its own thread. With isolation="process" it
+runs in its own process, and does not share the program's interpreter lock. Several brokers can run side by side,
+because each selects a free port unless a listener sets one.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from kwire.server.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0
-"""How long a broker's process may start without a line about its progress."""
+"""Longest time that a broker's process may start without a progress line."""
 STOP_SECONDS_MAX = 30.0
-"""How long it may stop without one."""
+"""Longest time that it may stop without a progress line."""
 ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
-GO_ALONE = "\n"
-"""Line for a node that is stopped by a signal: the other nodes of its quorum go on (kwire.cli.stopping)."""
+LEAVE_QUORUM_LINE = "\n"
+"""Line for a node that is stopped by a signal while the other nodes of its quorum continue (kwire.cli.stopping)."""
 _LOOK_SECONDS = 0.5
 LAST_LINES_MAX = 20
-"""Lines of a broker's process that are kept for the error that says why it ended."""
+"""Lines of a broker's process that are kept for the error message about its end."""
 
 
 class BrokerFailedError(RuntimeError):
-    """The broker could not start, or ended by itself; the message says why."""
+    """The broker could not start, or failed later; the message gives the reason."""
 
 
 class _Runner(Protocol):
     def start(self, settings: Mapping[str, str]) -> str:
-        """Start with these settings; the bootstrap server."""
+        """Start with these settings; return the bootstrap server."""
 
     def stop(self) -> None: ...
 
     def abandon(self) -> None:
-        """Stop the broker that a start() left behind which failed or was interrupted."""
+        """Stop the broker after a failed or interrupted start()."""
 
 
 class Broker:
-    """One Kafka broker, started by `with` or start(), stopped at the block's end or by stop().
+    """Kafka broker, started by `with` or start(), stopped at the block's end or by stop().
 
-    config        settings by Kafka's dotted names; they win over the defaults of an embedded broker
-    data_dir      where the logs are; by default a temporary directory that goes with the broker
-    isolation     "thread" runs it in this process, "process" in one of its own
+    config        settings by Kafka's dotted names; they override the defaults of an embedded broker
+    data_dir      directory of the logs; by default a temporary directory that is removed with the broker
+    isolation     "thread" runs it in this process, "process" in its own process
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Broker:
         self._data_dir = None if data_dir is None else _directory(data_dir)
         self._temporary: str | None = None
         self._owner = 0
-        """The process that started it: a fork of that process has a copy of this object, and no broker."""
+        """Id of the process that started the broker; a fork of it has a copy of this object, but no broker."""
         self._runner: _Runner = (
             _ThreadRunner() if isolation == "thread" else _ProcessRunner(temporary=lambda: self._temporary)
         )
@@ -87,7 +87,7 @@ class Broker:
         self._starting = threading.Lock()
 
     def start(self) -> Self:
-        """Start and return when the broker serves. Raises BrokerFailedError."""
+        """Start, and return when the broker serves clients. Raises BrokerFailedError."""
         if not self._starting.acquire(blocking=False):
             raise RuntimeError("another thread starts the broker")
         try:
@@ -114,9 +114,10 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Stop as a server stops: what was acknowledged is on disk. Raises BrokerFailedError if it had ended by itself.
+        """Stop like a server: acknowledged records are on disk.
 
-        A second call does nothing, nor does one in a fork of the process that started the broker.
+        Raises BrokerFailedError if the broker had failed before. A second call does nothing, nor does a call in a fork
+        of the process that started the broker.
         """
         if self._bootstrap_server is None:
             return
@@ -128,7 +129,7 @@ class Broker:
         except BrokerFailedError:
             self._forget()
             raise
-        self._forget()  # not when a signal's handler raised: the broker still stops, and a second call waits for it
+        self._forget()  # not after a signal handler raised: the broker still stops, and a second call waits for it
 
     def _forget(self) -> None:
         self._remove_temporary()
@@ -151,7 +152,7 @@ class Broker:
         self.stop()
 
     def _stop_at_exit(self) -> None:
-        """The program ends without stop(): nobody is left to learn why the broker had failed, if it had."""
+        """Stop the broker when the program ends without stop(); the reason for an earlier failure is dropped."""
         with contextlib.suppress(BrokerFailedError):
             self.stop()
 
@@ -180,19 +181,19 @@ def _name(name: object) -> str:
 
 
 def _directory(path: str | os.PathLike[str]) -> str:
-    """A directory as log.dirs names it, which has no way to name some."""
+    """Return a path as text. Raises an error for paths that log.dirs cannot express."""
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"data_dir: {text!r} is no str or path")
     if "," in text:
-        raise ValueError(f"data_dir: {text} has a comma, which parts directories in log.dirs")
+        raise ValueError(f"data_dir: {text} contains a comma, which separates directories in log.dirs")
     if not text or text != text.strip():
-        raise ValueError(f"data_dir: {text!r} is empty, or begins or ends with a blank, which log.dirs cannot say")
+        raise ValueError(f"data_dir: {text!r} is empty, or begins or ends with a blank, invalid in log.dirs")
     return text
 
 
 def _text(value: object) -> str:
-    """A setting as a properties file would have it."""
+    """Return a setting's value as text for a properties file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
@@ -201,10 +202,10 @@ def _text(value: object) -> str:
 
 
 class _Latch:
-    """Event that another thread sets once, and whose wait() a signal handler may interrupt and the caller repeat.
+    """Event that another thread sets once; a signal handler may interrupt wait(), and the caller may repeat it.
 
-    threading.Event is not safe for that: a handler that raises inside wait() can leave its lock acquired for ever.
-    A signal that comes just before the wait begins does not end it, so that wait() looks again every half second.
+    threading.Event is not safe for that: a handler that raises inside wait() can leave its lock acquired forever. A
+    signal just before the wait begins does not end it, so wait() checks the flag every half second.
     """
 
     def __init__(self) -> None:
@@ -225,7 +226,7 @@ class _Latch:
 
 
 class _ThreadRunner:
-    """Runs a broker on an event loop in a daemon thread."""
+    """Broker on an event loop in a daemon thread."""
 
     def __init__(self) -> None:
         self._ready = _Latch()
@@ -253,7 +254,7 @@ class _ThreadRunner:
         assert self._thread is not None
         assert self._loop is not None
         assert self._stopping is not None
-        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+        with contextlib.suppress(RuntimeError):  # the loop has already ended
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._ended.wait()
         self._thread.join()
@@ -274,7 +275,7 @@ class _ThreadRunner:
     def _run(self, settings: Mapping[str, str]) -> None:
         try:
             event_loop.run(self._serve(settings))
-        except BaseException as error:  # noqa: BLE001 told to whoever started the broker
+        except BaseException as error:  # noqa: BLE001 raised to the caller of start() or stop()
             self._error = error
         finally:
             self._ready.set()
@@ -304,17 +305,17 @@ class _ThreadRunner:
 
 
 class _ProcessRunner:
-    """Runs `kwire server` in a child process, which stops when this process ends, however it ends."""
+    """Broker in a child process that runs `kwire server`; it stops when this process ends, for whatever reason."""
 
     def __init__(self, *, temporary: Callable[[], str | None]) -> None:
-        """`temporary` is the directory that goes with the broker, if one does."""
+        """Create a runner; `temporary` returns the directory that is removed with the broker, or None."""
         self._temporary = temporary
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
         self._is_told_to_stop = False
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
         self._said_at = 0.0
-        """When the process printed its last line, or was told to start or stop."""
+        """Time of the process's last line, or of its start or stop."""
         self._bootstrap_server: str | None = None
 
     def start(self, settings: Mapping[str, str]) -> str:
@@ -335,9 +336,9 @@ class _ProcessRunner:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.PIPE,
                 text=True,
-                errors="backslashreplace",  # a path may be any bytes
+                errors="backslashreplace",  # a path may contain any bytes
                 env=environment(),
-                start_new_session=True,  # a terminal's Ctrl-C is for this process, which then stops the broker
+                start_new_session=True,  # Ctrl-C in a terminal reaches only this process, which then stops the broker
             )
         except OSError as error:  # settings of more than 128 KiB
             raise BrokerFailedError(f"the broker's process cannot be started: {error.strerror}") from error
@@ -345,7 +346,7 @@ class _ProcessRunner:
         return self._wait_for_ready(self._process)
 
     def _wait_for_ready(self, process: subprocess.Popen[str]) -> str:
-        """Return the bootstrap server. A start that says its progress is waited for, however long it takes."""
+        """Return the bootstrap server. A start that prints progress may take any time."""
         ready = _Latch()
         self._said_at = _now()
         self._drain = threading.Thread(target=self._read, args=(process, ready), daemon=True)
@@ -360,7 +361,7 @@ class _ProcessRunner:
         raise BrokerFailedError(self._last_lines[-1] if self._last_lines else _ending(process.returncode))
 
     def _read(self, process: subprocess.Popen[str], ready: _Latch) -> None:
-        """Read what the broker prints, so that it never waits for a full pipe; the last lines are kept."""
+        """Read the broker's output, so that it never blocks on a full pipe; keep the last lines."""
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -374,7 +375,7 @@ class _ProcessRunner:
             ready.set()
 
     def _give_up(self, process: subprocess.Popen[str], what: str, limit_seconds: float) -> NoReturn:
-        """Kill a process that is stuck. Raises BrokerFailedError, which says what it was doing."""
+        """Kill a process that is stuck. Raises BrokerFailedError with its last lines."""
         process.kill()
         process.wait()
         if self._drain is not None:
@@ -393,8 +394,8 @@ class _ProcessRunner:
         assert process.stdin is not None
         has_ended = process.poll() is not None and not self._is_told_to_stop
         self._is_told_to_stop = True
-        with contextlib.suppress(OSError, ValueError):  # it has ended, or was told by a call that was interrupted
-            process.stdin.write(GO_ALONE)
+        with contextlib.suppress(OSError, ValueError):  # it has ended, or received the line in an interrupted call
+            process.stdin.write(LEAVE_QUORUM_LINE)
             process.stdin.flush()
         self._said_at = _now()
         process.terminate()
@@ -418,7 +419,7 @@ class _ProcessRunner:
         self._close(process)
 
     def forget(self) -> None:
-        """Close this process's ends of the pipes: a fork that kept them would keep the broker, too."""
+        """Close this process's ends of the pipes: a fork that kept them open would keep the broker running."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
 
@@ -435,7 +436,7 @@ def _now() -> float:
 
 
 def _is_running(process: subprocess.Popen[str]) -> bool:
-    """Wait a moment for the process's end."""
+    """Return False if the process ends within _LOOK_SECONDS."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_LOOK_SECONDS)
         return False

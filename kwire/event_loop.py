@@ -1,7 +1,8 @@
-"""Event loop of the broker: uvloop where it is installed, asyncio's own elsewhere.
+"""Event loop of the broker: uvloop if it is installed, otherwise asyncio's own.
 
-uvloop resolves addresses in libuv's thread pool. A process that forks while such threads exist cannot end in its child:
-libuv joins threads there that are not (signal 11). Addresses are therefore resolved by Python, and uvloop gets sockets.
+uvloop resolves addresses in libuv's thread pool. If a process forks while such threads exist, its child cannot exit:
+libuv joins threads that do not exist there (signal 11). Addresses are therefore resolved by Python, and uvloop receives
+sockets.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 from kwire.worker_threads import WorkerThreads
 
 HAS_UVLOOP = find_spec("uvloop") is not None
-"""It is not on every platform (pyproject.toml)."""
+"""True if uvloop is installed; it is not available on every platform (pyproject.toml)."""
 if HAS_UVLOOP:
     import uvloop
 
@@ -29,7 +30,7 @@ _RESOLVERS = WorkerThreads(4, "kwire-resolver")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine on a fresh loop and close the loop."""
+    """Run the coroutine on a new loop and close the loop."""
     if not HAS_UVLOOP:
         return asyncio.run(work)
     return uvloop.run(work, loop_factory=_ForkableLoop)
@@ -47,7 +48,7 @@ async def resolve(host: str | None, port: int, *, flags: int = 0) -> Sequence[Ad
 if HAS_UVLOOP:
 
     class _ForkableLoop(uvloop.Loop):
-        """uvloop's loop without uses of libuv's thread pool."""
+        """uvloop's loop without libuv's thread pool."""
 
         async def getaddrinfo(
             self,
@@ -59,7 +60,7 @@ if HAS_UVLOOP:
             proto: int = 0,
             flags: int = 0,
         ) -> list[AddressInfo]:
-            """Resolve by Python, in a thread of its own pool. Raises OSError or UnicodeError."""
+            """Resolve a host by Python, in the threads of _RESOLVERS. Raises OSError or UnicodeError."""
             return await self.run_in_executor(_RESOLVERS, socket.getaddrinfo, host, port, family, type, proto, flags)
 
         async def create_server(  # type: ignore[override] # what kwire passes
@@ -85,7 +86,7 @@ if HAS_UVLOOP:
         async def create_connection(  # type: ignore[override] # what kwire passes
             self, protocol_factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **more: Any
         ) -> Any:
-            """Connect to the first address of a host that answers. Raises OSError or UnicodeError."""
+            """Connect to the first address of a host that accepts a connection. Raises OSError or UnicodeError."""
             problem: OSError = OSError(f"{host} has no address")
             for family, kind, protocol, _, address in await resolve(host, port):
                 connecting = socket.socket(family, kind, protocol)
@@ -102,10 +103,10 @@ if HAS_UVLOOP:
             try:
                 raise problem
             finally:
-                del problem  # whose traceback has this frame
+                del problem  # its traceback refers to this frame
 
     class _Servers:
-        """Servers on the addresses of one host, in place of one asyncio.Server."""
+        """Servers on the addresses of one host, used in place of one asyncio.Server."""
 
         def __init__(self, servers: Sequence[Any]) -> None:
             self._servers = servers

@@ -1,7 +1,7 @@
-"""Broken invariants: assertions about kwire's own state that fail (docs/decisions/0013).
+"""Broken invariants: failed assertions about kwire's own state (docs/decisions/0013).
 
-A client's request never ends a process. State that a log can rebuild is rebuilt from it; a failed assertion in the
-packages that own what is on disk ends the broker, because what it would write next may be wrong.
+A client's request never ends a process. State that a log can rebuild is rebuilt from it. A failed assertion in the
+packages that own durable data ends the broker, because its next writes may be wrong.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import traceback
 
 BROKEN_STATE: tuple[type[Exception], ...] = (AssertionError, LookupError)
-"""Exceptions of a state machine that finds its state wrong: a failed assertion, or an entry that must exist and does
-not."""
+"""Exceptions for an inconsistent state of a state machine: a failed assertion, or a missing entry that must exist."""
 _OWNERS_OF_DURABLE_DATA = ("kwire.log", "kwire.cluster")
 _OWN_NO_STATE = ("kwire.protocol", "kwire.seams", "kwire.invariants")
 
 
 def is_broken_invariant(error: BaseException) -> bool:
-    """Return True for a failed assertion: what is in memory may be wrong."""
+    """Return True for a failed assertion: the state in memory may be wrong."""
     return isinstance(error, AssertionError)
 
 
 def threatens_durable_data(error: BaseException) -> bool:
-    """Return True for an assertion that failed in a package that owns what is on disk (kwire.log, kwire.cluster)."""
+    """Return True for a failed assertion in a package that owns durable data (kwire.log, kwire.cluster)."""
     if not is_broken_invariant(error):
         return False
     owner = ""
@@ -35,7 +34,7 @@ def threatens_durable_data(error: BaseException) -> bool:
 
 
 def failure_reason(failure: BaseException) -> str:
-    """Return the failure's message; for one without a message, as of a bare assertion, its type and place."""
+    """Return the failure's message; without one, as for a bare assertion, its type and place."""
     if str(failure):
         return str(failure)
     frames = traceback.extract_tb(failure.__traceback__)

@@ -1,4 +1,4 @@
-"""Garbage collection in a process of kwire's own: the loop waits for it as seldom, and as short, as can be."""
+"""Garbage collection settings for kwire's own processes: few and short pauses of the event loop."""
 
 from __future__ import annotations
 
@@ -12,39 +12,48 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 RECORDS_MANY: Final = 50_000
-"""Records loaded in one burst before gc.freeze is called. It is not called for fewer: objects that are in use at that
-moment, and are part of a reference cycle when they are dropped, are never collected."""
+"""Number of records loaded in one burst from which gc.freeze is called.
+
+Frozen objects that become part of a reference cycle are never collected, so it is not called for fewer records.
+"""
 BURST_SECONDS: Final = 10.0
-"""Loads that are further apart are not at once."""
+"""Loads that are further apart belong to different bursts."""
 NEVER: Final = 2**31 - 1
 THRESHOLDS: Final = (10_000, 2, NEVER)
-"""The middle generation is collected after 30,000 new objects, which takes some milliseconds; with CPython's 10 it
-would be 100,000 objects and 40 ms while the elements of a long request are made. A full collection traverses all
-objects, which takes 50 ms with a thousand topics, and a second while requests of millions of elements are in memory:
-CPython would begin one just then. FullCollections begins them instead."""
+"""Thresholds of CPython's collector.
+
+The middle generation is collected after 30,000 new objects, which takes a few milliseconds. With CPython's default of
+10, it would be 100,000 objects and 40 ms while the elements of a long request are created. A full collection traverses
+all objects. That takes 50 ms with a thousand topics, and a second while requests with millions of elements are in
+memory. CPython would begin one at just that time. FullCollections begins full collections instead.
+"""
 LOOK_SECONDS: Final = 10.0
 COLLECTIONS_BETWEEN: Final = 60
-"""Collections of the middle generation, each after 30,000 new objects, before a full one is of use."""
+"""Collections of the middle generation, each after 30,000 new objects, after which a full collection is due."""
 REQUEST_BYTES_FEW: Final = 64 * 1024
-"""With less of long requests being served there are few objects made from them."""
+"""Bytes of long requests in progress below which few objects depend on them."""
 LOOKS_MAX: Final = 60
-"""After so many looks, ten minutes, a full collection that is due is made whatever is in memory."""
+"""Checks (ten minutes) after which a due full collection is no longer postponed."""
 GROWN_BYTES: Final = 512 * 1024 * 1024
-"""With so much more memory than there was since the last full collection, besides what long requests take, one is made
-at once: what takes it may be in reference cycles."""
+"""Growth of memory since the last full collection, besides that of long requests, after which one is made at once.
+
+Objects in reference cycles may be the cause.
+"""
 BYTES_FOR_EACH: Final = 20
-"""Maximum bytes of memory for each byte of a long request, for its objects and those of its answer."""
+"""Upper bound of the memory per byte of a long request, for its objects and those of its answer."""
 PARTIAL_COLLECTIONS: Final = 100
-"""Full collections that leave out what was alive at the one before, until one looks at everything again: what was
-alive then, and is part of a reference cycle when it is dropped, waits for that one."""
+"""Full collections that skip older objects before one includes all objects.
+
+An older object that becomes part of a reference cycle stays in memory until then.
+"""
 FROZEN_MAX: Final = 500_000
-"""With more objects that are kept nothing looks at everything: it would take longer than 100 ms."""
+"""Number of frozen objects above which no collection includes all objects, since it would take longer than 100 ms."""
 
 
 def collect_rarely() -> None:
-    """Keep what a process needs for its life, and what it has at its start, from collections, and have them seldom.
+    """Exclude the objects that exist at start from collections, and make collections rare.
 
-    For a process of kwire's own, which runs FullCollections then: in another program its owner decides.
+    Only for kwire's own processes, which then run FullCollections; in another program its owner decides.
     """
     gc.collect()
     gc.freeze()
@@ -52,13 +61,13 @@ def collect_rarely() -> None:
 
 
 class Collector:
-    """Makes full collections whose cost grows with what is new: with a thousand topics others would take 60 ms."""
+    """Full collections whose cost depends on new objects only; otherwise they take 60 ms with a thousand topics."""
 
     def __init__(self) -> None:
         self._made = 0
 
     def collect(self) -> None:
-        """Collect, and leave what is alive out of the next ones."""
+        """Collect, and exclude the surviving objects from later collections."""
         self._made += 1
         if self._made % PARTIAL_COLLECTIONS == 0 and gc.get_freeze_count() <= FROZEN_MAX:
             gc.unfreeze()
@@ -67,7 +76,7 @@ class Collector:
 
 
 class FullCollections:
-    """Makes full collections when few requests are in memory."""
+    """Scheduler of full collections for times when few requests are in memory."""
 
     def __init__(
         self,
@@ -77,20 +86,22 @@ class FullCollections:
         collections: Callable[[], int] = lambda: gc.get_count()[2],
         collect: Callable[[], object] | None = None,
     ) -> None:
-        """`request_bytes` tells how much of long requests is being served, `resident_bytes` what the process has of
-        memory, `collections` how often the middle generation was collected since the last full collection.
+        """Create a scheduler.
+
+        `request_bytes` returns the size of long requests in progress, `resident_bytes` the memory of the process.
+        `collections` returns the number of collections of the middle generation since the last full one.
         """
         self._request_bytes = request_bytes
         self._resident_bytes = resident_bytes
         self._bytes_before = resident_bytes()
-        """The least since the last full collection."""
+        """Least memory since the last full collection."""
         self._collections = collections
         self._collect = Collector().collect if collect is None else collect
         self._looks = 0
-        """Since a collection was due."""
+        """Checks since a collection became due."""
 
     async def run(self) -> None:
-        """For as long as the process runs."""
+        """Check periodically for as long as the process runs."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -99,7 +110,7 @@ class FullCollections:
                 logger.exception("no full garbage collection was made")
 
     def look(self) -> None:
-        """Make a full collection if it is due and takes short, or if memory has grown: few objects may be large."""
+        """Make a full collection if one is due and will be short, or if memory has grown much."""
         resident_bytes, request_bytes = self._resident_bytes(), self._request_bytes()
         self._bytes_before = min(self._bytes_before, resident_bytes)
         has_grown = resident_bytes - self._bytes_before >= GROWN_BYTES + BYTES_FOR_EACH * request_bytes
@@ -112,7 +123,7 @@ class FullCollections:
 
 
 class KeptObjects:
-    """Counts what coordinators load."""
+    """Counter of the records that coordinators load."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -120,7 +131,7 @@ class KeptObjects:
         self._last = now()
 
     def loaded(self, count: int) -> None:
-        """So many records more were loaded, within a few milliseconds."""
+        """Count records that were loaded within the last few milliseconds."""
         now = self._now()
         if now - self._last > BURST_SECONDS:
             self._records = 0

@@ -1,8 +1,8 @@
 """Latency of the event loop: how late its timers fire, and which functions block it.
 
-A tick is due every TICK_MS. How late it comes is how long a timer, a heartbeat or a client had to wait. While a tick is
-overdue, a thread looks at the loop's stack, so that the log names what holds the loop and not what came after it. Both
-together take less than a thousandth of a core.
+A tick is due every TICK_MS. Its delay is that of a timer, a heartbeat or a client's request. While a tick is overdue, a
+thread reads the loop's stack, so that the log contains the function that blocks the loop, not the next one. Both
+together use less than a thousandth of a core.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ logger = logging.getLogger(__name__)
 
 TICK_MS: Final = 100.0
 LONG_MS: Final = 100.0
-"""A timer that fires later than this is logged, with the functions that blocked the loop."""
+"""Delay above which a late timer is logged, with the functions that blocked the loop."""
 LOOK_SECONDS: Final = 0.05
 UPPER_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
-"""Upper bounds of the classes in which ticks are counted by how late they came; there is one more class above."""
+"""Upper bounds of the histogram of delays; there is one more class above."""
 FRAMES_SHOWN: Final = 3
 PACKAGE: Final = str(Path(__file__).parent)
-UNKNOWN: Final = "what held it was not seen"
+UNKNOWN: Final = "the cause was not sampled"
 
 
 @dataclass(frozen=True, slots=True)
 class LoopFigures:
-    """How late ticks came since the start."""
+    """Delays of ticks since the start."""
 
     ticks: int
     longest_ms: float
     p999_ms: float
-    """At least 99.9 of 100 ticks were no later than this bound of their class; infinite beyond the last bound."""
+    """Upper bound of the class that covers 99.9 % of the ticks; infinite beyond the last bound."""
 
 
 class LoopMonitor:
-    """Watches the loop that runs it."""
+    """Monitor of the loop on which it runs."""
 
     def __init__(self) -> None:
         self._counts = [0] * (len(UPPER_MS) + 1)
@@ -52,13 +52,13 @@ class LoopMonitor:
         self._ticked_ms = 0.0
         self._cpu_ms = 0.0
         self._seen: str | None = None
-        """The functions on the loop's stack when the watching thread last sampled it; None since the last tick."""
+        """Functions on the loop's stack when the watching thread last sampled it; None since the last tick."""
         self._thread_id = 0
         self._ended = threading.Event()
         self._messages = RepeatedMessages(logger, _now_ms)
 
     async def run(self) -> None:
-        """For as long as the server runs."""
+        """Measure ticks for as long as the server runs."""
         self._thread_id = threading.get_ident()
         self._ticked_ms, self._cpu_ms = _now_ms(), _cpu_ms()
         threading.Thread(target=self._watch, name="kwire-loop-monitor", daemon=True).start()
@@ -70,7 +70,7 @@ class LoopMonitor:
             self._ended.set()
 
     def tick(self, now_ms: float, cpu_ms: float) -> None:
-        """Count a tick; `cpu_ms` is the processor time that the loop's thread has taken by now."""
+        """Count a tick; `cpu_ms` is the CPU time that the loop's thread has used so far."""
         late_ms = max(0.0, now_ms - self._ticked_ms - TICK_MS)
         spent_ms = cpu_ms - self._cpu_ms
         seen, self._seen = self._seen, None
@@ -106,7 +106,7 @@ class LoopMonitor:
 
 
 def where(frame: FrameType | None) -> str | None:
-    """The innermost functions of kwire on a stack; None if there is none."""
+    """Return the innermost functions of kwire on a stack; None if there are none."""
     shown: list[str] = []
     while frame is not None and len(shown) < FRAMES_SHOWN:
         path = frame.f_code.co_filename
@@ -121,5 +121,5 @@ def _now_ms() -> float:
 
 
 def _cpu_ms() -> float:
-    """CPU time of the calling thread, in milliseconds."""
+    """Return the CPU time of the calling thread, in milliseconds."""
     return time.thread_time() * 1000

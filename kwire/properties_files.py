@@ -1,7 +1,8 @@
 r"""Properties files as java.util.Properties reads them: escapes, continued lines, `=`, `:` or a blank as separator.
 
-Java judges it (compat_tests/configs/test_properties_files.py). Why it is no library: docs/decisions/0001-libraries.md.
-Files are UTF-8; Kafka takes them for ISO 8859-1, so that its users write `\uXXXX`, which is understood here too.
+compat_tests/configs/test_properties_files.py compares the results with Java's. docs/decisions/0001-libraries.md
+explains why no library is used. Files are UTF-8; Kafka reads them as ISO 8859-1, for which users write `\uXXXX`. These
+escapes work here too.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Iterator
 BLANK = r"[ \t\f]"
 LINE_END = r"(?:\r\n|\r|\n)"
 NOTHING = re.compile(rf"{BLANK}*(?:[#!][^\r\n]*|\\(?![\r\n]?\Z))?(?:{LINE_END}|\Z)")
-"""A line that says nothing: empty, a comment, which no backslash continues, or a backslash alone.
+"""Line without a setting: empty, a comment (which no backslash continues), or a single backslash.
 
-In the last line Java takes a backslash alone for an empty key and value.
+In the last line, Java reads a single backslash as an empty key and value.
 """
 LOGICAL_LINE = re.compile(rf"{BLANK}*((?:[^\\\r\n]|\\{LINE_END}|\\[^\r\n]|\\\Z)*)(?:{LINE_END}|\Z)")
-"""A setting, over as many lines as backslashes continue."""
+"""Setting, over as many lines as backslashes continue."""
 CONTINUATION = re.compile(rf"(\\[^\r\n])|\\{LINE_END}{BLANK}*|\\\Z")
-"""An escape, which stays, or a backslash that ends a line."""
+"""Escape, which is kept, or backslash at the end of a line, which is removed."""
 KEY_AND_VALUE = re.compile(rf"((?:[^\\=: \t\f]|\\.)*){BLANK}*[=:]?{BLANK}*(.*)", re.DOTALL)
 ESCAPE = re.compile(r"\\(?:u(.{0,4})|(.))", re.DOTALL)
 HEX_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
@@ -27,7 +28,7 @@ CONTROL_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(text: str) -> dict[str, str]:
-    r"""Return the keys and values of a properties file; of a key that appears twice, the last value.
+    r"""Return the keys and values of a properties file; the last value of a repeated key.
 
     Raises ValueError for a malformed \uXXXX escape, where Java raises IllegalArgumentException.
     """
@@ -41,7 +42,7 @@ def read_properties(text: str) -> dict[str, str]:
 
 
 def escape_value(value: str) -> str:
-    """Return a value as it is written after `key=`, so that it reads as it was; `:` and `=` need no escape there."""
+    """Return a value escaped for use after `key=`, where `:` and `=` need no escape."""
     escaped = value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
     escaped = escaped.replace("\f", "\\f")
     return f"\\{escaped}" if escaped.startswith(" ") else escaped

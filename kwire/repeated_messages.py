@@ -1,4 +1,4 @@
-"""Log messages that clients or other nodes cause again and again: said once, then once a minute with a count."""
+"""Repeated log messages that clients or other nodes cause: logged once, then once a minute with a count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 INTERVAL_MS = 60_000
 SUBJECTS_MAX = 1000
-"""Subjects that are remembered; the one that was quiet longest is forgotten first. Clients choose their addresses."""
+"""Most subjects that are stored; the least recently used one is dropped first. Clients choose their addresses."""
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class _Said:
 
 
 class RepeatedMessages:
-    """Limits messages of one subject to one a minute."""
+    """Limit for messages of one subject: one per minute."""
 
     def __init__(self, logger: logging.Logger, now_ms: Callable[[], float]) -> None:
         self._logger = logger

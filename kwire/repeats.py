@@ -1,4 +1,4 @@
-"""Elements that a request names more than once: which they are, and each once."""
+"""Duplicates in a request: which elements are repeated, and each element once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.chunks import Pieces, chunks
 T = TypeVar("T")
 K = TypeVar("K")
 LOOKED_AT_ONCE: Final = 1024
-"""Elements of one step, each a fraction of a microsecond."""
+"""Elements of one step, each of which takes a fraction of a microsecond."""
 
 
 def repeated(items: Iterable[T]) -> Pieces[set[T]]:
@@ -26,7 +26,7 @@ def repeated(items: Iterable[T]) -> Pieces[set[T]]:
 
 
 def once_each(groups: Iterable[tuple[K, Iterable[T]]]) -> Pieces[dict[K, dict[T, None]]]:
-    """Return the elements of each group, each once; groups with the same key are one. Yield after some elements."""
+    """Return the distinct elements of each group; groups with the same key are merged. Yield after some elements."""
     joined: dict[K, dict[T, None]] = {}
     taken = 0
     for key, elements in groups:

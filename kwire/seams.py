@@ -1,8 +1,8 @@
-"""What the broker takes from the world: clock, chance and workers.
+"""Interfaces to the environment: clock, random number generator and workers.
 
-log, cluster and coordinator never import time, random or threading; they are given these objects.
-Production passes the real ones below; a simulator passes virtual ones. Files have a seam of their own, kwire.log.disk;
-sockets are the asyncio event loop.
+log, cluster and coordinator never import time, random or threading; they receive these objects. Production passes the
+real ones below, a simulation passes virtual ones. Files have their own interface, kwire.log.disk; sockets are those of
+the asyncio event loop.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ from kwire.worker_threads import WorkerThreads
 T = TypeVar("T")
 
 WORKERS = 4
-"""Threads of a pool, unless it is made with another number."""
+"""Default number of threads of a pool."""
 
 
 class Clock(Protocol):
-    """Time, in the two senses that a broker needs."""
+    """Wall clock and monotonic clock."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch: what record timestamps and retention use."""
+        """Return milliseconds since the Unix epoch, for record timestamps and retention."""
 
     def monotonic_ms(self) -> float:
-        """Milliseconds that never go back: what timeouts use."""
+        """Return milliseconds that never decrease, for timeouts."""
 
 
-class Chance(Protocol):
-    """Randomness: ids and jitter."""
+class RandomSource(Protocol):
+    """Random number generator for ids and jitter."""
 
     def uuid(self) -> uuid.UUID:
-        """A random UUID that Kafka accepts: never one whose base64 form starts with a dash, never a reserved one."""
+        """Return a random UUID that Kafka accepts: not a reserved one, and no dash at the start of its base64 form."""
 
     def uniform(self, low: float, high: float) -> float:
-        """A float in [low, high]."""
+        """Return a random float in [low, high]."""
 
 
 class Workers(Protocol):
-    """Calls that release the GIL (fsync, codecs, large reads), away from the event loop."""
+    """Threads for calls that release the GIL (fsync, codecs, large reads) and must not run on the event loop."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """The result of call(), which ran off the loop; its exception is raised here."""
+        """Run call() outside of the event loop and return its result. Raises its exception."""
 
     def close(self) -> None:
-        """Wait for what runs, and end."""
+        """Wait for running calls, and stop."""
 
 
 class SystemClock:
-    """The machine's own time."""
+    """Clock of this machine."""
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -62,8 +62,8 @@ class SystemClock:
         return time.monotonic() * 1000.0
 
 
-class SystemChance:
-    """The machine's own randomness; give a seed to make it repeatable."""
+class SystemRandomSource:
+    """Random number generator of this machine; with a seed it is repeatable."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 ids, no secrets
@@ -71,7 +71,7 @@ class SystemChance:
     def uuid(self) -> uuid.UUID:
         while True:
             candidate = uuid.UUID(int=self._random.getrandbits(128), version=4)
-            # 0xf8..0xfb as first byte would print as '-', which command lines take for an option.
+            # 0xf8..0xfb as first byte would be printed as '-', which command lines parse as an option.
             if candidate.bytes[0] >> 2 != 0b111110:
                 return candidate
 

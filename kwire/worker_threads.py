@@ -1,7 +1,7 @@
-"""Threads for calls that must not run on the event loop.
+"""Thread pool for calls that must not run on the event loop.
 
-The standard library's pool refuses calls as soon as the main thread has ended, also while other threads of the program
-go on and use the broker that is embedded in it.
+The standard library's pool rejects calls as soon as the main thread has ended, even while other threads of the program
+still use the embedded broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _POOLS: WeakSet[WorkerThreads] = WeakSet()
 
 
 class WorkerThreads(Executor):
-    """At most so many daemon threads, which take calls in their order; each is made with a call."""
+    """Pool of at most threads_max daemon threads, which take calls in their order; each call may start one thread."""
 
     def __init__(self, threads_max: int, name: str) -> None:
         self._threads_max = threads_max
@@ -34,13 +34,13 @@ class WorkerThreads(Executor):
         _POOLS.add(self)
 
     def begin(self) -> None:
-        """Without threads and calls: at first, and in a fork, which has none of them."""
+        """Reset to no threads and no calls: initially, and in a fork, which has no threads."""
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have it called by a thread. Raises RuntimeError after shutdown."""
+        """Run a call in a thread of the pool. Raises RuntimeError after shutdown."""
         future: Future[T] = Future()
         with self._lock:
             if self._is_shut_down:
@@ -50,7 +50,7 @@ class WorkerThreads(Executor):
         return future
 
     def _add_thread(self) -> None:
-        """Raises RuntimeError if there is none and none can be started; else those that there are take the calls."""
+        """Start a thread if the pool is not full. Raises RuntimeError if that fails and there is no other thread."""
         if len(self._threads) == self._threads_max:
             return
         thread = threading.Thread(target=self._work, name=f"{self._name}_{len(self._threads)}", daemon=True)
@@ -63,7 +63,7 @@ class WorkerThreads(Executor):
             self._threads.append(thread)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls, and wait for those that were taken unless they are to be cancelled."""
+        """Accept no more calls, and wait for accepted ones unless they are cancelled."""
         with self._lock:
             self._is_shut_down = True
             if cancel_futures:
@@ -90,15 +90,15 @@ class WorkerThreads(Executor):
                 continue
             try:
                 result = call()
-            except BaseException as error:  # noqa: BLE001 it is raised where the result is asked for
+            except BaseException as error:  # noqa: BLE001 raised to the caller through the future
                 future.set_exception(error)
             else:
                 future.set_result(result)
-            del taken, future, call  # a thread that waits must not keep what the last call was given
+            del taken, future, call  # an idle thread must not keep the arguments of the last call alive
 
 
 def _begin_again() -> None:
-    """A fork has none of the threads: its pools make their own."""
+    """Reset all pools in a fork, which has none of their threads."""
     for pool in list(_POOLS):
         pool.begin()
 

@@ -22,20 +22,20 @@ LATE_SECONDS_MAX = 20.0
 
 def sample_events(count: int, *, end: float, minutes: float, bad_every: int, seed: int) -> Iterator[Record]:
     """Keys and values, oldest first but for the late ones; the same arguments give the same records."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     start, step = end - minutes * 60, minutes * 60 / max(count, 1)
     for number in range(count):
-        user = f"user-{chance.randrange(50)}"
+        user = f"user-{random_source.randrange(50)}"
         if bad_every and number % bad_every == bad_every - 1:
             yield user.encode(), NO_EVENTS[number // bad_every % len(NO_EVENTS)]
             continue
-        late = chance.uniform(0, LATE_SECONDS_MAX) if chance.random() < 0.05 else 0.0
-        yield user.encode(), _event(chance, number, user, start + number * step - late)
+        late = random_source.uniform(0, LATE_SECONDS_MAX) if random_source.random() < 0.05 else 0.0
+        yield user.encode(), _event(random_source, number, user, start + number * step - late)
 
 
-def _event(chance: random.Random, number: int, user: str, moment: float) -> bytes:
-    kind = chance.choice(KINDS)
-    amount = round(chance.uniform(1, 200), 2) if kind in ("purchase", "refund") else 0.0
+def _event(random_source: random.Random, number: int, user: str, moment: float) -> bytes:
+    kind = random_source.choice(KINDS)
+    amount = round(random_source.uniform(1, 200), 2) if kind in ("purchase", "refund") else 0.0
     event = {"id": f"e-{number}", "kind": kind, "user": user, "amount": amount, "time": iso_time(moment)}
     return json.dumps(event).encode()
 

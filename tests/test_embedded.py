@@ -15,7 +15,7 @@ from typing import Any, Literal
 import pytest
 
 import kwire
-from kwire.embedded import GO_ALONE, _ProcessRunner
+from kwire.embedded import LEAVE_QUORUM_LINE, _ProcessRunner
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.support.processes import shadow_modules
@@ -332,7 +332,7 @@ def test_a_broker_that_ended_well_but_by_itself_is_told_of() -> None:
     assert process is not None
     assert process.stdin is not None
     process.terminate()
-    process.stdin.write(GO_ALONE)
+    process.stdin.write(LEAVE_QUORUM_LINE)
     process.stdin.flush()
     assert process.wait(60) == 0
     with pytest.raises(kwire.BrokerFailedError, match=r"^the broker's process ended with status 0"):

@@ -24,7 +24,7 @@ def test_power_cuts_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path)
 
 
 def ledger() -> PartitionLedger:
-    made = PartitionLedger(topic=KEPT, partition=0, chance=random.Random(1), problems=[])
+    made = PartitionLedger(topic=KEPT, partition=0, random_source=random.Random(1), problems=[])
     made.acknowledged = {0: b"1 ", 1: b"2 "}
     made.pending = [b"3 "]
     return made

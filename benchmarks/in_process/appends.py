@@ -15,7 +15,7 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 
 ROUND_BYTES = 192 * 1024 * 1024
 ROUNDS = 9
@@ -31,7 +31,7 @@ def batch_of(size: int) -> bytes:
 
 def appended(batch: bytes, directory: str) -> float:
     """Bytes per second through PartitionLog.append."""
-    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), chance=SystemChance())
+    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
     log = open_log(directory, topic="t", partition=0, config=LogConfig(), surroundings=surroundings)
     count = ROUND_BYTES // len(batch)
     started = time.perf_counter()

@@ -11,13 +11,13 @@ from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 
 RECORDS = 16
 
 
 def main(directory: Path, topic: str, size: int) -> None:
-    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), chance=SystemChance())
+    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
     now_ms = SystemClock().wall_ms()
     batch = bytes(encode_batch([Record(value=os.urandom(1000), timestamp=now_ms) for _ in range(RECORDS)]))
     for path in sorted(directory.glob(f"{topic}-*")):

@@ -19,7 +19,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance, SystemClock, ThreadWorkers
+from kwire.seams import SystemClock, SystemRandomSource, ThreadWorkers
 from kwire.server.large_batches import WorkersForLargeBatches
 
 LOOKUPS = 5_000
@@ -41,7 +41,7 @@ def filled(directory: str, size: int) -> PartitionLog:
 
 
 def opened(directory: str) -> PartitionLog:
-    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), chance=SystemChance())
+    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
     return open_log(
         directory,
         topic="t",
@@ -53,10 +53,10 @@ def opened(directory: str) -> PartitionLog:
 
 
 def microseconds(look_up: Callable[[int], object], upper: int) -> dict[str, float]:
-    chance = random.Random(1)
+    random_source = random.Random(1)
     taken = []
     for number in range(LOOKUPS + LOOKUPS // 5):
-        wanted = chance.randrange(upper)
+        wanted = random_source.randrange(upper)
         started = time.perf_counter_ns()
         found = look_up(wanted)
         if number >= LOOKUPS // 5:

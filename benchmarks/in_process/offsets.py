@@ -18,7 +18,7 @@ from kwire.log.disk import RealDisk
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.broker import BrokerServer
 from kwire.server.settings.config import make_config
 
@@ -46,7 +46,7 @@ def fill(directory: str) -> None:
         topic=GROUP_OFFSETS_TOPIC,
         partition=0,
         config=LogConfig(),
-        surroundings=Surroundings(disk=RealDisk(), clock=clock, chance=SystemChance()),
+        surroundings=Surroundings(disk=RealDisk(), clock=clock, random_source=SystemRandomSource()),
         was_clean_shutdown=True,
     )
     now_ms = clock.wall_ms()

@@ -17,7 +17,7 @@ from kwire.log.disk import RealDisk
 from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.records import Record, encode_batch, iterate_headers
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 
 LOG_BYTES = 128 * 1024 * 1024
 FETCH_BYTES = 1024 * 1024
@@ -35,7 +35,7 @@ def filled(directory: str) -> PartitionLog:
 
 
 def opened(directory: str) -> PartitionLog:
-    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), chance=SystemChance())
+    surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
     return open_log(
         directory, topic="t", partition=0, config=LogConfig(), surroundings=surroundings, was_clean_shutdown=True
     )

@@ -68,8 +68,8 @@ def _rate(run: Run, peer: Peer, topic: str, megabytes: int) -> float:
 
 def _fill(peer: Peer, topic: str, size: int) -> int:
     """Bytes in closed segments."""
-    chance = random.Random(7)
-    batches = [_batch(chance) for _ in range(DIFFERENT_BATCHES)]
+    random_source = random.Random(7)
+    batches = [_batch(random_source) for _ in range(DIFFERENT_BATCHES)]
     written = 0
     while written < size:
         for batch in batches:
@@ -78,11 +78,11 @@ def _fill(peer: Peer, topic: str, size: int) -> int:
     return written - written % SEGMENT_BYTES
 
 
-def _batch(chance: random.Random) -> bytes:
+def _batch(random_source: random.Random) -> bytes:
     records = [
         Record(
-            key=b"user-%08d" % chance.randrange(DIFFERENT_BATCHES * RECORDS),
-            value=chance.randbytes(chance.choice(VALUE_BYTES)),
+            key=b"user-%08d" % random_source.randrange(DIFFERENT_BATCHES * RECORDS),
+            value=random_source.randbytes(random_source.choice(VALUE_BYTES)),
             timestamp=1_720_000_000_000 + index,
         )
         for index in range(RECORDS)

@@ -15,17 +15,17 @@ KEYS = 150
 
 def batches(seed, batch_count, *, producer_id=-1):
     """Batches of a few kilobytes, one record in five a tombstone, with all codecs; the same for the same seed."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     sequence = 0
     for index in range(batch_count):
         records = [
             Record(
-                key=b"key %d" % chance.randrange(KEYS),
-                value=None if chance.random() < 0.2 else chance.randbytes(chance.randrange(2000)),
-                timestamp=FIRST_TIMESTAMP_MS + 1000 * index + chance.randrange(300),
-                headers=[("trace", b"x")] if chance.random() < 0.2 else [],
+                key=b"key %d" % random_source.randrange(KEYS),
+                value=None if random_source.random() < 0.2 else random_source.randbytes(random_source.randrange(2000)),
+                timestamp=FIRST_TIMESTAMP_MS + 1000 * index + random_source.randrange(300),
+                headers=[("trace", b"x")] if random_source.random() < 0.2 else [],
             )
-            for _ in range(chance.randrange(1, 60))
+            for _ in range(random_source.randrange(1, 60))
         ]
         is_idempotent = producer_id >= 0 and index % 3 == 0
         yield encode_batch(

@@ -23,10 +23,10 @@ BROKEN = ("\\u12", "\\uzzzz", "\\u")
 SOUND = tuple(piece for piece in PIECES if piece not in BROKEN)
 
 
-def draw(chance: random.Random) -> str:
+def draw(random_source: random.Random) -> str:
     """A file; malformed escapes end it for both, so most files have none."""
-    pieces = PIECES if chance.random() < 0.1 else SOUND
-    return "".join(chance.choice(pieces) for _ in range(chance.randrange(1, 30)))
+    pieces = PIECES if random_source.random() < 0.1 else SOUND
+    return "".join(random_source.choice(pieces) for _ in range(random_source.randrange(1, 30)))
 
 
 def ask_java(files: list[str]) -> list[str]:
@@ -51,8 +51,8 @@ def units(text: str) -> str:
 
 
 def test_random_files_are_read_as_java_reads_them():
-    chance = random.Random(12)
-    files = [draw(chance) for _ in range(FILES)]
+    random_source = random.Random(12)
+    files = [draw(random_source) for _ in range(FILES)]
     different = [
         (file, here, there)
         for file, here, there in zip(files, map(read_here, files), ask_java(files), strict=True)
@@ -64,8 +64,8 @@ def test_random_files_are_read_as_java_reads_them():
 
 
 def test_values_that_we_write_are_read_back_by_both():
-    chance = random.Random(13)
-    values = [draw(chance) for _ in range(1000)]
+    random_source = random.Random(13)
+    values = [draw(random_source) for _ in range(1000)]
     files = [f"key={escape_value(value)}\n" for value in values]
     assert [read_properties(file) for file in files] == [{"key": value} for value in values]
     assert ask_java(files) == [f"{units('key')}={units(value)} " for value in values]

@@ -3,7 +3,8 @@
 import struct
 import time
 
-from compat_tests.differential.chance import Chance
+from compat_tests.differential.random_source import RandomSource
+
 from compat_tests.differential.lazy import Known, Made
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 from kwire.protocol.compression import Codec
@@ -30,18 +31,20 @@ LIES = {
 }
 
 
-def records(chance: Chance, topic: str, partition: int) -> object:
+def records(random_source: RandomSource, topic: str, partition: int) -> object:
     """What stands in one partition of a Produce request."""
-    kind = chance.one_of((70, "good"), (15, "lie"), (4, "cut"), (3, "two"), (2, "junk"), (1, "empty"), (4, "time"))
+    kind = random_source.one_of(
+        (70, "good"), (15, "lie"), (4, "cut"), (3, "two"), (2, "junk"), (1, "empty"), (4, "time")
+    )
     if kind == "empty":
         return b""
     if kind == "junk":
-        return chance.randbytes(chance.choice((1, 12, 16, 17, 60, 61, 100)))
-    made = _settings(chance, topic, partition, strange_times=kind == "time")
+        return random_source.randbytes(random_source.choice((1, 12, 16, 17, 60, 61, 100)))
+    made = _settings(random_source, topic, partition, strange_times=kind == "time")
     if kind == "lie":
-        made["lie"] = (name := chance.choice(sorted(LIES)), chance.choice(LIES[name][2]))
+        made["lie"] = (name := random_source.choice(sorted(LIES)), random_source.choice(LIES[name][2]))
     elif kind == "cut":
-        made["keep"] = chance.choice((11, 12, 16, 17, 50, 60, 61, 62, -1, -7))
+        made["keep"] = random_source.choice((11, 12, 16, 17, 50, 60, 61, 62, -1, -7))
     elif kind == "two":
         made["times"] = 2
     return Made(batch, made)
@@ -61,32 +64,36 @@ def spoils_the_request(made: object) -> bool:
     return is_unreadable(made) or (isinstance(made, Made) and made.values.get("lie", ("",))[0] == "codec")
 
 
-def _settings(chance: Chance, topic: str, partition: int, *, strange_times: bool) -> dict[str, object]:
-    count = chance.choice((1, 1, 1, 2, 3, 5))
+def _settings(random_source: RandomSource, topic: str, partition: int, *, strange_times: bool) -> dict[str, object]:
+    count = random_source.choice((1, 1, 1, 2, 3, 5))
     made: dict[str, object] = {
-        "seed": chance.randrange(10**6),
+        "seed": random_source.randrange(10**6),
         "count": count,
-        "codec": chance.one_of((8, 0), (1, 1), (1, 2), (1, 3), (1, 4)),
-        "transactional": chance.often(0.01),
+        "codec": random_source.one_of((8, 0), (1, 1), (1, 2), (1, 3), (1, 4)),
+        "transactional": random_source.often(0.01),
     }
     if strange_times:
-        made["shift_ms"] = chance.choice((2 * HOUR_MS, -2 * HOUR_MS, -FIRST_TIMESTAMP_MS, 10 * 365 * 24 * HOUR_MS))
-    if chance.often(0.4):
-        made |= _identity(chance, topic, partition, count)
+        made["shift_ms"] = random_source.choice(
+            (2 * HOUR_MS, -2 * HOUR_MS, -FIRST_TIMESTAMP_MS, 10 * 365 * 24 * HOUR_MS)
+        )
+    if random_source.often(0.4):
+        made |= _identity(random_source, topic, partition, count)
     return made
 
 
-def _identity(chance: Chance, topic: str, partition: int, count: int) -> dict[str, object]:
+def _identity(random_source: RandomSource, topic: str, partition: int, count: int) -> dict[str, object]:
     """An idempotent producer's id, epoch and sequence: mostly the right ones, sometimes of before or of nobody."""
-    number = chance.producer()
-    expected = chance.sequences.get((number, topic, partition), 0)
-    sequence = chance.one_of((75, expected), (10, max(0, expected - count)), (6, expected + 1), (4, 0), (1, 2**31 - 1))
+    number = random_source.producer()
+    expected = random_source.sequences.get((number, topic, partition), 0)
+    sequence = random_source.one_of(
+        (75, expected), (10, max(0, expected - count)), (6, expected + 1), (4, 0), (1, 2**31 - 1)
+    )
     if sequence == expected:
-        chance.sequences[number, topic, partition] = expected + count
-    stranger = chance.often(0.05)
+        random_source.sequences[number, topic, partition] = expected + count
+    stranger = random_source.often(0.05)
     return {
         "producer_id": 9_000_000 + number if stranger else Known(("producer id", number), 9_000_000 + number),
-        "producer_epoch": chance.one_of((92, Known(("producer epoch", number), 0)), (3, 1), (3, 0), (1, -1)),
+        "producer_epoch": random_source.one_of((92, Known(("producer epoch", number), 0)), (3, 1), (3, 0), (1, -1)),
         "base_sequence": sequence,
     }
 
@@ -103,11 +110,11 @@ def batch(
     **header: object,
 ) -> bytes:
     """The bytes that these settings mean; the same ones for both brokers, but for the producer's identity."""
-    chance = Chance(seed)
+    random_source = RandomSource(seed)
     first = (int(time.time() * 1000) // HOUR_MS * HOUR_MS if (shift_ms or 0) > 0 else FIRST_TIMESTAMP_MS) + (
         shift_ms or 0
     )
-    made = [_record(chance, first + index * 10) for index in range(count)]
+    made = [_record(random_source, first + index * 10) for index in range(count)]
     encoded = encode_batch(made, codec=Codec(codec), **header)
     if lie:
         _tell(encoded, *lie)
@@ -115,10 +122,10 @@ def batch(
     return whole[:keep] if keep is not None else whole
 
 
-def _record(chance: Chance, timestamp: int) -> Record:
-    key = chance.choice((b"k", b"key", b"", None))
-    value = chance.choice((b"v", b"value" * 20, b"", None, b"x" * 300))
-    headers = chance.choice(((), (), (("h", b"1"),), (("same", None), ("same", b""))))
+def _record(random_source: RandomSource, timestamp: int) -> Record:
+    key = random_source.choice((b"k", b"key", b"", None))
+    value = random_source.choice((b"v", b"value" * 20, b"", None, b"x" * 300))
+    headers = random_source.choice(((), (), (("h", b"1"),), (("same", None), ("same", b""))))
     return Record(key=key, value=value, headers=headers, timestamp=timestamp)
 
 

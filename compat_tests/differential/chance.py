@@ -35,7 +35,7 @@ STEPS_OF_AN_ERA = 400
 """Groups get stuck when members stay away; each era has fresh ones."""
 
 
-class Chance(random.Random):
+class RandomSource(random.Random):
     """One per script. `step` is the number of the step that is being made."""
 
     step = 0

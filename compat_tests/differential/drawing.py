@@ -8,11 +8,12 @@ drawn before it in the same request, by field name, so that a topic id can belon
 from collections.abc import Callable
 from typing import Any
 
-from compat_tests.differential.chance import INT8, INT16, INT32, INT64, MISSING_ID, NO_ID, Chance
+from compat_tests.differential.random_source import INT8, INT16, INT32, INT64, MISSING_ID, NO_ID, RandomSource
+
 from kwire.protocol.schema import Array, Schema, schema_of
 
 Scope = dict[str, Any]
-Rule = Callable[[Chance, Scope], Any]
+Rule = Callable[[RandomSource, Scope], Any]
 
 NULL_SHARE = 0.08
 SPOILT_SHARE = 0.06
@@ -53,27 +54,27 @@ BOUNDARIES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def draw(request: type, version: int, chance: Chance, rules: dict[str, Rule]) -> Any:
+def draw(request: type, version: int, random_source: RandomSource, rules: dict[str, Rule]) -> Any:
     """One request; fields that the version lacks are drawn too, and left out when it is sent."""
     scope: Scope = {"version": version, "may repeat": request.__name__ in MAY_REPEAT}
-    return _draw(schema_of(request), version, chance, rules, scope)
+    return _draw(schema_of(request), version, random_source, rules, scope)
 
 
-def _draw(schema: Schema, version: int, chance: Chance, rules: dict[str, Rule], outer: Scope) -> Any:
+def _draw(schema: Schema, version: int, random_source: RandomSource, rules: dict[str, Rule], outer: Scope) -> Any:
     values: dict[str, Any] = {}
     scope = dict(outer)
     for spec in schema.fields:
         nullable = version in spec.nullable
         rule = rules.get(f"{schema.name}.{spec.name}") or (None if _is_structs(spec.type) else rules.get(spec.name))
         if rule is not None and not _is_structs(spec.type):
-            value = rule(chance, scope)
-        elif nullable and chance.often(NULL_SHARE):
+            value = rule(random_source, scope)
+        elif nullable and random_source.often(NULL_SHARE):
             value = None
         else:
             scope["field"] = spec.name
-            value = _value(spec.type, version, chance, rules, scope, rule)
-        if chance.often(SPOILT_SHARE / 4) and spec.name not in NEVER_SPOILT and not _is_structs(spec.type):
-            value = _spoilt(spec.type, chance, nullable=nullable)
+            value = _value(spec.type, version, random_source, rules, scope, rule)
+        if random_source.often(SPOILT_SHARE / 4) and spec.name not in NEVER_SPOILT and not _is_structs(spec.type):
+            value = _spoilt(spec.type, random_source, nullable=nullable)
         values[spec.name] = scope[spec.name] = value
     return schema.cls(**values)
 
@@ -82,20 +83,24 @@ def _is_structs(kind: Any) -> bool:
     return isinstance(kind, Schema) or (isinstance(kind, Array) and isinstance(kind.element, Schema))
 
 
-def _value(kind: Any, version: int, chance: Chance, rules: dict[str, Rule], scope: Scope, rule: Rule | None) -> Any:
+def _value(
+    kind: Any, version: int, random_source: RandomSource, rules: dict[str, Rule], scope: Scope, rule: Rule | None
+) -> Any:
     if isinstance(kind, Schema):
-        return _draw(kind, version, chance, rules, scope)
+        return _draw(kind, version, random_source, rules, scope)
     if isinstance(kind, Array):
         if isinstance(kind.element, Schema):
-            count = rule(chance, scope) if rule else None
+            count = rule(random_source, scope) if rule else None
             if count is not None:
-                return _once([_draw(kind.element, version, chance, rules, scope) for _ in range(count)])
-        least = 0 if chance.often(0.03) or not scope["field"].startswith("partition") else 1
-        drawn = _once(chance.several(lambda: _value(kind.element, version, chance, rules, scope, None), least=least))
-        if drawn and scope["may repeat"] and chance.often(0.05):
+                return _once([_draw(kind.element, version, random_source, rules, scope) for _ in range(count)])
+        least = 0 if random_source.often(0.03) or not scope["field"].startswith("partition") else 1
+        drawn = _once(
+            random_source.several(lambda: _value(kind.element, version, random_source, rules, scope, None), least=least)
+        )
+        if drawn and scope["may repeat"] and random_source.often(0.05):
             drawn.append(drawn[0])
         return drawn
-    return chance.choice(BOUNDARIES[kind.name])
+    return random_source.choice(BOUNDARIES[kind.name])
 
 
 def _once(drawn: list[Any]) -> list[Any]:
@@ -129,9 +134,9 @@ def names_nothing(message: Any) -> bool:
     return False
 
 
-def _spoilt(kind: Any, chance: Chance, *, nullable: bool) -> Any:
-    if nullable and chance.often(0.3):
+def _spoilt(kind: Any, random_source: RandomSource, *, nullable: bool) -> Any:
+    if nullable and random_source.often(0.3):
         return None
     if isinstance(kind, Array):
-        return _once([chance.choice(BOUNDARIES[kind.element.name]) for _ in range(chance.randrange(3))])
-    return chance.choice(BOUNDARIES[kind.name])
+        return _once([random_source.choice(BOUNDARIES[kind.element.name]) for _ in range(random_source.randrange(3))])
+    return random_source.choice(BOUNDARIES[kind.name])

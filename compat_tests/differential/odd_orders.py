@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from compat_tests.differential.random_source import MISSING_ID, NO_ID, TOPICS, RandomSource
+
 from compat_tests.differential.batches import batch
-from compat_tests.differential.chance import MISSING_ID, NO_ID, TOPICS, Chance
 from compat_tests.differential.lazy import Known, Made
 from compat_tests.differential.rules_of_groups import HALF_HOUR_MS, assignment, subscription
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,42 +29,42 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 Requests = Iterator[tuple[Any, int]]
 
 
-def a_group_of_one(chance: Chance) -> Requests:
+def a_group_of_one(random_source: RandomSource) -> Requests:
     """Join, sync, beat, commit and leave, with a wrong turn somewhere."""
-    group, number = f"lone-{chance.step}", 0
-    version = chance.randint(0, 9)
+    group, number = f"lone-{random_source.step}", 0
+    version = random_source.randint(0, 9)
     scene = [
-        (_heartbeat(group, number), chance.randint(0, 4)),
+        (_heartbeat(group, number), random_source.randint(0, 4)),
         (_join(group, number), version),
         (_join(group, number), version),
-        (_heartbeat(group, number), chance.randint(0, 4)),
-        (_sync(group, number), chance.randint(0, 5)),
-        (_heartbeat(group, number), chance.randint(0, 4)),
-        (_commit(group, number), chance.randint(2, 9)),
+        (_heartbeat(group, number), random_source.randint(0, 4)),
+        (_sync(group, number), random_source.randint(0, 5)),
+        (_heartbeat(group, number), random_source.randint(0, 4)),
+        (_commit(group, number), random_source.randint(2, 9)),
         (_fetch_offsets(group), 8),
-        (DescribeGroupsRequest(groups=[group]), chance.randint(0, 6)),
-        (DeleteGroupsRequest(groups_names=[group]), chance.randint(0, 2)),
-        (_leave(group, number), chance.randint(0, 5)),
-        (_sync(group, number), chance.randint(0, 5)),
-        (_commit(group, number), chance.randint(2, 9)),
-        (DeleteGroupsRequest(groups_names=[group]), chance.randint(0, 2)),
-        (_commit(group, number), chance.randint(2, 9)),
+        (DescribeGroupsRequest(groups=[group]), random_source.randint(0, 6)),
+        (DeleteGroupsRequest(groups_names=[group]), random_source.randint(0, 2)),
+        (_leave(group, number), random_source.randint(0, 5)),
+        (_sync(group, number), random_source.randint(0, 5)),
+        (_commit(group, number), random_source.randint(2, 9)),
+        (DeleteGroupsRequest(groups_names=[group]), random_source.randint(0, 2)),
+        (_commit(group, number), random_source.randint(2, 9)),
         (_fetch_offsets(group), 8),
     ]
-    return _disordered(chance, scene)
+    return _disordered(random_source, scene)
 
 
-def a_group_of_two(chance: Chance) -> Requests:
+def a_group_of_two(random_source: RandomSource) -> Requests:
     """The second member's join waits for the first, which leaves, joins again, or commits to what is over."""
-    group = f"pair-{chance.step}"
-    version = chance.randint(4, 9)
+    group = f"pair-{random_source.step}"
+    version = random_source.randint(4, 9)
     scene = [
         *[(_join(group, 0), version)] * 2,
         (_sync(group, 0), 5),
         *[(_join(group, 1), version)] * 2,
         (_heartbeat(group, 0), 4),
         (_commit(group, 0), 8),
-        chance.choice([(_join(group, 0), version), (_leave(group, 0), 5), (_leave(group, 1), 5)]),
+        random_source.choice([(_join(group, 0), version), (_leave(group, 0), 5), (_leave(group, 1), 5)]),
         (DescribeGroupsRequest(groups=[group]), 6),
         (_sync(group, 1), 5),
         (_sync(group, 0, followers=(1,)), 5),
@@ -74,13 +75,13 @@ def a_group_of_two(chance: Chance) -> Requests:
         (_leave(group, 0), 4),
         (DescribeGroupsRequest(groups=[group]), 6),
     ]
-    return _disordered(chance, scene)
+    return _disordered(random_source, scene)
 
 
-def _disordered(chance: Chance, scene: list[tuple[Any, int]]) -> Requests:
+def _disordered(random_source: RandomSource, scene: list[tuple[Any, int]]) -> Requests:
     """One step left out, or two exchanged, or one said twice; or all as it was written."""
-    at = chance.randrange(len(scene) - 1)
-    what = chance.randrange(4)
+    at = random_source.randrange(len(scene) - 1)
+    what = random_source.randrange(4)
     if what == 0:
         del scene[at]
     elif what == 1:
@@ -90,48 +91,48 @@ def _disordered(chance: Chance, scene: list[tuple[Any, int]]) -> Requests:
     return iter(scene)
 
 
-def a_topic_deleted_in_use(chance: Chance) -> Requests:
-    name = chance.choice(TOPICS)
-    session = chance.randrange(3)
+def a_topic_deleted_in_use(random_source: RandomSource) -> Requests:
+    name = random_source.choice(TOPICS)
+    session = random_source.randrange(3)
     yield _produce(name, MISSING_ID, 0), 9
     yield _fetch(name, session, fresh=True), 12
     yield (
         DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=30_000),
-        chance.randint(1, 6),
+        random_source.randint(1, 6),
     )
     yield _fetch(name, session), 12
-    yield _produce(name, Known(("topic", name), MISSING_ID), 0), chance.choice((11, 13))
+    yield _produce(name, Known(("topic", name), MISSING_ID), 0), random_source.choice((11, 13))
     yield CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)]), 7
     yield _produce(name, Known(("topic before", name), MISSING_ID), 0), 13
     yield _produce(name, Known(("topic", name), MISSING_ID), 1), 13
-    yield _fetch(name, session), chance.choice((12, 13))
-    yield _fetch(name, session), chance.choice((12, 13))
+    yield _fetch(name, session), random_source.choice((12, 13))
+    yield _fetch(name, session), random_source.choice((12, 13))
 
 
-def a_session_misused(chance: Chance) -> Requests:
+def a_session_misused(random_source: RandomSource) -> Requests:
     """A session is opened, goes on, is asked out of step, with other names, forgets, and is closed twice."""
-    name, session, version = chance.choice(TOPICS), chance.randrange(3), chance.randint(7, 17)
+    name, session, version = random_source.choice(TOPICS), random_source.randrange(3), random_source.randint(7, 17)
     yield _fetch(name, session, fresh=True), version
     yield _fetch(name, session), version
     yield _produce(name, NO_ID, 0), 9
     yield _fetch(None, session), version
-    yield _fetch(None, session, epoch=chance.choice((1, 7))), version
+    yield _fetch(None, session, epoch=random_source.choice((1, 7))), version
     yield _fetch(None, session, forget=name), version
-    yield _fetch(name, session), chance.randint(7, 17)
+    yield _fetch(name, session), random_source.randint(7, 17)
     yield _fetch(None, session, epoch=-1), version
     yield _fetch(None, session, epoch=-1), version
     yield _fetch(None, session), version
 
 
-def a_producer_out_of_step(chance: Chance) -> Requests:
+def a_producer_out_of_step(random_source: RandomSource) -> Requests:
     """In order, twice the same, a gap, one of the five remembered, one too old, another epoch."""
-    name, number = f"seq-{chance.step}", chance.producer()
+    name, number = f"seq-{random_source.step}", random_source.producer()
     yield CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)]), 7
     yield InitProducerIdRequest(transaction_timeout_ms=1000, producer_id=Known(("producer id", number), -1)), 5
-    for sequence in (chance.choice((0, 0, 3)), 2, 4, 4, 8, 6, 8, 10, 12, 0, 2, 12, 11):
-        yield _produce(name, NO_ID, 0, number=number, sequence=sequence), chance.randint(3, 12)
-    yield _produce(name, NO_ID, 0, number=number, sequence=14, epoch=chance.choice((1, -1))), 12
-    yield _produce(name, NO_ID, 0, number=number, sequence=0, epoch=chance.choice((0, 1, 2))), 12
+    for sequence in (random_source.choice((0, 0, 3)), 2, 4, 4, 8, 6, 8, 10, 12, 0, 2, 12, 11):
+        yield _produce(name, NO_ID, 0, number=number, sequence=sequence), random_source.randint(3, 12)
+    yield _produce(name, NO_ID, 0, number=number, sequence=14, epoch=random_source.choice((1, -1))), 12
+    yield _produce(name, NO_ID, 0, number=number, sequence=0, epoch=random_source.choice((0, 1, 2))), 12
     yield DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), 5
 
 
@@ -238,7 +239,7 @@ def _produce(
     )
 
 
-SCENES: tuple[Callable[[Chance], Requests], ...] = (
+SCENES: tuple[Callable[[RandomSource], Requests], ...] = (
     a_group_of_one,
     a_group_of_two,
     a_topic_deleted_in_use,

@@ -1,6 +1,7 @@
 """Which values the requests about the cluster, its quotas, features, credentials and telemetry get."""
 
-from compat_tests.differential.chance import MISSING_ID, NO_ID, Chance
+from compat_tests.differential.random_source import MISSING_ID, NO_ID, RandomSource
+
 from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known
 
@@ -10,56 +11,66 @@ QUOTA_KEYS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage", 
 FEATURES = ("metadata.version", "kraft.version", "never.heard", "")
 
 
-def _entity_type(chance: Chance, _: Scope) -> str:
-    return chance.pick(("user", "client-id", "ip"), ("", "never", "User"), 0.06)
+def _entity_type(random_source: RandomSource, _: Scope) -> str:
+    return random_source.pick(("user", "client-id", "ip"), ("", "never", "User"), 0.06)
 
 
-def _entity_name(chance: Chance, scope: Scope) -> str | None:
+def _entity_name(random_source: RandomSource, scope: Scope) -> str | None:
     """Nobody in the script is called so, so that no quota acts."""
-    if chance.often(0.1):
+    if random_source.often(0.1):
         return None if scope["entity_type"] == "user" else "nobody"
     return (
-        chance.choice(("10.1.2.3", "not an address", "::1"))
+        random_source.choice(("10.1.2.3", "not an address", "::1"))
         if scope["entity_type"] == "ip"
-        else chance.choice(("a", "b", ""))
+        else random_source.choice(("a", "b", ""))
     )
 
 
-def _quota_key(chance: Chance, _: Scope) -> str:
-    return chance.pick((*QUOTA_KEYS, "connection_creation_rate"), ("", "never_heard"), 0.06)
+def _quota_key(random_source: RandomSource, _: Scope) -> str:
+    return random_source.pick((*QUOTA_KEYS, "connection_creation_rate"), ("", "never_heard"), 0.06)
 
 
-def _instance(chance: Chance, _: Scope) -> object:
-    return chance.one_of((60, Known(("telemetry", chance.randrange(2)), NO_ID)), (30, NO_ID), (10, MISSING_ID))
+def _instance(random_source: RandomSource, _: Scope) -> object:
+    return random_source.one_of(
+        (60, Known(("telemetry", random_source.randrange(2)), NO_ID)), (30, NO_ID), (10, MISSING_ID)
+    )
 
 
 RULES: dict[str, Rule] = {
-    "client_software_name": lambda chance, _: chance.pick(("script", "a-b.c"), ("", "-", "bad name", "x" * 300), 0.2),
-    "client_software_version": lambda chance, _: chance.pick(("1.0",), ("", "1 0", ".1"), 0.2),
-    "mechanism": lambda chance, _: chance.choice(("PLAIN", "", "SCRAM-SHA-256", "never")),
+    "client_software_name": lambda random_source, _: random_source.pick(
+        ("script", "a-b.c"), ("", "-", "bad name", "x" * 300), 0.2
+    ),
+    "client_software_version": lambda random_source, _: random_source.pick(("1.0",), ("", "1 0", ".1"), 0.2),
+    "mechanism": lambda random_source, _: random_source.choice(("PLAIN", "", "SCRAM-SHA-256", "never")),
     "entity_type": _entity_type,
     "entity_name": _entity_name,
     "AlterClientQuotasOperation.key": _quota_key,
-    "AlterClientQuotasOperation.value": lambda chance, _: chance.pick((1e9, 5e8), (0.0, -1.0, 0.5, 1e300), 0.3),
-    "remove": lambda chance, _: chance.often(0.3),
-    "match_type": lambda chance, _: chance.one_of((50, 0), (20, 1), (20, 2), (5, 3), (5, -1)),
-    "match": lambda chance, _: chance.choice((None, "a", "b", "10.1.2.3", "")),
-    "DescribeUserScramCredentialsUserName.name": lambda chance, _: chance.choice(USERS),
-    "DescribeQuorumRequestTopicData.topic_name": lambda chance, _: chance.pick(
+    "AlterClientQuotasOperation.value": lambda random_source, _: random_source.pick(
+        (1e9, 5e8), (0.0, -1.0, 0.5, 1e300), 0.3
+    ),
+    "remove": lambda random_source, _: random_source.often(0.3),
+    "match_type": lambda random_source, _: random_source.one_of((50, 0), (20, 1), (20, 2), (5, 3), (5, -1)),
+    "match": lambda random_source, _: random_source.choice((None, "a", "b", "10.1.2.3", "")),
+    "DescribeUserScramCredentialsUserName.name": lambda random_source, _: random_source.choice(USERS),
+    "DescribeQuorumRequestTopicData.topic_name": lambda random_source, _: random_source.pick(
         ("__cluster_metadata",), ("t0", ""), 0.2
     ),
-    "DescribeQuorumRequestPartitionData.partition_index": lambda chance, _: chance.choice((0, 0, 0, 1, -1)),
-    "feature": lambda chance, _: chance.choice(FEATURES),
-    "max_version_level": lambda chance, _: chance.choice((30, 1, 0, 31, -1, 2)),
-    "upgrade_type": lambda chance, _: chance.choice((1, 1, 0, 2, 3, 4)),
-    "endpoint_type": lambda chance, _: chance.one_of((85, 1), (5, 2), (5, 0), (5, 99)),
-    "UnregisterBrokerRequest.broker_id": lambda chance, _: chance.choice((2, 7, -1, 2**31 - 1)),
+    "DescribeQuorumRequestPartitionData.partition_index": lambda random_source, _: random_source.choice(
+        (0, 0, 0, 1, -1)
+    ),
+    "feature": lambda random_source, _: random_source.choice(FEATURES),
+    "max_version_level": lambda random_source, _: random_source.choice((30, 1, 0, 31, -1, 2)),
+    "upgrade_type": lambda random_source, _: random_source.choice((1, 1, 0, 2, 3, 4)),
+    "endpoint_type": lambda random_source, _: random_source.one_of((85, 1), (5, 2), (5, 0), (5, 99)),
+    "UnregisterBrokerRequest.broker_id": lambda random_source, _: random_source.choice((2, 7, -1, 2**31 - 1)),
     "client_instance_id": _instance,
-    "subscription_id": lambda chance, _: chance.choice((0, 0, 1, -1)),
-    "compression_type": lambda chance, _: chance.choice((0, 0, 1, 4, 5, -1)),
-    "terminating": lambda chance, _: chance.often(0.1),
-    "resource_types": lambda chance, _: chance.choice(([], [], [2], [4], [8], [16], [32], [0], [99], [2, 4, 2])),
-    "resource_type_filter": lambda chance, _: chance.choice((1, 2, 3, 0, 99)),
-    "auth_bytes": lambda chance, _: chance.choice((b"", b"\0ann\0secret")),
-    "hmac": lambda chance, _: chance.choice((b"", b"12345678")),
+    "subscription_id": lambda random_source, _: random_source.choice((0, 0, 1, -1)),
+    "compression_type": lambda random_source, _: random_source.choice((0, 0, 1, 4, 5, -1)),
+    "terminating": lambda random_source, _: random_source.often(0.1),
+    "resource_types": lambda random_source, _: random_source.choice(
+        ([], [], [2], [4], [8], [16], [32], [0], [99], [2, 4, 2])
+    ),
+    "resource_type_filter": lambda random_source, _: random_source.choice((1, 2, 3, 0, 99)),
+    "auth_bytes": lambda random_source, _: random_source.choice((b"", b"\0ann\0secret")),
+    "hmac": lambda random_source, _: random_source.choice((b"", b"12345678")),
 }

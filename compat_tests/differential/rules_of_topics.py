@@ -1,7 +1,8 @@
 """Which values the requests about topics, their configurations and replicas get."""
 
+from compat_tests.differential.random_source import NO_ID, TOPICS, RandomSource
+
 from compat_tests.configs.probes import VALUES
-from compat_tests.differential.chance import NO_ID, TOPICS, Chance
 from compat_tests.differential.drawing import Rule, Scope
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
@@ -18,18 +19,22 @@ HARMLESS = sorted(TOPIC_KEYS)
 LESS_THAN_AN_ENTRY = {"7": "500", " 7 ": " 500 ", "+5": "+500"}
 
 
-def _config_name(chance: Chance, scope: Scope) -> str:
+def _config_name(random_source: RandomSource, scope: Scope) -> str:
     keys = {4: BROKER_KEYS, 16: METRICS_KEYS, 32: GROUP_KEYS}.get(scope.get("resource_type", 2), HARMLESS)
-    return chance.choice(keys) if chance.often(0.95) else chance.choice(("never.heard", "", "Retention.ms"))
+    return (
+        random_source.choice(keys)
+        if random_source.often(0.95)
+        else random_source.choice(("never.heard", "", "Retention.ms"))
+    )
 
 
-def _config_value(chance: Chance, scope: Scope) -> str | None:
-    if chance.often(0.05):
+def _config_value(random_source: RandomSource, scope: Scope) -> str | None:
+    if random_source.often(0.05):
         return None
     key = TOPIC_KEYS.get(scope.get("name", ""))
     if key is None:
-        return chance.choice(("1000", "-1", "5", "abc", "", "true"))
-    value = chance.choice(VALUES[str(key.type.name)])
+        return random_source.choice(("1000", "-1", "5", "abc", "", "true"))
+    value = random_source.choice(VALUES[str(key.type.name)])
     if key.name == "segment.index.bytes":
         # Kafka takes what is too small for an entry, and then cannot make the logs: nobody leads such a topic, nor
         # others that were made with it.
@@ -37,55 +42,57 @@ def _config_value(chance: Chance, scope: Scope) -> str | None:
     return value
 
 
-def _resource_name(chance: Chance, scope: Scope) -> str:
+def _resource_name(random_source: RandomSource, scope: Scope) -> str:
     kind = scope["resource_type"]
-    if chance.often(0.05):
-        return chance.choice(("", "missing", "1", "bad name!"))
+    if random_source.often(0.05):
+        return random_source.choice(("", "missing", "1", "bad name!"))
     names = {4: ("1", "1", "1", "", "2", "x"), 8: ("1", "1", "2", ""), 16: ("sub-1", "sub-2"), 32: ("g-1", "g-2")}
-    return chance.choice(names.get(kind, TOPICS))
+    return random_source.choice(names.get(kind, TOPICS))
 
 
-def _resource_type(chance: Chance, _: Scope) -> int:
-    return chance.one_of((70, 2), (10, 4), (3, 8), (6, 16), (6, 32), (2, 0), (2, 1), (1, 99))
+def _resource_type(random_source: RandomSource, _: Scope) -> int:
+    return random_source.one_of((70, 2), (10, 4), (3, 8), (6, 16), (6, 32), (2, 0), (2, 1), (1, 99))
 
 
-def _listed_keys(chance: Chance, scope: Scope) -> list[str] | None:
-    if scope["resource_type"] == 4 and not chance.often(0.1):
-        return [_config_name(chance, scope) for _ in range(2)]
-    return None if chance.often(0.4) else chance.several(lambda: _config_name(chance, scope))
+def _listed_keys(random_source: RandomSource, scope: Scope) -> list[str] | None:
+    if scope["resource_type"] == 4 and not random_source.often(0.1):
+        return [_config_name(random_source, scope) for _ in range(2)]
+    return None if random_source.often(0.4) else random_source.several(lambda: _config_name(random_source, scope))
 
 
-def _metadata_name(chance: Chance, scope: Scope) -> str | None:
+def _metadata_name(random_source: RandomSource, scope: Scope) -> str | None:
     """By id alone, by name alone, or (which is wrong) by both."""
-    if scope["version"] >= 10 and chance.often(0.3):
+    if scope["version"] >= 10 and random_source.often(0.3):
         return None
-    return chance.topic(read_only=True)
+    return random_source.topic(read_only=True)
 
 
-def _metadata_id(chance: Chance, scope: Scope) -> object:
-    return chance.topic_id(chance.topic()) if chance.often(0.3) else NO_ID
+def _metadata_id(random_source: RandomSource, scope: Scope) -> object:
+    return random_source.topic_id(random_source.topic()) if random_source.often(0.3) else NO_ID
 
 
-def _id_of_the_name(chance: Chance, scope: Scope) -> object:
-    return chance.topic_id(scope.get("name") or scope.get("topic") or chance.topic())
+def _id_of_the_name(random_source: RandomSource, scope: Scope) -> object:
+    return random_source.topic_id(scope.get("name") or scope.get("topic") or random_source.topic())
 
 
-def _partition(chance: Chance, _: Scope) -> int:
-    return chance.partition()
+def _partition(random_source: RandomSource, _: Scope) -> int:
+    return random_source.partition()
 
 
-def _partitions(chance: Chance, _: Scope) -> list[int]:
-    return list(dict.fromkeys(chance.several(chance.partition, least=0 if chance.often(0.03) else 1)))
+def _partitions(random_source: RandomSource, _: Scope) -> list[int]:
+    return list(
+        dict.fromkeys(random_source.several(random_source.partition, least=0 if random_source.often(0.03) else 1))
+    )
 
 
-def _replicas(chance: Chance, _: Scope) -> list[int]:
-    return chance.one_of((80, [1]), (5, []), (5, [1, 1]), (5, [2]), (5, [1, 2]))
+def _replicas(random_source: RandomSource, _: Scope) -> list[int]:
+    return random_source.one_of((80, [1]), (5, []), (5, [1, 1]), (5, [2]), (5, [1, 2]))
 
 
 RULES: dict[str, Rule] = {
     "MetadataRequestTopic.topic_id": _metadata_id,
     "MetadataRequestTopic.name": _metadata_name,
-    "allow_auto_topic_creation": lambda chance, _: chance.often(0.3),
+    "allow_auto_topic_creation": lambda random_source, _: random_source.often(0.3),
     "topic_id": _id_of_the_name,
     "partition_index": _partition,
     "partition": _partition,
@@ -93,23 +100,29 @@ RULES: dict[str, Rule] = {
     "partitions": _partitions,
     "partition_indexes": _partitions,
     "broker_ids": _replicas,
-    "replicas": lambda chance, scope: None if chance.often(0.3) else _replicas(chance, scope),
-    "CreatableTopic.name": lambda chance, _: chance.topic(),
-    "num_partitions": lambda chance, _: chance.pick((1, 2, 3, 4, -1), (0, -2), 0.06),
-    "replication_factor": lambda chance, _: chance.pick((1, 1, -1), (0, 2, -2), 0.06),
-    "CreatableTopic.assignments": lambda chance, _: chance.choice((1, 2)) if chance.often(0.06) else 0,
-    "CreatableTopic.configs": lambda chance, _: chance.choice((1, 2)) if chance.often(0.2) else 0,
+    "replicas": lambda random_source, scope: None if random_source.often(0.3) else _replicas(random_source, scope),
+    "CreatableTopic.name": lambda random_source, _: random_source.topic(),
+    "num_partitions": lambda random_source, _: random_source.pick((1, 2, 3, 4, -1), (0, -2), 0.06),
+    "replication_factor": lambda random_source, _: random_source.pick((1, 1, -1), (0, 2, -2), 0.06),
+    "CreatableTopic.assignments": lambda random_source, _: (
+        random_source.choice((1, 2)) if random_source.often(0.06) else 0
+    ),
+    "CreatableTopic.configs": lambda random_source, _: random_source.choice((1, 2)) if random_source.often(0.2) else 0,
     "CreatableTopicConfig.name": _config_name,
     "CreatableTopicConfig.value": _config_value,
-    "validate_only": lambda chance, _: chance.often(0.15),
-    "DeleteTopicState.name": lambda chance, _: None if chance.often(0.4) else chance.topic(),
-    "DeleteTopicState.topic_id": lambda chance, scope: (
-        NO_ID if scope["name"] is not None and chance.often(0.95) else chance.topic_id(chance.topic())
+    "validate_only": lambda random_source, _: random_source.often(0.15),
+    "DeleteTopicState.name": lambda random_source, _: None if random_source.often(0.4) else random_source.topic(),
+    "DeleteTopicState.topic_id": lambda random_source, scope: (
+        NO_ID
+        if scope["name"] is not None and random_source.often(0.95)
+        else random_source.topic_id(random_source.topic())
     ),
-    "topic_names": lambda chance, _: list(dict.fromkeys(chance.several(chance.topic, most=2))),
-    "CreatePartitionsTopic.name": lambda chance, _: chance.topic(),
-    "CreatePartitionsTopic.count": lambda chance, _: chance.choice((1, 2, 3, 4, 5, 6, 0, -1)),
-    "CreatePartitionsTopic.assignments": lambda chance, _: chance.choice((1, 2)) if chance.often(0.2) else 0,
+    "topic_names": lambda random_source, _: list(dict.fromkeys(random_source.several(random_source.topic, most=2))),
+    "CreatePartitionsTopic.name": lambda random_source, _: random_source.topic(),
+    "CreatePartitionsTopic.count": lambda random_source, _: random_source.choice((1, 2, 3, 4, 5, 6, 0, -1)),
+    "CreatePartitionsTopic.assignments": lambda random_source, _: (
+        random_source.choice((1, 2)) if random_source.often(0.2) else 0
+    ),
     "resource_type": _resource_type,
     "resource_name": _resource_name,
     "configuration_keys": _listed_keys,
@@ -117,15 +130,17 @@ RULES: dict[str, Rule] = {
     "AlterConfigsAlterableConfig.value": _config_value,
     "IncrementalAlterConfigsAlterableConfig.name": _config_name,
     "IncrementalAlterConfigsAlterableConfig.value": _config_value,
-    "config_operation": lambda chance, _: chance.one_of((60, 0), (20, 1), (8, 2), (8, 3), (2, 4), (2, -1)),
-    "path": lambda chance, _: chance.choice(("/nowhere", "", "relative")),
-    "topic": lambda chance, _: chance.topic(),
-    "ReassignableTopic.name": lambda chance, _: chance.topic(),
-    "ListPartitionReassignmentsTopics.name": lambda chance, _: chance.topic(),
-    "AlterReplicaLogDirTopic.name": lambda chance, _: chance.topic(),
-    "DescribableLogDirTopic.topic": lambda chance, _: chance.topic(read_only=True),
-    "election_type": lambda chance, _: chance.one_of((60, 0), (30, 1), (5, 2), (5, -1)),
-    "DescribeTopicPartitionsTopicRequest.name": lambda chance, _: chance.topic(read_only=True),
-    "response_partition_limit": lambda chance, _: chance.choice((2000, 1, 2, 5, 0, -1)),
-    "DescribeTopicPartitionsRequestCursor.topic_name": lambda chance, _: chance.topic(),
+    "config_operation": lambda random_source, _: random_source.one_of(
+        (60, 0), (20, 1), (8, 2), (8, 3), (2, 4), (2, -1)
+    ),
+    "path": lambda random_source, _: random_source.choice(("/nowhere", "", "relative")),
+    "topic": lambda random_source, _: random_source.topic(),
+    "ReassignableTopic.name": lambda random_source, _: random_source.topic(),
+    "ListPartitionReassignmentsTopics.name": lambda random_source, _: random_source.topic(),
+    "AlterReplicaLogDirTopic.name": lambda random_source, _: random_source.topic(),
+    "DescribableLogDirTopic.topic": lambda random_source, _: random_source.topic(read_only=True),
+    "election_type": lambda random_source, _: random_source.one_of((60, 0), (30, 1), (5, 2), (5, -1)),
+    "DescribeTopicPartitionsTopicRequest.name": lambda random_source, _: random_source.topic(read_only=True),
+    "response_partition_limit": lambda random_source, _: random_source.choice((2000, 1, 2, 5, 0, -1)),
+    "DescribeTopicPartitionsRequestCursor.topic_name": lambda random_source, _: random_source.topic(),
 }

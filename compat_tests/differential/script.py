@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from compat_tests.differential.random_source import INT32, NO_ID, TOPICS, RandomSource
+
 from compat_tests.differential import (
     rules_of_groups,
     rules_of_records,
@@ -12,7 +14,6 @@ from compat_tests.differential import (
     rules_of_topics,
 )
 from compat_tests.differential.batches import spoils_the_request
-from compat_tests.differential.chance import INT32, NO_ID, TOPICS, Chance
 from compat_tests.differential.drawing import draw
 from compat_tests.differential.lazy import Known, Made, shown
 from compat_tests.differential.odd_orders import SCENES
@@ -83,19 +84,19 @@ class Step:
 
 
 def script(seed: int, count: int) -> list[Step]:
-    """The first steps make topics; then each version of each API comes once; the rest is chance."""
-    chance = Chance(seed)
+    """The first steps make topics; then each version of each API comes once; the rest is random_source."""
+    random_source = RandomSource(seed)
     steps: list[Step] = []
     slow: Counter[str] = Counter()
-    for request, version in _requests(chance):
+    for request, version in _requests(random_source):
         if len(steps) == count:
             break
         if _is_slow(request, version):
             slow[type(request).__name__] += 1
             if slow[type(request).__name__] > SLOW_MOST:
                 continue
-        chance.step = len(steps)
-        steps.append(_step(chance, len(steps), request, version))
+        random_source.step = len(steps)
+        steps.append(_step(random_source, len(steps), request, version))
     return steps
 
 
@@ -114,38 +115,40 @@ def _has_an_unknown_operation(request: IncrementalAlterConfigsRequest) -> bool:
     return any(change.config_operation not in range(4) for each in request.resources for change in each.configs)
 
 
-def _step(chance: Chance, number: int, request: Any, version: int) -> Step:
-    step = Step(number=number, slot=chance.randrange(SLOTS), request=request, version=version)
-    if number > 500 and chance.often(BROKEN_SHARE):
-        step.breakage = chance.one_of((5, "cut"), (2, "longer"), (2, "version"), (1, "key"))
-        step.amount = chance.choice(UNKNOWN_KEYS) if step.breakage == "key" else chance.choice((1, 2, 5, 90))
+def _step(random_source: RandomSource, number: int, request: Any, version: int) -> Step:
+    step = Step(number=number, slot=random_source.randrange(SLOTS), request=request, version=version)
+    if number > 500 and random_source.often(BROKEN_SHARE):
+        step.breakage = random_source.one_of((5, "cut"), (2, "longer"), (2, "version"), (1, "key"))
+        step.amount = (
+            random_source.choice(UNKNOWN_KEYS) if step.breakage == "key" else random_source.choice((1, 2, 5, 90))
+        )
     if type(request).__name__ in TELEMETRY:
         step.slot, step.breakage = SLOT_OF_TELEMETRY, ""
     return step
 
 
-def _requests(chance: Chance) -> Iterator[tuple[Any, int]]:
+def _requests(random_source: RandomSource) -> Iterator[tuple[Any, int]]:
     topics = [
         CreatableTopic(name=name, num_partitions=1 + index % 3, replication_factor=1)
         for index, name in enumerate(TOPICS[:6])
     ]
     yield CreateTopicsRequest(topics=topics), 7
     every = [(api, version) for api in SERVED for version in range(api.min_version, api.max_version + 1)]
-    chance.shuffle(every)
+    random_source.shuffle(every)
     for api, version in every:
-        yield _drawn(api, version, chance), version
+        yield _drawn(api, version, random_source), version
     weights = [OFTEN.get(api.key, USUALLY) for api in SERVED]
     while True:
-        if chance.often(SCENE_SHARE):
-            yield from chance.choice(SCENES)(chance)
+        if random_source.often(SCENE_SHARE):
+            yield from random_source.choice(SCENES)(random_source)
             continue
-        (api,) = chance.choices(SERVED, weights)
-        version = _version(chance, api)
-        yield _drawn(api, version, chance), version
+        (api,) = random_source.choices(SERVED, weights)
+        version = _version(random_source, api)
+        yield _drawn(api, version, random_source), version
 
 
-def _drawn(api: Api, version: int, chance: Chance) -> Any:
-    request = draw(api.request, version, chance, RULES)
+def _drawn(api: Api, version: int, random_source: RandomSource) -> Any:
+    request = draw(api.request, version, random_source, RULES)
     if api.key == ApiKey.PRODUCE:
         _leave_spoiling_alone(request)
         _leave_producers_out_of_transactions(request)
@@ -262,5 +265,5 @@ def _is_all_brokers(resource: Any) -> bool:
     return bool(resource.resource_type == BROKER and resource.resource_name == "")
 
 
-def _version(chance: Chance, api: Api) -> int:
-    return api.max_version if chance.often(0.25) else chance.randint(api.min_version, api.max_version)
+def _version(random_source: RandomSource, api: Api) -> int:
+    return api.max_version if random_source.often(0.25) else random_source.randint(api.min_version, api.max_version)

@@ -32,9 +32,9 @@ NULL_HEADER: tuple[Header, ...] = (("null", None), ("same", b"x"), ("same", None
 
 def varied_records(count: int = 40, *, null_headers: bool = True, both_null: bool = True) -> list[Record]:
     """Records of all shapes, in a fixed order; the switches leave out what a client cannot send."""
-    chance = random.Random(20240703)
+    random_source = random.Random(20240703)
     header_sets = (*HEADERS, NULL_HEADER) if null_headers else HEADERS
-    values = _values(chance)
+    values = _values(random_source)
     keys = [None, b"key", b"", ALL_BYTES, "schlüssel".encode()]
     records = []
     for index in range(count):
@@ -52,8 +52,17 @@ def varied_records(count: int = 40, *, null_headers: bool = True, both_null: boo
     return records
 
 
-def _values(chance: random.Random) -> list[bytes | None]:
-    return [b"plain", None, b"", ALL_BYTES, b"compresses well " * 600, chance.randbytes(3000), b"\xff" * 7, b"{}"]
+def _values(random_source: random.Random) -> list[bytes | None]:
+    return [
+        b"plain",
+        None,
+        b"",
+        ALL_BYTES,
+        b"compresses well " * 600,
+        random_source.randbytes(3000),
+        b"\xff" * 7,
+        b"{}",
+    ]
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:

@@ -15,7 +15,7 @@ from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord, encode_metadata_record
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_config
 from tests.log.support import ManualClock
 
@@ -89,7 +89,7 @@ def now_ms() -> int:
 
 
 def surroundings(clock: ManualClock) -> Surroundings:
-    return Surroundings(disk=RealDisk(), clock=clock, chance=SystemChance(1))
+    return Surroundings(disk=RealDisk(), clock=clock, random_source=SystemRandomSource(1))
 
 
 def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clean: bool) -> None:
@@ -103,14 +103,14 @@ def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clea
     manager.load_all(lambda topic: LogConfig(**KINDS[topic].settings))
     begun_ms = clock.now_ms - (DAY_MS // 3 if clean else DAY_MS // 6)
     for number, partition in enumerate(partitions):
-        chance = random.Random(f"{seed} {number} {clean}")
+        random_source = random.Random(f"{seed} {number} {clean}")
         log = manager.get(partition.topic, partition.index)
         clock.now_ms = begun_ms
-        log.update_config(random_config(KINDS[partition.topic], chance))
-        writer = Writer(log, KINDS[partition.topic], clock, chance)
+        log.update_config(random_config(KINDS[partition.topic], random_source))
+        writer = Writer(log, KINDS[partition.topic], clock, random_source)
         writer.fill(steps)
         manager.directories.remove_files([path for each in writer.pending for path in each.paths])
-        if not clean and chance.random() < 0.3:
+        if not clean and random_source.random() < 0.3:
             # What is noted may be older than what is there, never newer.
             manager.directories.checkpoint({})
     high_watermarks = {(log.topic, log.partition): log.log_end_offset for log in manager.logs()}

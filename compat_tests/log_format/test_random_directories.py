@@ -128,9 +128,9 @@ def test_after_a_kill_both_serve_what_was_acknowledged(made, tested, tmp_path):
         broker.start()
         with Peer(broker.bootstrap) as peer:
             for number, partition in enumerate(made.partitions):
-                chance = random.Random(number)
+                random_source = random.Random(number)
                 for at in range(BATCHES_BEFORE_THE_KILL):
-                    batch = some_batch(chance, at)
+                    batch = some_batch(random_source, at)
                     eventually(lambda: is_stored(peer, partition, batch), "the broker to take a batch")  # noqa: B023
     finally:
         broker.kill()
@@ -142,12 +142,12 @@ def is_stored(peer, partition, batch):
     return peer.produce(partition.topic, batch, partition=partition.index).error_code == 0
 
 
-def some_batch(chance, sequence):
+def some_batch(random_source, sequence):
     """Of one idempotent producer, its records of the last hour."""
-    timestamp = now_ms() - chance.randrange(3_600_000)
+    timestamp = now_ms() - random_source.randrange(3_600_000)
     return encode_batch(
-        [Record(key=b"%d" % sequence, value=chance.randbytes(30), timestamp=timestamp)],
-        codec=chance.choice(list(Codec)),
+        [Record(key=b"%d" % sequence, value=random_source.randbytes(30), timestamp=timestamp)],
+        codec=random_source.choice(list(Codec)),
         producer_id=7000,
         producer_epoch=0,
         base_sequence=sequence,

@@ -10,7 +10,7 @@ from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.process import write_properties
 from compat_tests.harness.reference import JVM, class_path
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 
 CLUSTER_ID = "kwireCompatQuorum00000"
 SECONDS_MAX = 60.0
@@ -35,7 +35,7 @@ class Node:
     client_port: int = 0
     process: subprocess.Popen | None = None
     settings: dict = field(default_factory=dict)
-    directory_id: str = field(default_factory=lambda: uuid_to_text(SystemChance().uuid()))
+    directory_id: str = field(default_factory=lambda: uuid_to_text(SystemRandomSource().uuid()))
     """Of its metadata log, where it is formatted as one of the initial controllers."""
     sources: Path | None = None
     """A folder with another kwire, which runs instead of today's."""

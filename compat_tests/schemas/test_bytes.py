@@ -37,13 +37,13 @@ def answers(schemas, tmp_path_factory):
 def samples_of(name):
     """All defaults, then random values, in each version."""
     schema = DECLARED[name]
-    chance = random.Random(name)
+    random_source = random.Random(name)
     for version in schema.versions:
         defaults = bytearray()
         encode(schema.cls(), version, defaults)
         yield version, bytes(defaults)
         for _ in range(SAMPLES):
-            yield version, sample_bytes(schema, version, chance)
+            yield version, sample_bytes(schema, version, random_source)
 
 
 @pytest.mark.parametrize("name", sorted(DECLARED))

@@ -34,9 +34,9 @@ def application(broker, unique, tmp_path):
 
 def send_lines(bootstrap, topic, seed, counted):
     """Lines of words to each partition; the words are added to what has to be counted."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     for partition in range(PARTITIONS):
-        lines = [chance.choices(WORDS, k=5) for _ in range(LINES)]
+        lines = [random_source.choices(WORDS, k=5) for _ in range(LINES)]
         records = [Record(key=b"k", value=" ".join(line).encode()) for line in lines]
         offsets_of(send_all(producer(bootstrap), topic, records, partition=partition))
         for line in lines:

@@ -139,10 +139,10 @@ class Script:
 
     def _producer(self, transactional_id: str) -> Callable[[Known], tuple[int, int]]:
         """Mostly the id's own producer; else one of a wrong epoch, another id's, or nobody's."""
-        chance = self._random.random()
-        if chance < 0.86:
+        random_source = self._random.random()
+        if random_source < 0.86:
             return lambda known: known.producer(transactional_id)
-        if chance < 0.94:
+        if random_source < 0.94:
             step = self._random.choice((-1, 1, -2))
 
             def wrong(known: Known) -> tuple[int, int]:
@@ -150,7 +150,7 @@ class Script:
                 return producer_id, max(-1, epoch + step)
 
             return wrong
-        if chance < 0.98:
+        if random_source < 0.98:
             other = self._random.choice(IDS)
             return lambda known: known.producer(other)
         return lambda known: (9_000_001, 0)

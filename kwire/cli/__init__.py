@@ -1,4 +1,4 @@
-"""The command line: `kwire server`, `kwire cluster`, `kwire format`, `kwire config`, `kwire log`."""
+"""Command line: `kwire server`, `kwire cluster`, `kwire format`, `kwire config`, `kwire log`."""
 
 from __future__ import annotations
 

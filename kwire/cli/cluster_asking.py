@@ -1,6 +1,6 @@
-"""Requests of `kwire cluster status`, over Kafka's protocol alone: Apache Kafka's brokers answer them as well.
+"""Requests of `kwire cluster status`, only by Kafka's protocol: they work with Apache Kafka's brokers too.
 
-One broker answers for brokers, quorum and partitions; each broker for its own logs and log directories.
+One broker describes brokers, quorum and partitions; each broker describes its own logs and log directories.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 from kwire.cli.cluster_status import (
-    NOBODY,
+    NO_NODE,
     UNREACHABLE,
     Broker,
     ClusterStatus,
@@ -52,16 +52,16 @@ CLIENT_ID = "kwire-cluster-status"
 MIN_ISR = "min.insync.replicas"
 
 Place = tuple[str, int]
-"""(topic, partition)"""
+"""Pair of topic and partition."""
 
 
-class CannotAsk(Exception):  # noqa: N818 it is what happened
-    """Nobody answers; the message is one line that says why."""
+class CannotAsk(Exception):  # noqa: N818 the name says what happened
+    """No broker answers; the message is one line that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What one broker told."""
+    """Responses of the broker that describes the cluster."""
 
     address: Destination
     cluster: DescribeClusterResponse
@@ -72,17 +72,17 @@ class _Asked:
 
 @dataclass(slots=True, kw_only=True)
 class _Ends:
-    """Answers of one broker for its own logs and log directories, or why it did not answer."""
+    """Responses of one broker about its own logs and log directories, or the reason why there are none."""
 
     offsets: dict[Place, int] = field(default_factory=dict)
     errors: dict[Place, str] = field(default_factory=dict)
-    """Of the partitions whose log end offset it does not tell: names of Kafka's error codes."""
+    """Names of Kafka's error codes, for partitions without a log end offset."""
     directories: tuple[Directory, ...] = ()
     trouble: str | None = None
 
 
 class Asking:
-    """Keeps its connections from one look to the next."""
+    """Client of the brokers; it keeps its connections from one status to the next."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_ms: int) -> None:
         self._bootstrap = [Destination(-2 - index, *address) for index, address in enumerate(bootstrap)]
@@ -93,7 +93,7 @@ class Asking:
         self._channel.close()
 
     async def look(self) -> ClusterStatus:
-        """How the cluster does now. Raises CannotAsk."""
+        """Return the current status of the cluster. Raises CannotAsk."""
         troubles: list[str] = []
         for address in self._bootstrap:
             try:
@@ -122,12 +122,12 @@ class Asking:
         try:
             response = await self._channel.send(address, DescribeClusterRequest(include_fenced_brokers=True))
         except Unreachable:
-            # A broker of before Kafka 4.0 cannot be asked for those.
+            # A broker before Kafka 4.0 does not support include_fenced_brokers.
             response = await self._channel.send(address, DescribeClusterRequest())
         return response
 
     async def _describe_quorum(self, address: Destination) -> DescribeQuorumResponse | None:
-        """None when no controller answers: the broker itself waits for one."""
+        """Return the description of the quorum; None if the broker waits in vain for a controller."""
         wanted = DescribeQuorumRequestTopicData(
             topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
         )
@@ -199,7 +199,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError) or isinstance(cause, TimeoutError):  # asyncio's is caused by a CancelledError
         return "no answer in time"
     if isinstance(cause, asyncio.IncompleteReadError):
-        return "it hung up"
+        return "the connection was closed"
     if isinstance(cause, socket.gaierror):
         return f"its name cannot be looked up ({(cause.strerror or str(cause)).lower()})"
     if isinstance(cause, UnicodeError):
@@ -261,7 +261,7 @@ def _partition(topic: Any, partition: Any, asked: _Asked, ends: Mapping[int, _En
 
 
 def _error(ends: _Ends | None, place: Place) -> str | None:
-    """Why a replica does not tell the end of its log; `ends` is None for a broker that is not registered."""
+    """Return why a replica has no log end offset; `ends` is None for a broker that is not registered."""
     if ends is None or ends.trouble is not None:
         return UNREACHABLE
     return ends.errors.get(place)
@@ -291,7 +291,7 @@ def _quorum(response: DescribeQuorumResponse | None) -> Quorum:
     error = (response.error_code or (found[0].error_code if found else ErrorCode.NONE)) if response else 0
     if response is None or not found or error:
         trouble = _quorum_trouble(response, ErrorCode(error))
-        return Quorum(leader_id=NOBODY, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
+        return Quorum(leader_id=NO_NODE, leader_epoch=-1, high_watermark=-1, voters=(), observers=0, trouble=trouble)
     (described,) = found
     listeners = {node.node_id: node.listeners for node in response.nodes}
     leader = next((each for each in described.current_voters if each.replica_id == described.leader_id), None)
@@ -314,10 +314,10 @@ def _quorum_trouble(response: DescribeQuorumResponse | None, code: ErrorCode) ->
 
 
 def _metadata_age_ms(asked: _Asked) -> int | None:
-    """Time since the broker that was asked had all committed metadata, by the clock of the quorum's leader."""
+    """Return the time since the described broker had all committed metadata, by the clock of the quorum's leader."""
     found = [partition for topic in asked.quorum.topics for partition in topic.partitions] if asked.quorum else []
     here = next(
-        (each.broker_id for each in asked.cluster.brokers if (each.host, each.port) == asked.address[1:]), NOBODY
+        (each.broker_id for each in asked.cluster.brokers if (each.host, each.port) == asked.address[1:]), NO_NODE
     )
     for described in found:
         states = {each.replica_id: each for each in (*described.observers, *described.current_voters)}
@@ -329,7 +329,7 @@ def _metadata_age_ms(asked: _Asked) -> int | None:
 
 def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
     is_leader = state is leader
-    is_heard = leader is not None and state.last_fetch_timestamp >= 0
+    has_heartbeat = leader is not None and state.last_fetch_timestamp >= 0
     return Voter(
         node_id=state.replica_id,
         address=shown_address(listeners[0].host, listeners[0].port) if listeners else None,
@@ -337,6 +337,6 @@ def _voter(state: Any, leader: Any, listeners: Sequence[Any]) -> Voter:
         lag=None
         if leader is None or state.log_end_offset < 0
         else max(0, leader.log_end_offset - state.log_end_offset),
-        # The leader's own time of being caught up is its present time.
-        silent_ms=max(0, leader.last_caught_up_timestamp - state.last_fetch_timestamp) if is_heard else None,
+        # The leader's last_caught_up_timestamp is its current time.
+        silent_ms=max(0, leader.last_caught_up_timestamp - state.last_fetch_timestamp) if has_heartbeat else None,
     )

@@ -1,4 +1,4 @@
-"""`kwire cluster start`: a cluster of processes on one machine."""
+"""Command `kwire cluster start`: a cluster of processes on one machine."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 NODE = ("kwire", "server", "--stop-with-stdin")
 EXIT_REFUSED = 1
 EXIT_FAILED = 3
-"""A node's failure ended the cluster, or kept it from a clean stop."""
+"""Exit status: the failure of a node ended the cluster, or prevented a clean stop."""
 
 
 @click.group()
 def cluster() -> None:
-    """Run several nodes on this machine, or look at a cluster."""
+    """Run several nodes on this machine, or inspect a cluster."""
 
 
 @cluster.command()
-@click.option("--brokers", type=click.IntRange(0, 100), help="How many brokers; 3 in a new cluster.")
+@click.option("--brokers", type=click.IntRange(0, 100), help="Number of brokers; 3 in a new cluster.")
 @click.option(
     "--controllers",
     type=click.IntRange(0, 9),
-    help="How many nodes that are controllers only. Without any, up to three of the brokers are controllers, too.",
+    help="Number of nodes that are only controllers. Without any, up to three of the brokers are controllers too.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
     default=Path("kwire-cluster"),
     show_default=True,
-    help="Directory of the cluster: made if it is not there, else started again.",
+    help="Directory of the cluster: created if it does not exist, else the cluster in it is started.",
 )
 @click.option(
     "--port",
@@ -49,9 +49,9 @@ def cluster() -> None:
     help="Port of the first broker, 9092 in a new cluster; the other nodes have the next ones. 0 takes any free ones.",
 )
 @click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the nodes' files."
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Setting that overrides the nodes' files."
 )
-@click.option("--exit-on-failure", is_flag=True, help="Stop all nodes when one fails, instead of going on.")
+@click.option("--exit-on-failure", is_flag=True, help="Stop all nodes when one fails, instead of continuing.")
 @click.option("--verbose", is_flag=True, help="Show what the nodes do, as Kafka's server.log.")
 def start(
     brokers: int | None,
@@ -63,12 +63,12 @@ def start(
     exit_on_failure: bool,
     verbose: bool,
 ) -> None:
-    """Run a cluster on 127.0.0.1 until it is told to stop (Ctrl-C or SIGTERM).
+    """Run a cluster on 127.0.0.1 until it is stopped (Ctrl-C or SIGTERM).
 
-    The lines of all nodes are shown together. A node that ends does not end the others: its settings are in a file of
-    the cluster's directory, with which `kwire server` starts it again.
+    The output of all nodes is shown together. A node that exits does not end the others. Its settings are in a file in
+    the cluster's directory: `kwire server FILE` starts it again.
     """
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire import event_loop  # noqa: PLC0415
     from kwire.cli.cluster_opening import Wanted  # noqa: PLC0415
     from kwire.cli.cluster_processes import ClusterProcesses  # noqa: PLC0415
@@ -93,11 +93,11 @@ def _open(wanted: Wanted) -> Cluster:
     from kwire.cli.cluster_opening import open_cluster  # noqa: PLC0415
     from kwire.log.disk import DiskFailure  # noqa: PLC0415
 
-    # What is odd about settings, the nodes say themselves.
+    # The nodes themselves log warnings about settings.
     logging.getLogger("kwire").addHandler(logging.NullHandler())
     try:
         return open_cluster(replace(wanted, data=wanted.data.resolve()))
-    except RuntimeError:  # of pathlib
+    except RuntimeError:  # raised by pathlib
         click.echo(f"kwire: {wanted.data}: too many levels of symbolic links", err=True)
     except (ClusterRefused, DiskFailure) as error:
         click.echo(f"kwire: {error}", err=True)
@@ -115,7 +115,7 @@ async def _run(processes: ClusterProcesses) -> None:
 
 
 def _shown(path: Path) -> str:
-    """The path as people would write it here."""
+    """Return the path in its shorter form, relative to the current directory if it is below it."""
     try:
         relative = os.path.relpath(path)
     except FileNotFoundError:  # the current directory was deleted

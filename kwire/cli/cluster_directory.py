@@ -1,11 +1,12 @@
-"""The directory of a cluster on one machine: made once, then held against what a start asks for.
+"""Directory of a cluster on one machine: created once, and compared with the options of each later start.
 
     cluster.properties      the cluster's id, nodes, ports and voters; written when every node is formatted
-    broker-1.properties     a node's settings, which `kwire server` takes as well
+    broker-1.properties     a node's settings, which `kwire server` accepts as well
     broker-1/               the node's log directory
 
-Until all nodes are formatted, cluster.properties has another name. No node runs before, so that a start that finds that
-name may complete what a crash cut short; afterwards nothing is formatted again: a voter without its log must not vote.
+Until all nodes are formatted, cluster.properties has another name, and no node runs. So a start that finds
+that name may complete a formatting that a crash interrupted. Afterwards nothing is formatted again: a voter
+without its log must not vote.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kwire.cluster.node_formatting import FormatRefused
 from kwire.log.disk import DiskFailure, DiskLock, RealDisk
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.formation import FormatOptions, format_storage
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config
 
@@ -31,20 +32,20 @@ LOCK_FILE = ".lock"
 _DISK = RealDisk()
 
 
-class ClusterRefused(Exception):  # noqa: N818 it is what happened
-    """A cluster cannot be started so; the message is one line that says why."""
+class ClusterRefused(Exception):  # noqa: N818 the name says what happened
+    """The cluster cannot be started; the message is one line that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """What cluster.properties says."""
+    """Content of cluster.properties."""
 
     directory: Path
     cluster_id: str
     shape: Shape
     ports: tuple[int, ...]
     directory_ids: tuple[str, ...]
-    """Of the controllers, in the order of their ids."""
+    """Directory ids of the controllers, in the order of their node ids."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -52,7 +53,7 @@ class Cluster:
 
     @property
     def voters(self) -> str:
-        """As --initial-controllers takes them."""
+        """Return the voters in the form of --initial-controllers."""
         controllers = [node for node in self.nodes if node.controller_port is not None]
         return ",".join(
             f"{node.node_id}@{HOST}:{node.controller_port}:{directory_id}"
@@ -75,27 +76,27 @@ class Cluster:
             "directory.ids": ",".join(self.directory_ids),
         }
         lines = [f"{name}={escape_value(str(value))}" for name, value in values.items()]
-        return "\n".join(["# The cluster in this directory, as kwire cluster start made it", *lines]) + "\n"
+        return "\n".join(["# The cluster in this directory, created by kwire cluster start", *lines]) + "\n"
 
 
 def plan_cluster(directory: Path, shape: Shape, ports: Sequence[int]) -> Cluster:
-    """A cluster that is not there yet, with new ids. Raises ClusterRefused."""
+    """Return a new cluster with new ids, without creating it. Raises ClusterRefused."""
     text = str(directory)
     if "," in text or not text.isprintable():
-        raise ClusterRefused(f"{text}: a comma or a control character cannot be in the path of logs")
-    chance = SystemChance()
+        raise ClusterRefused(f"{text}: the path of log directories cannot contain a comma or a control character")
+    random_source = SystemRandomSource()
     controllers = shape.controllers or shape.combined
     return Cluster(
         directory=directory,
-        cluster_id=uuid_to_text(chance.uuid()),
+        cluster_id=uuid_to_text(random_source.uuid()),
         shape=shape,
         ports=tuple(ports),
-        directory_ids=tuple(uuid_to_text(chance.uuid()) for _ in range(controllers)),
+        directory_ids=tuple(uuid_to_text(random_source.uuid()) for _ in range(controllers)),
     )
 
 
 def find_cluster(directory: Path) -> Cluster | None:
-    """The cluster in a directory; None in one that is missing or empty. Raises ClusterRefused for any other."""
+    """Return the cluster in a directory; None if it is missing or empty. Raises ClusterRefused for any other."""
     for name in (CLUSTER_FILE, UNFINISHED_FILE):
         path = directory / name
         if path.exists():
@@ -104,7 +105,7 @@ def find_cluster(directory: Path) -> Cluster | None:
         return None
     if not directory.is_dir():
         raise ClusterRefused(f"{directory} is not a directory; name another one with --data")
-    # What a crash leaves of the first write is no more than the lock and the temporary file of that write.
+    # A crash during the first write leaves only the lock and the temporary file.
     if {path.name for path in directory.iterdir()} - {LOCK_FILE, f"{UNFINISHED_FILE}.tmp"}:
         raise ClusterRefused(f"{directory} holds files but no {CLUSTER_FILE}; name another directory with --data")
     return None
@@ -124,7 +125,7 @@ def _read(path: Path) -> Cluster:
         raise ClusterRefused(f"{path} cannot be read ({error}); restore it, or name another directory") from None
     shape = found.shape
     if len(found.ports) != shape.port_count or len(found.directory_ids) != shape.port_count - shape.brokers:
-        raise ClusterRefused(f"{path}: ports or directory.ids do not go with the number of nodes; restore it")
+        raise ClusterRefused(f"{path}: ports or directory.ids do not match the number of nodes; restore it")
     if found.directory != path.parent:
         raise ClusterRefused(
             f"{path.parent} was moved or copied from {found.directory}, which the settings of its nodes still name; "
@@ -134,7 +135,7 @@ def _read(path: Path) -> Cluster:
 
 
 def lock_cluster(cluster: Cluster) -> DiskLock:
-    """Make the directory, and keep others from it. Raises ClusterRefused."""
+    """Create the directory, and lock it. Raises ClusterRefused."""
     make_durably(_DISK, str(cluster.directory))
     lock = _DISK.lock(str(cluster.directory / LOCK_FILE))
     if lock is None:
@@ -143,7 +144,7 @@ def lock_cluster(cluster: Cluster) -> DiskLock:
 
 
 def configs_of(cluster: Cluster, overrides: Sequence[tuple[str, str]]) -> Mapping[Node, BrokerConfig]:
-    """The settings that each node would start with: those of its file, or of the file that it will have.
+    """Return the settings of each node, from its file or from the file that it will get.
 
     Raises ClusterRefused.
     """
@@ -172,7 +173,7 @@ def _text(cluster: Cluster, node: Node) -> str:
 
 
 def form_cluster(cluster: Cluster) -> None:
-    """Write the files and format the directories of all nodes, or what is missing of them. Raises ClusterRefused."""
+    """Write the files and format the directories of all nodes, as far as they are missing. Raises ClusterRefused."""
     if (cluster.directory / CLUSTER_FILE).exists():
         return
     unfinished = str(cluster.directory / UNFINISHED_FILE)
@@ -196,14 +197,14 @@ def _format(cluster: Cluster, node: Node) -> None:
             ignore_formatted=True,
         ),
         disk=_DISK,
-        chance=SystemChance(),
+        random_source=SystemRandomSource(),
         clock=SystemClock(),
         say=lambda _: None,
     )
 
 
 def check_identities(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> None:
-    """Raise ClusterRefused when a node's directory is not of this cluster and node."""
+    """Raise ClusterRefused if a node's directory does not belong to this cluster and node."""
     for node, config in configs.items():
         path = config.metadata_dir
         try:
@@ -212,8 +213,8 @@ def check_identities(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> 
             raise ClusterRefused(str(error)) from error
         if meta is None:
             raise ClusterRefused(
-                f"{path} of {node.name} has no meta.properties: its data is lost or elsewhere. Restore it, or take it "
-                f"as lost: kwire format -N -t {cluster.cluster_id} -c {cluster.properties(node)}"
+                f"{path} of {node.name} has no meta.properties: its data is missing. Restore it, or accept its loss: "
+                f"kwire format -N -t {cluster.cluster_id} -c {cluster.properties(node)}"
             )
         if (meta.cluster_id, meta.node_id) != (cluster.cluster_id, node.node_id):
             raise ClusterRefused(

@@ -1,4 +1,4 @@
-"""From what `kwire cluster start` is asked to a cluster that can be started: found in its directory, or made there."""
+"""Opening of a cluster for `kwire cluster start`: the cluster is found in its directory, or created there."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ _PORT_MAX = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What was asked; None where nothing was said."""
+    """Options of the command; None for options that were not given."""
 
     data: Path
     brokers: int | None
     controllers: int | None
     port: int | None
-    """0 stands for any free ports."""
+    """Port of the first broker; 0 for any free ports."""
     overrides: tuple[str, ...]
 
 
 def open_cluster(wanted: Wanted) -> Cluster:
-    """The cluster, locked and formatted. Raises ClusterRefused or DiskFailure; a new one leaves nothing behind then."""
+    """Return the cluster, locked and formatted.
+
+    Raises ClusterRefused or DiskFailure; then a new cluster leaves no files.
+    """
     overrides = _overrides(wanted.overrides)
     found = find_cluster(wanted.data)
     cluster = found or _new(wanted)
@@ -50,7 +53,7 @@ def open_cluster(wanted: Wanted) -> Cluster:
     if found is None:
         lock_cluster(cluster)
         if find_cluster(wanted.data) is not None:
-            raise ClusterRefused(f"{wanted.data}: a cluster was made there by somebody else just now; start it again")
+            raise ClusterRefused(f"{wanted.data}: another process just created a cluster there; start it again")
     form_cluster(cluster)
     check_identities(cluster, configs)
     return cluster
@@ -74,13 +77,13 @@ def _new(wanted: Wanted) -> Cluster:
         raise ClusterRefused("--brokers 0: without brokers, name a number of --controllers")
     port = PORT if wanted.port is None else wanted.port
     if port + shape.port_count - 1 > _PORT_MAX:
-        raise ClusterRefused(f"--port {port}: {shape.port_count} ports from there on do not exist; name a lower one")
+        raise ClusterRefused(f"--port {port}: {shape.port_count} ports from this one on exceed 65535; use a lower one")
     ports = range(port, port + shape.port_count) if port else free_ports(HOST, shape.port_count)
     return plan_cluster(wanted.data, shape, ports)
 
 
 def _check_fits(cluster: Cluster, wanted: Wanted) -> None:
-    """Raise ClusterRefused for what is asked of a cluster that is there and is otherwise."""
+    """Raise ClusterRefused if the options differ from those of an existing cluster."""
     shape = cluster.shape
     if wanted.brokers not in (None, shape.brokers) or wanted.controllers not in (None, shape.controllers):
         raise ClusterRefused(
@@ -100,5 +103,5 @@ def _check_ports(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> None
         return
     are = "is" if len(taken) == 1 else "are"
     is_there = cluster.properties(cluster.nodes[0]).exists()
-    hint = "end what uses it" if is_there else f"--port takes another first one of {len(listeners)}, or 0 for any"
+    hint = "end what uses it" if is_there else f"set the first of {len(listeners)} ports by --port, or 0 for any"
     raise ClusterRefused(f"{', '.join(taken)} {are} taken; {hint}")

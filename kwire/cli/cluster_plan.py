@@ -1,4 +1,4 @@
-"""Which nodes a cluster on one machine has, with their roles, ports and settings."""
+"""Plan of a cluster on one machine: its nodes with their roles, ports and settings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kwire.properties_files import escape_value
 
 HOST = "127.0.0.1"
 COMBINED_CONTROLLERS_MAX = 3
-"""Of nodes that are broker and controller. More voters make a quorum slower, and hardly safer on one machine."""
+"""Nodes with both roles. More voters make a quorum slower, and hardly safer on one machine."""
 REPLICAS_MAX = 3
-"""Of a topic for which nothing else is asked: one may be lost while another one is restarted."""
+"""Default replication factor: one replica may be lost while another one is restarted."""
 OWN_SETTINGS = frozenset(
     {
         "advertised.listeners",
@@ -27,22 +27,22 @@ OWN_SETTINGS = frozenset(
         "process.roles",
     }
 )
-"""What makes a node this one: the same value for all of them makes no cluster."""
+"""Settings that must differ between the nodes of a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """One process of the cluster."""
+    """Process of the cluster."""
 
     node_id: int
     client_port: int | None = None
-    """None of a node that is a controller only."""
+    """Port for clients; None on a node that is only a controller."""
     controller_port: int | None = None
-    """None of a node that is a broker only."""
+    """Port of the controller; None on a node that is only a broker."""
 
     @property
     def name(self) -> str:
-        """What people read in front of its lines, and what its files are called."""
+        """Name in front of the node's output, and of its files."""
         return f"controller-{self.node_id}" if self.client_port is None else f"broker-{self.node_id}"
 
     @property
@@ -58,15 +58,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How many nodes of which kind."""
+    """Number of nodes with each role."""
 
     brokers: int
     controllers: int
-    """Nodes that are controllers only; with none of them, the first brokers are controllers, too."""
+    """Nodes that are only controllers; without any, the first brokers are controllers too."""
 
     @property
     def combined(self) -> int:
-        """How many brokers are controllers: an odd number, as an even one outlives no more failures."""
+        """Number of brokers that are controllers: odd, because an even number tolerates no more failures."""
         if self.controllers:
             return 0
         most = min(self.brokers, COMBINED_CONTROLLERS_MAX)
@@ -77,7 +77,7 @@ class Shape:
         return self.brokers + (self.controllers or self.combined)
 
     def nodes(self, ports: Sequence[int]) -> tuple[Node, ...]:
-        """Brokers have the first ports, in the order of their ids, controllers those behind."""
+        """Return the nodes. Brokers get the first ports, in the order of their ids, and controllers the others."""
         assert len(ports) == self.port_count
         of_controllers = ports[self.brokers :]
         brokers = [
@@ -99,7 +99,7 @@ class Shape:
 
 
 def properties_of(node: Node, nodes: Sequence[Node], log_dir: str) -> str:
-    """The node's server.properties."""
+    """Return the text of the node's server.properties."""
     controllers = ",".join(f"{HOST}:{each.controller_port}" for each in nodes if each.controller_port is not None)
     settings = {
         "process.roles": node.roles,
@@ -110,11 +110,11 @@ def properties_of(node: Node, nodes: Sequence[Node], log_dir: str) -> str:
         "log.dirs": escape_value(log_dir),
     } | _replication(sum(each.client_port is not None for each in nodes))
     lines = [f"{name}={value}" for name, value in settings.items()]
-    return "\n".join([f"# {node.name} of a cluster that kwire cluster start made; yours to edit", *lines]) + "\n"
+    return "\n".join([f"# {node.name} of a cluster created by kwire cluster start; it may be edited", *lines]) + "\n"
 
 
 def _replication(brokers: int) -> dict[str, int]:
-    """How many replicas topics have, and how many of them a record needs before it is acknowledged to acks=all."""
+    """Return the replication factors, and the minimum of in-sync replicas for acks=all."""
     replicas = max(1, min(REPLICAS_MAX, brokers))
     in_sync_min = max(1, replicas - 1)
     return {

@@ -1,9 +1,10 @@
-"""The nodes of a cluster as processes of this machine, from their start until the last one has ended.
+"""Processes of a cluster's nodes on this machine, from the start until the last one has exited.
 
-Each has a session of its own, so that a terminal's Ctrl-C reaches only this process, which then stops them in order:
-brokers first, as they take leave of the controllers; those that are both leave the quorum when all have done so. One
-that hangs is killed in the end, and the others then go on to stop. Each reads a pipe that this process holds, and stops
-when it is closed: nothing that happens to this process leaves a node behind.
+Each process has its own session, so that Ctrl-C in a terminal reaches only this process, which then stops them in
+order. Brokers are first, because they need a controller for their shutdown. Nodes with both roles leave the quorum when
+all brokers are done. A node that hangs is killed after STOP_SECONDS_MAX, and the stop of the others continues.
+
+Each node reads a pipe that this process holds, and stops when it is closed. So no node outlives this process.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from kwire.cli.cluster_plan import Node
-from kwire.cli.joint_output import JointOutput
-from kwire.cli.stopping import GO_ALONE, LET_GO
+from kwire.cli.merged_output import JointOutput
+from kwire.cli.stopping import LEAVE_QUORUM_LINE, SHUT_DOWN_LINE
 from kwire.server.own_processes import environment
 
 STOP_SECONDS_MAX = 60.0
-"""When no node has come any further for so long, those that should have are killed."""
+"""Time without progress of the stop after which the nodes that are due are killed."""
 LINE_BYTES_MAX = 1 << 16
 SERVES = "kwire: serving Kafka on "
 CONTROLS = "kwire: controlling on "
 
 
 class ClusterProcesses:
-    """Starts the nodes, shows what they say, and ends when all of them have ended."""
+    """Processes of the nodes: starts them, shows their output, and ends when all have exited."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ClusterProcesses:
         again: Callable[[Node], str],
         exit_on_failure: bool = False,
     ) -> None:
-        """`again` is how people would start a node that ended."""
+        """`again` returns the command to restart a node that has exited."""
         self._nodes = nodes
         self._command = command
         self._again = again
@@ -46,17 +47,17 @@ class ClusterProcesses:
         self._output = JointOutput([node.name for node in nodes], lost=self.stop_unless_stopping)
         self._running: dict[Node, Process] = {}
         self._addresses: dict[Node, str] = {}
-        """Where the nodes that are ready serve."""
+        """Addresses of the nodes that are ready."""
         self._let_go: set[Node] = set()
-        """Brokers that are done, and still in the quorum for the others' sake."""
+        """Brokers that have shut down and stay in the quorum for the other nodes."""
         self._has_told_ready = False
         self._is_stopping = False
         self._deadline: asyncio.TimerHandle | None = None
         self.has_failed = False
-        """Whether a node's end is a failure of all: it did not stop cleanly, or none was left, or exit_on_failure."""
+        """True if the cluster has failed: a node did not stop cleanly, no node was left, or exit_on_failure."""
 
     async def run(self) -> None:
-        """Start all; return when all have ended. Cancelled, it kills them."""
+        """Start all nodes; return when all have exited. If cancelled, kill them."""
         try:
             for node in self._nodes:
                 self._running[node] = await _start(self._command(node))
@@ -72,17 +73,17 @@ class ClusterProcesses:
                 self._deadline.cancel()
 
     def stop(self) -> None:
-        """Tell all to stop; told a second time, kill them."""
+        """Stop all nodes; kill them at the second call."""
         if self._is_stopping:
             self._kill(self._running)
             return
         self._is_stopping = True
-        self._be_patient()
+        self._restart_stop_timeout()
         self._output.note("stopping all nodes (Ctrl-C again kills them)")
         self._terminate()
 
     def stop_unless_stopping(self) -> None:
-        """For what may come beside a first stop, and is no wish for a second."""
+        """Stop all nodes, without effect during a stop: for events that are no request to kill them."""
         if not self._is_stopping:
             self.stop()
 
@@ -91,21 +92,21 @@ class ClusterProcesses:
         for node in brokers or list(self._running):
             _send(self._running[node], signal.SIGTERM)
 
-    def _be_patient(self) -> None:
-        """From now on, as a node has just come further."""
+    def _restart_stop_timeout(self) -> None:
+        """Restart the timeout of the stop, after progress of a node."""
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._lose_patience)
+        self._deadline = asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._kill_late_nodes)
 
-    def _lose_patience(self) -> None:
-        """Kill only those whose turn it was: their end lets those that wait for them go on."""
+    def _kill_late_nodes(self) -> None:
+        """Kill only the nodes whose step is due: the others continue after their exit."""
         late = self._awaited()
         self._output.trouble(f"{', '.join(node.name for node in late)} did not stop in time: killed")
         self._kill(late)
-        self._be_patient()
+        self._restart_stop_timeout()
 
     def _awaited(self) -> list[Node]:
-        """Who is to do the next step of the stop: end its work as a broker, or end."""
+        """Return the nodes whose step of the stop is due: to shut down as a broker, or to exit."""
         brokers = [node for node in self._running if node.client_port is not None]
         return [node for node in brokers if node not in self._let_go] or brokers or list(self._running)
 
@@ -116,7 +117,7 @@ class ClusterProcesses:
     async def _follow(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
             self._output.line(node.name, self._notice(node, line).removeprefix("kwire: "))
-            if line == LET_GO:
+            if line == SHUT_DOWN_LINE:
                 self._release(node)
             self._tell_ready()
         status = await process.wait()
@@ -125,7 +126,7 @@ class ClusterProcesses:
         self._notice_end(node, status)
 
     def _notice(self, node: Node, line: str) -> str:
-        """The line, without what a node says to people who have only that one."""
+        """Return the line, without the parts that are only useful in a node's own output."""
         said = SERVES if node.client_port is not None else CONTROLS
         if not line.startswith(said):
             return line
@@ -134,13 +135,13 @@ class ClusterProcesses:
         return said + address
 
     def _release(self, node: Node) -> None:
-        """A broker is done: it may leave the quorum now, or, where all stop, together with the last one."""
+        """Handle a broker's shutdown: it may leave the quorum now, or, if all stop, together with the last broker."""
         self._let_go.add(node)
         if self._is_stopping:
-            self._be_patient()
+            self._restart_stop_timeout()
             self._release_all()
         else:
-            _pipe(self._running[node]).write(GO_ALONE)
+            _pipe(self._running[node]).write(LEAVE_QUORUM_LINE)
 
     def _release_all(self) -> None:
         brokers = {node for node in self._running if node.client_port is not None}
@@ -149,7 +150,7 @@ class ClusterProcesses:
                 _pipe(self._running[node]).close()
 
     def _tell_ready(self) -> None:
-        """Once, when all nodes that run are ready."""
+        """Show the addresses, once, when all running nodes are ready."""
         if self._has_told_ready or self._is_stopping or not self._running or self._running.keys() - self._addresses:
             return
         self._has_told_ready = True
@@ -176,8 +177,8 @@ class ClusterProcesses:
             self._tell_ready()
 
     def _notice_end_of_stop(self, node: Node, status: int) -> None:
-        self._be_patient()
-        # One that had not begun to listen to signals is ended by them.
+        self._restart_stop_timeout()
+        # A node that has not installed its signal handlers yet is ended by the signal.
         if status not in (0, -signal.SIGTERM):
             self.has_failed = True
             self._output.trouble(f"{node.name} {_how(status)}")
@@ -189,10 +190,9 @@ class ClusterProcesses:
 
 
 def _send(process: Process, what: signal.Signals) -> None:
-    """A signal, unless it has ended.
+    """Send a signal to a process, unless it has exited.
 
-    Not by the process's own methods: they look whether it has, and so may take its exit status away from the one who
-    waits for that.
+    The methods of Process are not used: they poll the process, and might take its exit status from the task that waits.
     """
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
@@ -211,7 +211,7 @@ def _pipe(process: Process) -> asyncio.StreamWriter:
 
 
 async def _lines(process: Process) -> AsyncIterator[str]:
-    """What the process says, by lines; a very long one in pieces."""
+    """Yield the lines of the process's output; a very long line in parts."""
     assert process.stdout is not None
     rest = b""
     while data := await process.stdout.read(LINE_BYTES_MAX):

@@ -1,16 +1,16 @@
-"""Status of a cluster as `kwire cluster status` found it, and the rules by which it is healthy."""
+"""Status of a cluster for `kwire cluster status`, and the rules by which it is healthy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-NOBODY = -1
+NO_NODE = -1
 SILENT_MS_MAX = 5000
-"""After so long without a fetch, a voter is missing: it asks at least twice a second."""
+"""Time without a fetch after which a voter is not healthy: it fetches at least twice a second."""
 
 
 SPACE_LEAST_BYTES = 1 << 20
-"""Of a log directory: with less, a batch of the default max.message.bytes may find no space."""
+"""Least free space of a log directory: with less, a batch of the default max.message.bytes may not fit."""
 UNREACHABLE = "UNREACHABLE"
 """Error of a replica whose broker did not answer; the others are Kafka's error codes."""
 STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
@@ -18,13 +18,13 @@ STORAGE_ERROR = "KAFKA_STORAGE_ERROR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directory:
-    """A log directory of a broker, as DescribeLogDirs shows it."""
+    """Log directory of a broker, from DescribeLogDirs."""
 
     path: str
     error: str | None
     """KAFKA_STORAGE_ERROR if it is offline; None if it is in use."""
     usable_bytes: int
-    """Space left; -1 if it is not known."""
+    """Free space; -1 if it is not known."""
 
     @property
     def is_full(self) -> bool:
@@ -37,22 +37,22 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker."""
+    """Registered broker."""
 
     broker_id: int
     address: str
     rack: str | None
     is_fenced: bool
     trouble: str | None
-    """Why it could not be asked; None if it answered."""
+    """Why the broker did not answer; None if it did."""
     partitions: int
     leads: int
-    """How many partitions it has replicas of, and how many of these it leads."""
+    """Number of partitions with a replica on the broker, and number of partitions that it leads."""
     lag_sum: int | None
     lag_max: int | None
-    """By how many records its replicas are behind their leaders, together and the worst; None if it is not known."""
+    """Lag of its replicas behind their leaders in records: sum and maximum; None if it is not known."""
     directories: tuple[Directory, ...] = ()
-    """Empty if it could not be asked."""
+    """Log directories; empty if the broker did not answer."""
 
     @property
     def is_healthy(self) -> bool:
@@ -61,15 +61,15 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Voter:
-    """A controller that votes."""
+    """Controller that is a voter."""
 
     node_id: int
     address: str | None
     is_leader: bool
     lag: int | None
-    """By how many metadata records it is behind the leader; None if it is not known."""
+    """Lag behind the leader in metadata records; None if it is not known."""
     silent_ms: int | None
-    """Since its last fetch from the leader; None if it has not fetched since this leader was elected."""
+    """Time since its last fetch from the leader; None if it has not fetched since this leader was elected."""
 
     @property
     def is_healthy(self) -> bool:
@@ -78,26 +78,26 @@ class Voter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quorum:
-    """The controllers, as their leader describes them."""
+    """Quorum of controllers, as its leader describes it."""
 
     leader_id: int
     leader_epoch: int
     high_watermark: int
-    """-1 until the leader has committed the first record of its epoch."""
+    """High watermark; -1 until the leader has committed the first record of its epoch."""
     voters: tuple[Voter, ...]
     observers: int
     trouble: str | None = None
-    """Why it could not be described."""
+    """Why the quorum could not be described."""
 
     @property
     def is_healthy(self) -> bool:
-        is_led = self.trouble is None and self.leader_id != NOBODY and self.high_watermark >= 0
+        is_led = self.trouble is None and self.leader_id != NO_NODE and self.high_watermark >= 0
         return is_led and all(voter.is_healthy for voter in self.voters)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition, by the metadata of one broker and the answers of its replicas."""
+    """Partition, by the metadata of one broker and the responses of its replicas' brokers."""
 
     topic: str
     index: int
@@ -106,9 +106,9 @@ class Partition:
     in_sync: tuple[int, ...]
     in_sync_min: int
     lags: tuple[int | None, ...]
-    """Of the replicas, in their order, in records behind the leader; None where it is not known."""
+    """Lags of the replicas, in their order, in records behind the leader; None if it is not known."""
     errors: tuple[str | None, ...] = ()
-    """Of the replicas, in their order: why one does not tell the end of its log. Empty where all do."""
+    """Errors of the replicas, in their order: why there is no log end offset. Empty without errors."""
 
     def error_of(self, broker_id: int) -> str | None:
         """Return the error of one replica, None if it has answered."""
@@ -125,11 +125,11 @@ class Partition:
 
     @property
     def is_offline(self) -> bool:
-        return self.leader == NOBODY
+        return self.leader == NO_NODE
 
     @property
     def is_unserved(self) -> bool:
-        """Whether it has a leader by the metadata, which does not answer for it."""
+        """True if the partition has a leader in the metadata that does not serve it."""
         return not self.is_offline and self.error_of(self.leader) is not None
 
     @property
@@ -138,7 +138,10 @@ class Partition:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether it takes no records of acks=all: who has fewer replicas than that needs them all."""
+        """True if the partition rejects records with acks=all.
+
+        With fewer replicas than the minimum, all of them are needed.
+        """
         return len(self.in_sync) < min(self.in_sync_min, len(self.replicas))
 
     @property
@@ -147,7 +150,7 @@ class Partition:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """Its troubles, in Kafka's words, the worst first."""
+        """States of an unhealthy partition, in Kafka's terms, the worst first."""
         named = {
             "offline": self.is_offline,
             "unserved": self.is_unserved,
@@ -160,13 +163,13 @@ class Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """The whole cluster. Brokers are asked one by one, so that it is not the state of one instant."""
+    """Status of the whole cluster. Brokers are queried one by one, so it is not the state of one instant."""
 
     cluster_id: str
     asked_broker: str
-    """Address of the broker whose metadata name the brokers and partitions."""
+    """Address of the broker whose metadata contain the brokers and partitions."""
     metadata_age_ms: int | None
-    """Time since that broker had all committed metadata; None if no controller says."""
+    """Time since that broker had all committed metadata; None if no controller reports it."""
     brokers: tuple[Broker, ...]
     quorum: Quorum
     topics: int
@@ -181,5 +184,5 @@ class ClusterStatus:
         return is_whole and is_recent and self.quorum.is_healthy
 
     def count(self, state: str) -> int:
-        """How many partitions are in this state."""
+        """Return the number of partitions in this state."""
         return sum(state in partition.states for partition in self.unhealthy)

@@ -1,4 +1,4 @@
-"""`kwire config explain`: which settings there are, what they mean, and what kwire does with them."""
+"""Command `kwire config explain`: the settings, their meaning, and their effect in kwire."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def config() -> None:
 @click.option("--broker", "kinds", flag_value="broker", help="Only settings of brokers (server.properties).")
 @click.option("--topic", "kinds", flag_value="topic", help="Only settings of topics.")
 @click.option("--group", "kinds", flag_value="group", help="Only settings of groups.")
-@click.option("--client-metrics", "kinds", flag_value="client-metrics", help="Only those of client metrics.")
+@click.option("--client-metrics", "kinds", flag_value="client-metrics", help="Only settings of client metrics.")
 @click.option("--search", "word", default="", metavar="WORD", help="Only settings with this word in name or meaning.")
-@click.option("--file", "file", type=click.Path(path_type=Path), help="A server.properties to look the value up in.")
-@click.option("--markdown", is_flag=True, help="All of them, as the page in the documentation.")
+@click.option("--file", "file", type=click.Path(path_type=Path), help="Show the value in this server.properties.")
+@click.option("--markdown", is_flag=True, help="Print all settings as the page of the documentation.")
 def explain(key: str | None, kinds: str | None, word: str, file: Path | None, *, markdown: bool) -> None:
     """Explain KEY, or list all settings, each with what kwire does with it and its default."""
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.cli.explanations import KINDS, chosen, explanation, line, page  # noqa: PLC0415
 
     if markdown:
@@ -55,7 +55,7 @@ def _refuse(name: str) -> None:
     names = {key.name for section in SECTIONS for key in section.keys}
     close = difflib.get_close_matches(name, sorted(names), n=3)
     hint = f"; did you mean {' or '.join(close)}?" if close else "; look for one with --search"
-    click.echo(f"kwire: {name} is no setting that Kafka knows{hint}", err=True)
+    click.echo(f"kwire: {name} is not a setting of Kafka{hint}", err=True)
     sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""What kwire says of its configuration keys: short lines, a full explanation of one key, and the page for the docs."""
+"""Explanations of configuration keys: short lines, the full text of one key, and the page of the documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMAND = "kwire config explain --markdown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Keys of one kind of resource that belong together."""
+    """Group of related keys of one kind of resource."""
 
     kind: str
     title: str
@@ -34,7 +34,7 @@ KINDS = ("topic", "broker", "group", "client-metrics")
 
 
 def chosen(kinds: Iterable[str], word: str) -> Iterator[tuple[str, ConfigKey]]:
-    """(kind, key) of the keys of these kinds that have the word in their name or meaning."""
+    """Yield (kind, key) for the keys of these kinds that have the word in their name or meaning."""
     wanted = set(kinds)
     for section in SECTIONS:
         if section.kind in wanted:
@@ -44,17 +44,17 @@ def chosen(kinds: Iterable[str], word: str) -> Iterator[tuple[str, ConfigKey]]:
 
 
 def line(kind: str, key: ConfigKey) -> str:
-    """A key in one line of a list."""
+    """Return a key in one line of a list."""
     return f"{key.name:<58} {kind:<14} {key.use.value:<21} {shown(key.default)}"
 
 
 def shown(text: str | None) -> str:
-    """A value for people: nothing at all and an empty text can be told apart."""
+    """Return a value as text that distinguishes no value from an empty one."""
     return "none" if text is None else text or "empty"
 
 
 def explanation(kind: str, key: ConfigKey, given: Mapping[str, str]) -> str:
-    """All that is known of a key; `given` are settings of a file to look it up in."""
+    """Return the full explanation of a key; `given` are the settings of a file, to show the key's value."""
     rows = [
         ("of", f"a {kind.replace('-', ' ')}" + (" subscription" if kind == "client-metrics" else "")),
         ("type", key.type.name.lower()),
@@ -94,7 +94,7 @@ def _use(key: ConfigKey) -> str:
 
 
 def page() -> str:
-    """docs/configuration.md."""
+    """Return the content of docs/configuration.md."""
     return "\n".join([*_introduction(), *(line for section in SECTIONS for line in _table(section))]) + "\n"
 
 

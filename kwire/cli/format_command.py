@@ -1,4 +1,6 @@
-"""`kwire format` and `kwire random-uuid`: a node's directories before its first start, as kafka-storage makes them."""
+"""Commands `kwire format` and `kwire random-uuid`: format a node's directories before its
+first start, like kafka-storage.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ EXIT_REFUSED = 1
 @click.option("-t", "--cluster-id", help="The cluster's id, the same on all nodes; `kwire random-uuid` makes one.")
 @click.option("-s", "--standalone", is_flag=True, help="Make this controller the only voter of a new quorum.")
 @click.option(
-    "-N", "--no-initial-controllers", is_flag=True, help="Name no voters: this node joins a quorum that is formed."
+    "-N", "--no-initial-controllers", is_flag=True, help="Name no voters: this node joins an existing quorum."
 )
 @click.option(
     "-I",
@@ -30,17 +32,15 @@ EXIT_REFUSED = 1
     help="The voters of a new quorum, the same on all nodes; directory ids are made by `kwire random-uuid`.",
 )
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip what is formatted already instead of failing.")
-@click.option("-r", "--release-version", metavar="VERSION", help="The release whose metadata.version to begin with.")
-@click.option(
-    "-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="A feature's level to begin with."
-)
+@click.option("-r", "--release-version", metavar="VERSION", help="Release whose metadata.version to start with.")
+@click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Initial level of a feature.")
 @click.option(
     "-S",
     "--add-scram",
     "scram",
     multiple=True,
     metavar="MECHANISM=[...]",
-    help="A user to begin with, as in 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
+    help="Initial user, as in 'SCRAM-SHA-256=[name=alice,password=alice-secret]' or "
     '\'SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]\'.',
 )
 def format_directories(
@@ -55,17 +55,17 @@ def format_directories(
     no_initial_controllers: bool,
     ignore_formatted: bool,
 ) -> None:
-    """Format the log directories of a node for the quorum that it will be part of.
+    """Format the log directories of a node for the quorum that it will join.
 
-    Where controller.quorum.voters names the voters, none of --standalone, --initial-controllers and
-    --no-initial-controllers is needed; else a controller needs one of them. A node without any setting of a quorum need
+    If controller.quorum.voters names the voters, none of --standalone, --initial-controllers and
+    --no-initial-controllers is needed. Otherwise a controller needs one of them. A node without any quorum setting need
     not be formatted: its first start does it.
     """
     if properties is None:
         _refuse("argument --config/-c is required")
     if cluster_id is None:
         _refuse("argument --cluster-id/-t is required")
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.server.formation import FormatOptions  # noqa: PLC0415
 
     _format(
@@ -87,13 +87,15 @@ def _format(properties: Path, options: FormatOptions) -> None:
     from kwire.cluster.directory import DirectoryRefused  # noqa: PLC0415 see format_directories
     from kwire.cluster.node_formatting import FormatRefused  # noqa: PLC0415
     from kwire.log.disk import DiskFailure, RealDisk  # noqa: PLC0415
-    from kwire.seams import SystemChance, SystemClock  # noqa: PLC0415
+    from kwire.seams import SystemClock, SystemRandomSource  # noqa: PLC0415
     from kwire.server.formation import format_storage  # noqa: PLC0415
     from kwire.server.settings.config import SettingError, load_config  # noqa: PLC0415
 
     try:
         config = load_config(properties.read_text())
-        format_storage(config, options, disk=RealDisk(), chance=SystemChance(), clock=SystemClock(), say=_say)
+        format_storage(
+            config, options, disk=RealDisk(), random_source=SystemRandomSource(), clock=SystemClock(), say=_say
+        )
     except OSError as error:
         _refuse(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
@@ -106,13 +108,13 @@ def _format(properties: Path, options: FormatOptions) -> None:
 def random_uuid() -> None:
     """Print an id for a cluster or a directory."""
     from kwire.protocol.uuids import uuid_to_text  # noqa: PLC0415 see format_directories
-    from kwire.seams import SystemChance  # noqa: PLC0415
+    from kwire.seams import SystemRandomSource  # noqa: PLC0415
 
-    click.echo(uuid_to_text(SystemChance().uuid()))
+    click.echo(uuid_to_text(SystemRandomSource().uuid()))
 
 
 def _say(line: str) -> None:
-    """Names of users and directories are in it, which may hold what steers a terminal."""
+    """Print a line; names of users and directories in it may contain terminal control characters."""
     click.echo(printable(line))
 
 

@@ -1,4 +1,4 @@
-"""`kwire log dump`: the files of a log directory, for people and for programs."""
+"""Command `kwire log dump`: shows the files of a log directory as text or JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INDENTED = ("record",)
 
 @click.group()
 def log() -> None:
-    """Look at the files of a stopped broker, or at a copy of them."""
+    """Inspect log files offline."""
 
 
 format_option = click.option(
@@ -40,12 +40,12 @@ format_option = click.option(
 def dump(
     paths: tuple[str, ...], *, records: bool, offset: int, limit: int | None, max_bytes: int | None, form: str
 ) -> None:
-    """Show what is in PATH: a file of a log directory, a partition's directory, or a whole log directory.
+    """Show the content of PATH: a file of a log directory, a partition's directory, or a whole log directory.
 
-    Keys and values are shown as text where they are UTF-8, else as base64. The exit status is 1 if something in the
-    files is damaged, and 2 if a path cannot be read.
+    Keys and values are shown as text if they are UTF-8, else as base64. The exit status is 1 if a file is damaged,
+    and 2 if a path cannot be read.
     """
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.log.inspection.dumping import Selection  # noqa: PLC0415
     from kwire.log.inspection.reading import InspectionError  # noqa: PLC0415
 
@@ -74,7 +74,7 @@ def _dump(paths: tuple[str, ...], selection: Any, form: str) -> int:
 
 
 def _rows(rows: Iterator[dict[str, Any]], *, is_named: bool) -> Iterator[dict[str, Any]]:
-    """One file that cannot be read does not hide the others of its directory."""
+    """Yield the rows of a file; an unreadable file of a directory becomes a row, so that the others are shown."""
     from kwire.log.inspection.reading import InspectionError  # noqa: PLC0415 see dump
 
     try:
@@ -86,12 +86,12 @@ def _rows(rows: Iterator[dict[str, Any]], *, is_named: bool) -> Iterator[dict[st
 
 
 def until_pipe_breaks(work: Callable[[], int]) -> int:
-    """The work's status; 0 when nobody reads on, as for `head`."""
+    """Return the status of the work; 0 if the reader closed the pipe, as `head` does."""
     try:
         status = work()
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered would fail again when the interpreter ends.
+        # Otherwise the rest of the buffer would fail again at the exit of the interpreter.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -102,7 +102,7 @@ def as_json(row: dict[str, Any]) -> str:
 
 
 def as_text(row: dict[str, Any]) -> str:
-    """A line of kind name=value name=value; a record is indented below its batch."""
+    """Return the row as a line: kind name=value name=value. A record is indented below its batch."""
     indent = "    " if row["kind"] in _INDENTED else "  "
     words = [row["kind"], *(f"{name}={word}" for name, word in _words(row))]
     return indent + " ".join(words)
@@ -121,7 +121,7 @@ def _word(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """The text, with what could steer a terminal written as escapes."""
+    """Return the text with terminal control characters escaped."""
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 

@@ -1,6 +1,6 @@
-"""What a line of the log may be: one line, of bounded length, and not too many of a kind in a second.
+"""Limits of log output: one line per message, of bounded length, and a bounded number per second.
 
-Names that clients invent are in some of them. They must not look like lines of their own, nor fill the disk.
+Some messages contain names that clients choose. Such names must not look like separate lines, nor fill the disk.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 LINE_LENGTH_MAX = 1_000
 LINES_PER_SECOND = 50
-"""Of one logger, up to INFO; warnings and errors are all told."""
+"""Lines of one logger, up to INFO; warnings and errors are not limited."""
 
 
 class OneLineFormatter(logging.Formatter):
-    """Escapes what would not print, and cuts what is long. A traceback keeps its lines."""
+    """Formatter that escapes unprintable characters and truncates long messages. A traceback keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name
         record.message = one_line(record.message)
@@ -23,7 +23,7 @@ class OneLineFormatter(logging.Formatter):
 
 
 def one_line(text: str) -> str:
-    """The text with control characters escaped, cut to LINE_LENGTH_MAX."""
+    """Return the text with control characters escaped, truncated to LINE_LENGTH_MAX."""
     if len(text) > LINE_LENGTH_MAX:
         text = f"{text[:LINE_LENGTH_MAX]}... ({len(text)} characters)"
     if text.isprintable():
@@ -32,13 +32,13 @@ def one_line(text: str) -> str:
 
 
 class LineLimit(logging.Filter):
-    """Lets LINES_PER_SECOND of each logger through; the first line of a later second says how many were left out."""
+    """Filter for LINES_PER_SECOND of each logger; the first line of a later second has the number of omitted lines."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._now = now
         self._seconds: dict[str, tuple[int, int]] = {}
-        """By logger: the second, and how many lines it has had."""
+        """Current second and number of its lines, by logger."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno > logging.INFO:

@@ -1,4 +1,4 @@
-"""`kwire log verify`: a deep check of a log directory."""
+"""Command `kwire log verify`: a complete check of a log directory."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ BAR_STEP_BYTES = 1024 * 1024
 
 @click.command()
 @click.argument("directory")
-@click.option("--force", is_flag=True, help="Check although a broker is running: what it is writing may look wrong.")
+@click.option("--force", is_flag=True, help="Check although a broker is running: its unfinished writes may look wrong.")
 @format_option
 def verify(directory: str, *, force: bool, form: str) -> None:
-    """Check every byte of DIRECTORY, a log directory or one partition's: nothing is changed.
+    """Check every byte of DIRECTORY, a log directory or one partition's, without changing anything.
 
-    Tells what is wrong and where. The exit status is 0 if all is sound, 1 if something is wrong, and 2 if DIRECTORY
-    cannot be checked, as when a running broker has it. Lines that begin with "note" do not count as wrong.
+    Reports what is wrong and where. The exit status is 0 if all is sound, and 1 if something is wrong. It is 2 if
+    DIRECTORY cannot be checked, for example because a running broker uses it. Lines that begin with "note" do not count
+    as wrong.
     """
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.log.inspection.directory_check import held_still  # noqa: PLC0415
     from kwire.log.inspection.reading import InspectionError  # noqa: PLC0415
 
@@ -71,7 +72,7 @@ def _line(finding: Any) -> str:
 
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error, if that is a terminal."""
+    """Show a progress bar on standard error, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

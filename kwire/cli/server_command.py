@@ -1,4 +1,4 @@
-"""`kwire server [server.properties] [--override key=value]...`."""
+"""Command `kwire server [server.properties] [--override key=value]...`."""
 
 from __future__ import annotations
 
@@ -34,16 +34,15 @@ LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 OPEN_FILES_WANTED = 100_000
 EXIT_REFUSED = 1
 EXIT_FAILED = 3
-"""The broker stopped because it could no longer keep its promises."""
+"""Exit status: the broker stopped because it could not keep its guarantees."""
 EXIT_BROKEN = 70
-"""A broken invariant threatens durable data: a bug in kwire, or faulty memory. (EX_SOFTWARE of sysexits.)"""
+"""Exit status: a broken invariant threatens durable data, by a bug in kwire or faulty memory (sysexits: EX_SOFTWARE).
+"""
 
 
 @click.command()
 @click.argument("properties", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="A setting that wins over the file's."
-)
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Setting that overrides the file.")
 @click.option("--verbose", is_flag=True, help="Log what the broker does, as Kafka's server.log.")
 @click.option("--say-progress", is_flag=True, hidden=True, help="Log how far a long start or stop is, every second.")
 @click.option("--stop-with-stdin", is_flag=True, hidden=True, help="Stop when standard input, a pipe, is closed, too.")
@@ -57,10 +56,10 @@ def server(
     stop_with_stdin: bool,
     remove_after: str | None,
 ) -> None:
-    """Run a node until it is told to stop (Ctrl-C or SIGTERM).
+    """Run a node until it is stopped (Ctrl-C or SIGTERM).
 
-    PROPERTIES is a server.properties as Kafka's server takes it. Without one: node 1, broker and controller in one, on
-    127.0.0.1:9092, with its data in ./data.
+    PROPERTIES is a server.properties file as Kafka's server reads it. Without it: node 1, broker and controller in one,
+    on 127.0.0.1:9092, with its data in ./data.
     """
     _log_to_stderr(logging.INFO if verbose else logging.WARNING)
     if say_progress:
@@ -80,7 +79,7 @@ def server(
 def _run(config: BrokerConfig, *, stop_with_stdin: bool, remove_after: str | None) -> int:
     try:
         return event_loop.run(_serve(config, stop_with_stdin=stop_with_stdin))
-    finally:  # also when nobody reads any more what this process prints
+    finally:  # also when the output of this process cannot be written
         if remove_after is not None:
             shutil.rmtree(remove_after, ignore_errors=True)
 
@@ -93,7 +92,7 @@ def _log_to_stderr(level: int) -> None:
 
 
 def _allow_open_files() -> None:
-    """Take what the system allows of descriptors, as the JVM does: 256 on macOS and 1024 on Debian are soon spent."""
+    """Raise the limit of open files as far as allowed, like the JVM: 256 on macOS and 1024 on Debian are too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -119,7 +118,9 @@ def _refuse(message: str) -> NoReturn:
 
 
 async def _starts(server: BrokerServer | ControllerServer, stop: asyncio.Event) -> bool:
-    """Whether it serves: who waits for a quorum can be stopped."""
+    """Start the server; return True if it serves, False if it was stopped before, for
+    example while it waited for a quorum.
+    """
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -139,7 +140,7 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     if config.is_broker:
         server = BrokerServer(config, loaded=KeptObjects().loaded)
     else:
-        from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 a broker starts without it
+        from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 not needed by a broker
 
         server = ControllerServer(config)
     if not await _starts(server, stopping.wanted):

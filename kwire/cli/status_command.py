@@ -1,4 +1,4 @@
-"""`kwire cluster status`: brokers, controllers, and partitions that lack replicas."""
+"""Command `kwire cluster status`: brokers, controllers, and partitions that lack replicas."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ EXIT_UNHEALTHY = 1
 PORT = 9092
 CLEAR = "\033[H\033[2J"
 _ADDRESS = re.compile(r"(?:\[([^][]+)\]|([^][:]+))(?::([0-9]{1,5}))?")
-"""host:port, host, [address]:port or [address]: only within brackets it is plain where an IPv6 address ends."""
+"""Pattern of host:port, host, [address]:port or [address]. An IPv6 address needs the brackets to be separable."""
 
 
 class _Seconds(click.FloatRange):
-    """FloatRange alone takes what is no number: it is neither below nor above anything."""
+    """FloatRange that rejects NaN, which is neither below nor above a limit."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)
         if math.isnan(seconds):
-            self.fail(f"{value} is no number.", param, ctx)
+            self.fail(f"{value} is not a number.", param, ctx)
         return seconds
 
 
@@ -51,17 +51,17 @@ SECONDS = _Seconds(0.1, 3600)
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Lines for people, or one JSON object a look.",
+    help="Text, or one JSON object per status.",
 )
-@click.option("--watch", is_flag=True, help="Look again and again, until it is stopped (Ctrl-C).")
-@click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds, of --watch.")
+@click.option("--watch", is_flag=True, help="Repeat until it is stopped (Ctrl-C).")
+@click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between two statuses.")
 @click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="Seconds to wait for a broker.")
 def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float) -> None:
     """Show cluster health, of kwire's clusters and of Apache Kafka's.
 
-    The exit status is 0 if the cluster is healthy: every registered broker is unfenced and answers, its log directories
-    are online and have space, a controller leads and all voters fetch from it, and every partition is served by its
-    leader with all replicas in sync. It is 1 if not, and 2 if no broker can be asked.
+    The exit status is 0 if the cluster is healthy. Then every registered broker is unfenced and answers, and its log
+    directories are online and have space. A controller leads and all voters fetch from it. Every partition is served by
+    its leader with all replicas in sync. The exit status is 1 if not, and 2 if no broker can be asked.
     """
     addresses = [_address(text) for text in servers.split(",")]
     try:
@@ -73,12 +73,12 @@ def status(servers: str, form: str, *, watch: bool, interval: float, timeout: fl
 def _address(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text.strip())
     if found is None or not 0 < (port := int(found[3] or PORT)) < 1 << 16:
-        refuse(f"--bootstrap-server {text}: is no host:port; an IPv6 address is written as [::1]:{PORT}")
+        refuse(f"--bootstrap-server {text}: is not host:port; an IPv6 address is written as [::1]:{PORT}")
     return found[1] or found[2], port
 
 
 async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: float, interval: float | None) -> int:
-    # Loaded here: `kwire server`, which this module is imported beside, starts without it.
+    # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.cli.cluster_asking import Asking, CannotAsk  # noqa: PLC0415
 
     asking = Asking(addresses, timeout_ms=round(timeout_seconds * 1000))
@@ -108,7 +108,7 @@ def _lines(found: ClusterStatus, form: str) -> list[str]:
 
 
 def _show(lines: list[str], *, is_redrawn: bool) -> None:
-    """One look; in a terminal it takes the place of the one before."""
+    """Print one status; in a terminal it replaces the previous one."""
     if is_redrawn and sys.stdout.isatty():
         click.echo(CLEAR, nl=False)
     click.echo("\n".join(lines))

@@ -1,4 +1,4 @@
-"""A cluster's status as lines for people, and as an object for programs."""
+"""Status of a cluster as lines of text, and as an object for JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from kwire.cli.cluster_status import (
-    NOBODY,
+    NO_NODE,
     SILENT_MS_MAX,
     STORAGE_ERROR,
     Broker,
@@ -22,13 +22,13 @@ from kwire.cli.log_command import printable
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 
 SHOWN_MAX = 50
-"""Of partitions; --format json has all of them."""
+"""Partitions shown as text; --format json has all of them."""
 GAP = "   "
 UNKNOWN = "?"
 
 
 def as_object(status: ClusterStatus) -> dict[str, Any]:
-    """For JSON."""
+    """Return the status as an object for JSON."""
     shown = asdict(status)
     del shown["unhealthy"]
     return {
@@ -71,7 +71,7 @@ def as_lines(status: ClusterStatus) -> Iterator[str]:
 
 
 def _concern(partition: Partition) -> tuple[bool, bool, bool]:
-    """Sort key: partitions that take no records first, then those that users named before internal ones."""
+    """Return the sort key: partitions that accept no records first, then partitions of users before internal ones."""
     is_served = not (partition.is_offline or partition.is_unserved)
     return is_served, not partition.is_under_min_isr, partition.topic in INTERNAL_TOPICS
 
@@ -90,7 +90,7 @@ def _broker_row(broker: Broker) -> tuple[str, ...]:
 
 
 def _directory_lines(brokers: Sequence[Broker]) -> Iterator[str]:
-    """Log directories that are offline or full; nothing where all are in order."""
+    """Yield a table of the log directories that are offline or full; nothing if there are none."""
     rows = [
         (
             str(broker.broker_id),
@@ -108,10 +108,10 @@ def _directory_lines(brokers: Sequence[Broker]) -> Iterator[str]:
 
 
 def _age_lines(status: ClusterStatus) -> Iterator[str]:
-    """How old the metadata are that the partitions are shown by, where they are not up to date."""
+    """Yield the age of the metadata from which the partitions are shown, if they are not up to date."""
     source = f"brokers and partitions: as the broker at {status.asked_broker} knows them"
     if status.quorum.trouble is not None:
-        yield f"{source}; without a controller nobody knows what has changed since"
+        yield f"{source}; without a controller later changes are unknown"
     elif status.metadata_age_ms is not None and status.metadata_age_ms > SILENT_MS_MAX:
         yield f"{source}, {status.metadata_age_ms / 1000:.0f} s old"
 
@@ -120,7 +120,7 @@ def _quorum_lines(quorum: Quorum) -> Iterator[str]:
     if quorum.trouble is not None:
         yield f"controllers: {quorum.trouble}"
         return
-    leader = "nobody leads" if quorum.leader_id == NOBODY else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
+    leader = "no leader" if quorum.leader_id == NO_NODE else f"{quorum.leader_id} leads epoch {quorum.leader_epoch}"
     committed = f"{_counted(quorum.high_watermark, 'metadata record')} committed"
     if quorum.high_watermark < 0:
         committed = "no metadata record of the epoch committed yet"

@@ -1,9 +1,9 @@
-"""When a node stops: at a signal, and as the process that started it says over standard input, a pipe.
+"""Stop of a node: by a signal, or by its parent process over standard input, a pipe.
 
-The pipe's end stops the node, and says that all nodes of the cluster stop: nobody need take its place in the quorum.
-Before that, a node that was told to stop by a signal ends its work as a broker, says LET_GO, and stays in the quorum
-until it hears a line, as the others go on without it, or the pipe's end. So the brokers of a cluster that stops as a
-whole find controllers that let them go, whatever the order.
+The end of the pipe stops the node, and means that all nodes of the cluster stop: no other must replace it in the
+quorum. After a signal, a node first shuts down as a broker, prints SHUT_DOWN_LINE, and stays in the quorum. It leaves
+after it reads a line, because the others continue without it, or after the end of the pipe. So the brokers of a cluster
+that stops as a whole find controllers for their shutdown, in any order.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from contextlib import suppress
 
 import click
 
-LET_GO = "kwire: no longer serving"
-GO_ALONE = b"\n"
+SHUT_DOWN_LINE = "kwire: no longer serving"
+LEAVE_QUORUM_LINE = b"\n"
 
 
 def say(line: str) -> None:
-    """Print a line of a running node; an output that cannot be written is ignored, so that the node goes on."""
+    """Print a line of a running node; an output that cannot be written is ignored, so that the node continues."""
     with suppress(OSError):
         click.echo(os.fsencode(line))  # a path may be any bytes
 
 
 class Stopping:
-    """Made in the loop, before anybody is told that the node serves: from then on signals find it ready."""
+    """Stop requests of a node.
+
+    It is created in the event loop before the node reports that it serves, to handle signals.
+    """
 
     def __init__(self, *, with_stdin: bool) -> None:
         self.wanted = asyncio.Event()
@@ -37,12 +40,12 @@ class Stopping:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self.wanted.set)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup; else its terminal is gone
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
             loop.add_signal_handler(signal.SIGHUP, self.wanted.set)
         if with_stdin:
-            loop.add_reader(sys.stdin.fileno(), self._hear)
+            loop.add_reader(sys.stdin.fileno(), self._read_stdin)
 
-    def _hear(self) -> None:
+    def _read_stdin(self) -> None:
         if not os.read(sys.stdin.fileno(), 4096):
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             self._others_go_on = False
@@ -50,8 +53,8 @@ class Stopping:
         self._may_leave.set()
 
     async def before_leaving(self) -> bool:
-        """Wait for leave to go out of the quorum; whether others go on, who need a leader."""
+        """Wait until the node may leave the quorum; return True if other nodes continue and need a leader."""
         if self._with_stdin and self._others_go_on:
-            say(LET_GO)
+            say(SHUT_DOWN_LINE)
             await self._may_leave.wait()
         return self._others_go_on

@@ -1,7 +1,7 @@
-"""Client quotas as the metadata holds them: entities, their keys, and how they are found by a filter (KIP-546).
+"""Client quotas in the metadata: entities, their keys, and filters that select entities (KIP-546).
 
-An entity is a set of (type, name) pairs, kept as a tuple in Kafka's order. A name of None is the type's default, which
-counts for everybody who has no quota of their own.
+An entity is a set of (type, name) pairs, stored as a tuple in Kafka's order. The name None is the type's default, which
+applies to all users or clients without a quota of their own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ USER = "user"
 CLIENT_ID = "client-id"
 IP = "ip"
 ENTITY_TYPES = (CLIENT_ID, USER, IP)
-"""In the order in which Kafka lists them."""
+"""Entity types in Kafka's order."""
 
 PRODUCER_BYTE_RATE = "producer_byte_rate"
 CONSUMER_BYTE_RATE = "consumer_byte_rate"
@@ -38,20 +38,20 @@ ClientQuotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 
 def make_entity(pairs: Iterable[tuple[str, str | None]]) -> QuotaEntity:
-    """Return the entity of these pairs, unknown types last; of a type that is named again, the last name counts."""
+    """Return the entity of these pairs, unknown types last; the last name of a repeated type wins."""
     names = dict(pairs)
     known = [(kind, names.pop(kind)) for kind in ENTITY_TYPES if kind in names]
     return (*known, *names.items())
 
 
 def entity_text(entity: QuotaEntity) -> str:
-    """The entity as Kafka's messages show it."""
+    """Return the entity as Kafka's messages show it."""
     inside = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
     return f"ClientQuotaEntity(entries={{{inside}}})"
 
 
 class MatchType(IntEnum):
-    """How a filter component finds names."""
+    """Match types of a filter component."""
 
     EXACT = 0
     DEFAULT = 1
@@ -60,12 +60,12 @@ class MatchType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaFilter:
-    """Which entities are wanted: types with one name (None: the default), and types with any name."""
+    """Filter for entities: types that need an exact name (None: the default), and types with any name."""
 
     exact: Mapping[str, str | None]
     any_name: frozenset[str]
     strict: bool
-    """Leave out entities that have types beyond those of the filter."""
+    """True to leave out entities that have types beyond those of the filter."""
 
     def matches(self, entity: QuotaEntity) -> bool:
         names = dict(entity)
@@ -77,7 +77,7 @@ class QuotaFilter:
 
 
 def make_filter(components: Sequence[tuple[str, int, str | None]], *, strict: bool) -> QuotaFilter:
-    """The filter of (entity type, match type, name) components. Raises KafkaError as Kafka refuses them."""
+    """Return the filter of (entity type, match type, name) components. Raises KafkaError where Kafka refuses them."""
     exact: dict[str, str | None] = {}
     any_name: set[str] = set()
     for kind, match_type, name in components:

@@ -1,4 +1,4 @@
-"""Waiting until something holds of a partition: that an append is committed, or that all replicas have followed."""
+"""Waiting for a condition of a partition, such as a committed append, or replicas that have caught up."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ async def committed(partition: Partition, last_offset: int) -> None:
 
 
 async def until(partition: Partition, holds: Callable[[], bool], *, for_tail: bool = False) -> None:
-    """Return when this holds; looked at whenever more is committed, or, for the tail, followers have moved.
+    """Return when the condition holds. It is checked after each commit, or with `for_tail` after progress of followers.
 
-    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it never will, NOT_LEADER_OR_FOLLOWER when
-    others decide that now.
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never hold, NOT_LEADER_OR_FOLLOWER if
+    the partition is no longer led here.
     """
     await _Wait(partition, holds, for_tail=for_tail).future
 
 
 class _Wait:
-    """Its partition tells it of every step and of the end."""
+    """Waiter that its partition notifies of every change."""
 
     def __init__(self, partition: Partition, holds: Callable[[], bool], *, for_tail: bool) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -33,7 +33,7 @@ class _Wait:
         self._holds = holds
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
         partition.wait(self, for_tail=for_tail)
-        self.more_data(0)  # what has ended before tells nobody
+        self.more_data(0)  # earlier events are not notified
 
     def more_data(self, size: int) -> None:
         if self.future.done():

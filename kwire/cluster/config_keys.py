@@ -1,7 +1,8 @@
-"""What a configuration key is: its type, default, check, and what kwire does with it.
+"""Definition of a configuration key: its type, default, check, and its use in kwire.
 
-The tables of keys are in kwire.cluster.configs. Values travel and are stored as text, as in Kafka's records; `parse`
-gives the typed value or raises ConfigError with Kafka's wording, `render` gives the text that Kafka would show of it.
+The tables of keys are in kwire.cluster.configs. Values are sent and stored as text, as in Kafka's records. `parse`
+returns the typed value or raises ConfigError with Kafka's wording; `render` returns the text that Kafka shows for a
+value.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class ConfigError(ValueError):
-    """A configuration value that cannot be used; the message names the key."""
+    """A configuration value cannot be used; the message names the key."""
 
     def __init__(self, name: str, value: object, why: str = "") -> None:
         super().__init__(f"Invalid value {value} for configuration {name}" + (f": {why}" if why else ""))
@@ -25,14 +26,14 @@ class ConfigError(ValueError):
 
     @classmethod
     def saying(cls, name: str, message: str) -> ConfigError:
-        """An error whose message has another form than most."""
+        """Return an error whose message does not have the usual form."""
         error = cls(name, "")
         error.args = (message,)
         return error
 
 
 class ConfigType(IntEnum):
-    """Types of values, numbered as DescribeConfigs sends them."""
+    """Types of values, with their numbers in DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -47,7 +48,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, numbered as DescribeConfigs sends it."""
+    """Sources of values, with their numbers in DescribeConfigs."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -61,7 +62,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """What a set of configurations belongs to."""
+    """Types of resources that have configurations."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -72,17 +73,17 @@ class ConfigResourceType(IntEnum):
 
 
 class Use(Enum):
-    """What kwire does with a key."""
+    """Use of a key in kwire."""
 
     HONOURED = "honoured"
     IGNORED = "accepted and ignored"
-    """Known and checked; it concerns something that kwire does not have or need, and ignoring it harms nobody."""
+    """Accepted and checked, no effect: kwire does not have or need the feature, and ignoring the key is harmless."""
     REFUSED = "refused"
-    """It would promise what kwire does not do: any value but the default stops the start."""
+    """Refused: it would promise something that kwire does not do. Any value but the default stops the start."""
 
 
 class Update(Enum):
-    """Whether a broker key may change while the broker runs, in Kafka's words."""
+    """Update mode of a broker key, in Kafka's words."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -91,7 +92,7 @@ class Update(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A validator: `accept` raises ConfigError, `text` says in short what is accepted."""
+    """Validator: `accept` raises ConfigError, `text` describes the accepted values."""
 
     text: str
     accept: Callable[[str, Any], None]
@@ -99,10 +100,10 @@ class Check:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ConfigKey:
-    """One key: how to read its value and what to say of it. Never changed once the tables are made.
+    """Definition of one key; not changed after the tables are built.
 
-    `synonyms` are the broker keys that give a topic or group key its default, first wins. `kafka_default` is Kafka's
-    default where kwire has one of its own.
+    `synonyms` are the broker keys that give a topic or group key its default, the first one that is set wins.
+    `kafka_default` is Kafka's default where kwire's differs.
     """
 
     name: str
@@ -114,7 +115,7 @@ class ConfigKey:
     update: Update = Update.READ_ONLY
     synonyms: tuple[str, ...] = ()
     internal: bool = False
-    """Of no interest to users: described only when it is set."""
+    """True for a key that is of no interest to users: it is described only if it is set."""
     kafka_default: str | None = None
 
     @property
@@ -129,11 +130,11 @@ class ConfigKey:
 _INTEGER_BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 _DOUBLE = r"[+-]?(NaN|Infinity|([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?"
 _PLAIN_DOUBLE = frozenset("0123456789.")
-"""No pattern is compiled at import: the start is short because of many such small things."""
+"""Characters of a plain number, parsed without a pattern: compiling one at import would slow the start down."""
 
 
 def parse(key: ConfigKey, text: str | None) -> Any:
-    """The typed value of `text`; None stays None. Raises ConfigError."""
+    """Return the typed value of `text`; None stays None. Raises ConfigError."""
     if text is None:
         return None
     value = _convert(key, text, text.strip())
@@ -172,7 +173,7 @@ def _integer(key: ConfigKey, raw: str, text: str) -> int:
 
 
 def render(value: Any) -> str | None:
-    """A parsed value as text."""
+    """Return a parsed value as text."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -185,8 +186,8 @@ def render(value: Any) -> str | None:
 
 
 def _double_text(value: float) -> str:
-    """As Java prints a double."""
-    if value != value:  # noqa: PLR0124 the one number that is not itself
+    """Return a double as Java prints it."""
+    if value != value:  # noqa: PLR0124 only NaN differs from itself
         return "NaN"
     if value in {float("inf"), float("-inf")}:
         return "Infinity" if value > 0 else "-Infinity"
@@ -202,9 +203,9 @@ def _double_text(value: float) -> str:
 
 
 def broker_id_of(name: str) -> int | None:
-    """The id that a broker resource's name stands for, read as Java reads an int; None if it stands for none.
+    """Return the broker id in a broker resource's name, read as Java reads an int; None if it is not an id.
 
-    01 and +1 stand for broker 1, but their configurations are kept by name: what is set for 01 counts nowhere.
+    01 and +1 mean broker 1, but configurations are stored by name: a configuration of 01 has no effect on broker 1.
     """
     found = re.fullmatch(r"([+-]?)0*([0-9]{1,10})", name)
     if found is None:
@@ -214,5 +215,5 @@ def broker_id_of(name: str) -> int | None:
 
 
 def table(*groups: Iterable[ConfigKey]) -> Mapping[str, ConfigKey]:
-    """Keys by name."""
+    """Return keys by name."""
     return {key.name: key for group in groups for key in group}

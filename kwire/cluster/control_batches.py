@@ -1,6 +1,6 @@
-"""Control batches of the metadata log: what KRaft itself writes between the records of the controller.
+"""Control batches of the metadata log, which KRaft itself writes between the controller's records.
 
-Their keys and types are in kwire.protocol.control_records; a value is a message of its own.
+Their keys and types are in kwire.protocol.control_records; each value is a message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kwire.protocol.records import Record, encode_batch
 def control_batch(
     records: Sequence[tuple[ControlRecordType, Any]], *, base_offset: int, epoch: int, timestamp_ms: int
 ) -> bytearray:
-    """One control batch with these messages."""
+    """Return one control batch with these messages."""
     return encode_batch(
         [
             Record(key=control_record_key(kind), value=_encoded(message), timestamp=timestamp_ms)
@@ -48,7 +48,7 @@ _MESSAGES: Mapping[int, type[Any]] = {
 
 
 def decode_control(record: Record) -> tuple[ControlRecordType, Any]:
-    """The type and the message of one record of a control batch.
+    """Return the type and the message of one record of a control batch.
 
     Raises ProtocolError for a message that cannot be read, UnknownRecordTypeError for a type that is not KRaft's.
     """
@@ -66,14 +66,14 @@ def _encoded(message: Any) -> bytes:
 
 
 def leader_change(leader_id: int) -> tuple[ControlRecordType, Any]:
-    """The first record of a leader's epoch; in a quorum of one it voted for itself."""
+    """Return the first record of a leader's epoch; in a quorum of one, the leader voted for itself."""
     voters = [LeaderChangeVoter(voter_id=leader_id)]
     message = LeaderChangeMessage(leader_id=leader_id, voters=voters, granting_voters=list(voters))
     return ControlRecordType.LEADER_CHANGE, message
 
 
 def kraft_version() -> tuple[ControlRecordType, Any]:
-    """That voters are known by directory, and may change."""
+    """Return the record for a quorum whose voters are identified by directory id and may change."""
     return ControlRecordType.KRAFT_VERSION, KRaftVersionRecord(kraft_version=KRAFT_VERSION_LEVEL)
 
 

@@ -1,8 +1,8 @@
-"""A log directory's identity (meta.properties), and how a fresh one is made.
+"""Identity of a log directory (meta.properties), and the files that formatting writes.
 
-meta.properties says which node and cluster a directory belongs to, so that a wrong or unmounted volume is noticed.
-Formatting writes it last: a directory without it was never finished, and holds nothing but what formatting itself left.
-The files that formatting writes are therefore named here.
+meta.properties contains the node and cluster that a directory belongs to, so that a wrong or unmounted volume is
+detected. Formatting writes it last: the formatting of a directory without it was interrupted, and the directory
+contains only files that formatting writes. Their names are therefore defined here.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _LEFT_BY_FORMATTING = frozenset(
 _LEFT_IN_METADATA_DIRECTORY = frozenset({FIRST_SNAPSHOT, FIRST_SNAPSHOT + ".tmp"})
 
 
-class DirectoryRefused(Exception):  # noqa: N818 it is what happened
+class DirectoryRefused(Exception):  # noqa: N818 named after what happened
     """A log directory cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """The identity of one log directory."""
+    """Identity of one log directory."""
 
     cluster_id: str
     node_id: int
@@ -49,7 +49,7 @@ class MetaProperties:
 
 
 def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """The directory's identity; None if it was never formatted. Raises DirectoryRefused if it cannot be read."""
+    """Return the directory's identity; None if it was never formatted. Raises DirectoryRefused if it cannot be read."""
     path = f"{directory}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
@@ -70,12 +70,12 @@ def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
 
 
 def is_blank(disk: Disk, directory: str) -> bool:
-    """Whether a directory is missing, empty, or holds only what an interrupted formatting leaves behind."""
+    """Return True if a directory is missing, empty, or holds only what an interrupted formatting leaves behind."""
     if not disk.exists(directory):
         return True
     names = set(disk.list(directory)) - _LEFT_BY_FORMATTING
     if names != {METADATA_DIRECTORY}:
         return not names
     metadata = f"{directory}/{METADATA_DIRECTORY}"
-    # With more in it, this was a node's metadata log, and meta.properties is what got lost.
+    # With other files in it, this was a node's metadata log, and its meta.properties is lost.
     return disk.is_directory(metadata) and not (set(disk.list(metadata)) - _LEFT_IN_METADATA_DIRECTORY)

@@ -1,7 +1,7 @@
-"""Ids of log directories that stand for something else than a directory (KIP-858).
+"""Reserved directory ids, which do not identify a directory (KIP-858).
 
-A partition names, for each replica, the directory that holds it. The first hundred ids are reserved for cases in which
-there is none to name.
+A partition names for each replica the directory that holds it. The first hundred ids are reserved for replicas without
+a known directory.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Collection
 from uuid import UUID
 
 MIGRATING = UUID(int=0)
-"""The broker has not told its directories: it comes from a time without directory ids."""
+"""The broker reports no directories: its version does not know directory ids."""
 UNASSIGNED = UUID(int=1)
-"""The broker has several directories, and will choose."""
+"""The broker has several directories and has not assigned one yet."""
 LOST = UUID(int=2)
-"""In a directory that failed; which one it was is not known."""
+"""The replica is in a failed directory, and it is not known in which one."""
 RESERVED_COUNT = 100
 
 
@@ -23,7 +23,7 @@ def is_reserved(directory: UUID) -> bool:
 
 
 def is_online(directory: UUID, online: Collection[UUID]) -> bool:
-    """Whether a replica in this directory can be served by a broker whose online directories these are."""
+    """Return True if a broker with these online directories can serve a replica in this directory."""
     if directory in (MIGRATING, UNASSIGNED):
         return True
     if directory == LOST:
@@ -32,7 +32,7 @@ def is_online(directory: UUID, online: Collection[UUID]) -> bool:
 
 
 def default_directory(online: Collection[UUID]) -> UUID:
-    """Where a new replica is on a broker with these directories."""
+    """Return the directory of a new replica on a broker with these directories."""
     if not online:
         return MIGRATING
     return next(iter(online)) if len(online) == 1 else UNASSIGNED

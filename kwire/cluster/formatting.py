@@ -1,8 +1,8 @@
-"""Formatting: from an empty directory to one of a new cluster, as Kafka's storage tool does it.
+"""Formatting of an empty directory for a new cluster, as Kafka's storage tool does it.
 
-Written in this order, each durable: bootstrap.checkpoint (the records every new cluster begins with), the first
-snapshot of the metadata log (the voter set, where it is not configured), meta.properties. A crash between them leaves a
-directory that is still blank.
+The files are written in this order, each durably: bootstrap.checkpoint (the first records of every new cluster), the
+first snapshot of the metadata log (the voter set, if it is not configured), meta.properties. A crash between them
+leaves a directory that still counts as blank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScr
 
 
 def make_durably(disk: Disk, directory: str) -> None:
-    """Make a directory and its parents so that no power cut takes the way to what formatting writes."""
+    """Make a directory and its missing parents durably, so that a power cut cannot remove formatted files."""
     missing: list[str] = []
     path = directory.rstrip("/")
     while path and not disk.is_directory(path):
@@ -42,7 +42,7 @@ def make_durably(disk: Disk, directory: str) -> None:
     for made in reversed(missing):
         disk.sync_directory(_parent(made))
     if not missing:
-        # Perhaps a start that was cut short made it. A parent that may not be read was not this program's to change.
+        # An interrupted start may have made it. A parent that is not readable was not made by this program.
         with contextlib.suppress(DiskFailure):
             disk.sync_directory(_parent(directory.rstrip("/")))
 
@@ -61,7 +61,7 @@ def format_directory(
     controller_endpoint: tuple[str, str, int],
     now_ms: int,
 ) -> MetaProperties:
-    """Make `directory` the metadata and log directory of a new cluster of one node."""
+    """Format `directory` as the metadata and log directory of a new cluster of one node."""
     voter = initial_voter(ReplicaKey(node_id, directory_id), Listener(*controller_endpoint))
     return write_directory(
         disk,
@@ -83,11 +83,11 @@ def write_directory(
     voters: VoterSet | None,
     now_ms: int,
 ) -> MetaProperties:
-    """Format a blank directory of a new cluster. `voters` are those of the metadata log that begins in it, if any."""
+    """Format a blank directory. `voters` are the initial voters of the metadata log in it, if any."""
     disk.make_directory(directory)
     metadata = f"{directory}/{METADATA_DIRECTORY}"
     if disk.exists(metadata):
-        # An interrupted formatting may have meant other voters, or none.
+        # An interrupted formatting may have written other voters, or none.
         disk.remove_directory(metadata)
     records = [*_feature_records(features), *credentials]
     disk.replace(f"{directory}/{BOOTSTRAP_CHECKPOINT}", _bootstrap_checkpoint(records, now_ms), sync=True)
@@ -99,14 +99,14 @@ def write_directory(
 
 
 def write_identity(disk: Disk, directory: str, meta: MetaProperties) -> MetaProperties:
-    """Write meta.properties: for the first log directory last of all, for further ones the only file."""
+    """Write meta.properties: the last file of the first log directory, and the only file of further ones."""
     disk.make_directory(directory)
     disk.replace(f"{directory}/{META_PROPERTIES}", meta.to_bytes(), sync=True)
     return meta
 
 
 def bootstrap_records(disk: Disk, directory: str) -> list[Any]:
-    """The records that a new metadata log begins with. Raises DirectoryRefused if they cannot be read."""
+    """Return the records that a new metadata log begins with. Raises DirectoryRefused if they cannot be read."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return _feature_records(FORMATTED)

@@ -1,8 +1,8 @@
-"""Group commit of topic data: appends that flush.messages asks to be durable are answered after a flush.
+"""Group commit of topic data: appends that flush.messages requires to be durable are answered after a flush.
 
-A partition is flushed again and again while it has such appends, one flush at a time, on a worker. What is appended
-while one runs is made durable by the next one, however many clients wait for it: with flush.messages=1 a record costs
-a part of an fsync, not one of its own.
+A partition with such appends is flushed repeatedly on a worker, one flush at a time. Records that are appended during a
+flush become durable with the next one, however many clients wait for them. With flush.messages=1 a record therefore
+costs only a part of an fsync.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from kwire.seams import Workers
 logger = logging.getLogger(__name__)
 
 FULL_DISK_PAUSE_SECONDS: Final = 1.0
-"""Between two tries to flush while there is no space for a checkpoint of epochs or for aborted transactions."""
+"""Pause between two flushes while the disk has no space for the leader epoch checkpoint or for aborted transactions."""
 _SETTLED: Final = object()
 
 
 class Flushed(Protocol):
-    """A partition whose tail waits to be durable."""
+    """Partition whose log end waits to become durable."""
 
     log: PartitionLog
 
     @property
     def waits_for_flush(self) -> bool:
-        """Whether there are appends that no flush has covered."""
+        """True if there are appends that no flush has covered."""
 
     def flushed(self) -> None:
-        """The log was flushed; its recovery point says up to where."""
+        """React to a flush: the log's recovery point is the new durable end."""
 
     def wake(self) -> None:
-        """Let those who wait find out that no flush will come."""
+        """Make the waiters check again, because no flush will come."""
 
 
 class GroupCommit:
-    """The flushes that appends wait for, over all partitions of a broker."""
+    """Flushes that appends wait for, for all partitions of a broker."""
 
     def __init__(self, logs: LogManager, workers: Workers, *, failed: Callable[[BaseException], None]) -> None:
-        """An error that no disk explains is told to failed: the broker must not go on."""
+        """Create the flushes. `failed` is called with an error that is no disk failure: the broker must stop then."""
         self._logs = logs
         self._workers = workers
         self._failed = failed
@@ -54,12 +54,12 @@ class GroupCommit:
         self._running: dict[Flushed, asyncio.Task[None]] = {}
 
     def request(self, partition: Flushed) -> None:
-        """Have the partition flushed as soon as may be; it is told."""
+        """Flush the partition as soon as possible, and notify it."""
         if partition not in self._running:
             self._running[partition] = asyncio.get_running_loop().create_task(self._flush(partition))
 
     async def close(self) -> None:
-        """Return when no flush is under way; one that a full disk holds up is given up."""
+        """Return when no flush is running; a flush that waits for disk space is abandoned."""
         self._closing.set()
         if self._running:
             await asyncio.wait(list(self._running.values()))
@@ -67,11 +67,11 @@ class GroupCommit:
     async def _flush(self, partition: Flushed) -> None:
         try:
             while partition.waits_for_flush:
-                log = partition.log  # the partition may have another one, elsewhere, when the job has run
+                log = partition.log  # the partition may have moved to another log when the job has run
                 try:
                     await self._settle(partition, log)
                     job = self._logs.begin_flush(log)
-                    if job is None:  # deleted: those who waited know
+                    if job is None:  # deleted: its waiters have been notified
                         return
                     await self._workers.run(job.run)
                     self._logs.finish_flush(log, job)
@@ -84,17 +84,17 @@ class GroupCommit:
                     continue
                 partition.flushed()
         except (DiskFailure, KafkaError) as failure:
-            # The log is offline, which is what those who wait are answered.
+            # The log is offline; waiting requests are answered with that error.
             logger.error("cannot flush %r: %s", partition.log, failure)  # noqa: TRY400 the failure says all
             partition.wake()
-        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
+        except Exception as error:  # noqa: BLE001 after any error durability cannot be guaranteed
             self._failed(error)
         finally:
             del self._running[partition]
 
     async def _settle(self, partition: Flushed, log: PartitionLog) -> None:
-        """Derive what a truncation has left unknown, others in between; read_committed consumers may wait for it."""
-        if log.unsettled is None:
+        """Rebuild in steps the state that a truncation has invalidated; read_committed consumers may wait for it."""
+        if log.pending_truncation is None:
             return
         steps = log.settle_in_steps()
         while self._logs.holds(log):

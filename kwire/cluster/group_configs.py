@@ -1,4 +1,4 @@
-"""Whether a group or a client metrics subscription could have some configurations, as Apache Kafka decides it."""
+"""Validation of group configurations and of client metrics subscriptions, as Apache Kafka does it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BOUNDS = {
     "streams.num.standby.replicas": (_MOST,),
     "streams.assignment.interval.ms": (_LEAST, _MOST),
 }
-"""Group keys that broker settings bound: group.consumer.min.session.timeout.ms for consumer.session.timeout.ms."""
+"""Group keys limited by broker settings: group.consumer.min.session.timeout.ms limits consumer.session.timeout.ms."""
 
 
 def check_group_configs(values: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError when a group could not have these configurations, on a broker with these settings."""
+    """Validate group configurations on a broker with these settings. Raises ConfigError."""
     for name in values:
         if name not in GROUP_KEYS:
             raise ConfigError.saying(name, f"Unknown group config name: {name}")
@@ -55,14 +55,14 @@ def _check_bound(name: str, value: int, side: str, settings: Mapping[str, Any]) 
 
 
 def bound_name(name: str, side: str) -> str:
-    """The broker setting that bounds a group key from below ("min") or above ("max")."""
+    """Return the broker setting that limits a group key from below ("min") or above ("max")."""
     kind, _, rest = name.partition(".")
     return f"group.{kind}.{side}.{rest.removeprefix('num.')}"
 
 
 _INTERVAL_MS_LEAST, _INTERVAL_MS_MOST = 100, 3_600_000
 MATCH_MAX = PATTERN_MAX
-"""Characters of all patterns of a subscription."""
+"""Maximum characters of all patterns of a subscription."""
 _MATCHED = (
     "client_instance_id",
     "client_id",
@@ -74,7 +74,7 @@ _MATCHED = (
 
 
 def check_client_metrics_configs(name: str, values: Mapping[str, str]) -> None:
-    """Raise KafkaError or ConfigError when a subscription of client metrics could not be like this."""
+    """Validate the configurations of a client metrics subscription. Raises KafkaError or ConfigError."""
     if not name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     for key in values:

@@ -1,9 +1,9 @@
-"""The metadata image: everything the metadata log says, at one offset, immutable.
+"""Metadata image: the state that the metadata log describes at one offset; immutable.
 
-`MetadataImage.apply` makes the next image from a batch of records, at the cost of what the batch changes: what may have
-many entries is in persistent maps (persistent_map.py), the other maps are copied. Whoever holds an image keeps a
-consistent view; `changed_keys` tells in what two of them differ. A record of an unknown kind stops the caller
-(UnknownRecord): to skip it would let this node disagree with the others.
+`MetadataImage.apply` returns the image after a batch of records. Its cost depends on what the batch changes: large maps
+are persistent maps (persistent_map.py), small maps are copied. Code that holds an image has a consistent view;
+`changed_keys` returns the differences of two images. A record of an unknown type raises UnknownRecord and stops the
+caller: a node that skipped it would disagree with the other nodes.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
 UNCHANGED_LEADER = -2
-"""PartitionChangeRecord's way to say that the leader stays."""
+"""Value of PartitionChangeRecord.leader for an unchanged leader."""
 
 ConfigResource = tuple[int, str]
-"""(ConfigResourceType, name)"""
+"""Tuple (ConfigResourceType, name)."""
 
 RECORDS_AT_ONCE = 128
-"""Records that are encoded, decoded or applied in one step: 10 to 20 us for each make 2 ms."""
+"""Number of records that are encoded, decoded or applied in one step: at 10 to 20 us each, about 2 ms."""
 
 
-class UnknownRecord(Exception):  # noqa: N818 it names the thing that was met
-    """The metadata log has a record, or the level of a feature, that this version cannot apply."""
+class UnknownRecord(Exception):  # noqa: N818 named after the record that was found
+    """The metadata log contains a record type or a feature level that this version cannot apply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionImage:
-    """Who holds a partition. `leader` is NO_LEADER when nobody can lead."""
+    """State of one partition. `leader` is NO_LEADER when no replica can lead."""
 
     replicas: tuple[int, ...]
     directories: tuple[UUID, ...]
@@ -56,18 +56,18 @@ class PartitionImage:
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     leader_recovery_state: int = 0
-    """1 after an unclean election, until the leader has looked through its log."""
+    """1 after an unclean election, until the new leader has recovered its log."""
 
 
 class MadePartitions(NamedTuple):
-    """PartitionRecords of one topic, made into images already: they are applied at once."""
+    """Partition images made from the PartitionRecords of one topic, applied in one step."""
 
     topic_id: UUID
     partitions: dict[int, PartitionImage]
 
 
 class ChangedPartitions(NamedTuple):
-    """PartitionChangeRecords of one topic, and what they make of it if it is not changed before."""
+    """PartitionChangeRecords of one topic, and the topic that results if `before` is still its current image."""
 
     before: TopicImage
     after: TopicImage
@@ -76,7 +76,7 @@ class ChangedPartitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicImage:
-    """A topic; partitions are numbered from 0 without gaps."""
+    """Topic with its partitions, which are numbered from 0 without gaps."""
 
     name: str
     topic_id: UUID
@@ -89,7 +89,7 @@ def _empty() -> Mapping[Any, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataImage:
-    """The state after the record at `offset`; -1 before the first."""
+    """Metadata after the record at `offset`; -1 before the first record."""
 
     offset: int = -1
     epoch: int = 0
@@ -98,32 +98,32 @@ class MetadataImage:
     controllers: Mapping[int, ControllerRegistration] = field(default_factory=_empty)
     topics: Mapping[str, TopicImage] = field(default_factory=PersistentMap)
     topic_names: Mapping[UUID, str] = field(default_factory=_empty)
-    """By topic id. It is looked at for each batch that is produced, and copied when topics come and go."""
+    """Topic names by topic id. Read for each produced batch; copied when a topic is created or deleted."""
     topics_by_collision_key: Mapping[str, tuple[str, ...]] = field(default_factory=PersistentMap)
-    """Topics whose names have a period or an underscore, by what their metrics would be called."""
+    """Topics with a period or an underscore in their name, by the name that their metrics would have."""
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=PersistentMap)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=PersistentMap)
     scram: ScramCredentials = field(default_factory=PersistentMap)
     next_producer_id: int = 0
     acls: Mapping[UUID, records.AccessControlEntryRecord] = field(default_factory=PersistentMap)
-    """Access control entries by id: held for snapshots and for other controllers, not enforced."""
+    """Access control entries by id: stored for snapshots and for other controllers, not enforced."""
     delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=PersistentMap)
-    """Delegation tokens by id (KIP-48): held for snapshots and for other controllers, not usable to log in."""
+    """Delegation tokens by id (KIP-48): stored for snapshots and for other controllers, not accepted for login."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
         return None if name is None else self.topics[name]
 
     def config_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """The overrides of one resource."""
+        """Return the configuration overrides of one resource."""
         return self.configs.get((resource_type, name), MappingProxyType({}))
 
     def apply(self, batch: Iterable[Any], *, offset: int, epoch: int) -> MetadataImage:
-        """The image after the records of a batch whose last offset is given. Raises UnknownRecord."""
+        """Return the image after the records of a batch; `offset` is the batch's last offset. Raises UnknownRecord."""
         return at_once(self.apply_in_pieces(batch, offset=offset, epoch=epoch))
 
     def apply_in_pieces(self, batch: Iterable[Any], *, offset: int, epoch: int) -> Pieces[MetadataImage]:
-        """As `apply`, RECORDS_AT_ONCE records at a time."""
+        """Do the same as `apply`, RECORDS_AT_ONCE records at a time."""
         delta = _Delta(self)
         for some in chunks(batch, RECORDS_AT_ONCE):
             for record in some:
@@ -137,19 +137,19 @@ class MetadataImage:
 
 
 class _Delta:
-    """The maps that a batch has changed so far, each begun anew or copied at its first change."""
+    """Maps that a batch has changed so far; each one is copied at its first change."""
 
     def __init__(self, base: MetadataImage) -> None:
         self.base = base
         self.changed: dict[str, Any] = {}
         self._partitions: dict[UUID, dict[int, PartitionImage]] = {}
-        """The partitions of topics that the batch changes; made into tuples once, at the end. Records may name them in
-        any order."""
+        """Partitions of the topics that the batch changes. They become tuples once, in `finish`, because the records
+        may name them in any order."""
         self._values: dict[tuple[str, Any], dict[Any, Any]] = {}
-        """What the batch changes inside a map, by its name and key; put back once, at the end."""
+        """Changed inner maps, by map name and key; stored in their outer maps once, in `finish`."""
 
     def finish(self) -> dict[str, Any]:
-        """All changed maps."""
+        """Return all changed maps."""
         for topic_id, partitions in self._partitions.items():
             topic = self.topic_of(topic_id)
             count = len(partitions)
@@ -174,7 +174,7 @@ class _Delta:
         return topic.topic_id not in self._partitions and self.topic_of(topic.topic_id) is topic
 
     def forget(self, topic_id: UUID) -> None:
-        """The topic is gone, and what was changed of it."""
+        """Drop the changes of a topic that is deleted."""
         self._partitions.pop(topic_id, None)
 
     def map(self, name: str) -> MutableMapping[Any, Any]:
@@ -185,14 +185,14 @@ class _Delta:
         return changed
 
     def values_of(self, name: str, key: Any) -> dict[Any, Any]:
-        """What a map of maps has at a key, to be changed; without any the key is taken out."""
+        """Return the inner map at a key of a map of maps, as a copy to change. An empty inner map removes the key."""
         values = self._values.get((name, key))
         if values is None:
             values = self._values[name, key] = dict(self.map(name).get(key, {}))
         return values
 
     def clear_values(self, name: str, key: Any) -> None:
-        """Remove everything that a map of maps has at a key. A map without the key stays shared."""
+        """Remove all values at a key of a map of maps. A map without the key stays shared."""
         if (name, key) in self._values or key in getattr(self.base, name):
             self.values_of(name, key).clear()
 
@@ -225,7 +225,7 @@ def _topic(delta: _Delta, record: records.TopicRecord) -> None:
 
 
 def new_partition(record: records.PartitionRecord) -> PartitionImage:
-    """A partition as its first record has it."""
+    """Return the image of a new partition from its first record."""
     return PartitionImage(
         replicas=tuple(record.replicas),
         directories=_directories(record.directories, len(record.replicas)),
@@ -250,7 +250,7 @@ def _made_partitions(delta: _Delta, made: MadePartitions) -> None:
 
 
 def _changed_partitions(delta: _Delta, changed: ChangedPartitions) -> None:
-    """Take over the topic, or those of its partitions that have not changed since; change the others anew."""
+    """Store the prepared topic, or only its partitions that have not changed since; apply the other records again."""
     before, after = changed.before, changed.after
     if delta.is_untouched(before):
         delta.map("topics")[after.name] = after
@@ -268,14 +268,14 @@ def _changed_partitions(delta: _Delta, changed: ChangedPartitions) -> None:
 
 
 def _directories(directories: Sequence[UUID], replica_count: int) -> tuple[UUID, ...]:
-    """Return one directory id for each replica: records from before KIP-858 name none."""
+    """Return one directory id for each replica. Records older than KIP-858 contain none."""
     if all(directory == MIGRATING for directory in directories):
         return (MIGRATING,) * replica_count
     return tuple(directories)
 
 
 def changed_partition(old: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
-    """A partition after a change: its epoch grows by one, the leader's with every leader that the record names."""
+    """Return a partition after a change. Its partition epoch grows by one, its leader epoch with each named leader."""
     changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
     if record.leader != UNCHANGED_LEADER:
         changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
@@ -304,7 +304,9 @@ def _partition_change(delta: _Delta, record: records.PartitionChangeRecord) -> N
 
 
 def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> None:
-    """Of one topic, of all where none is named: Kafka writes it when min.insync.replicas or its default changes."""
+    """Clear the ELR of one topic, or of all topics if none is named. Kafka writes the record when min.insync.replicas
+    or its default changes.
+    """
     topics = delta.map("topics")
     for name in [record.topic_name] if record.topic_name else list(topics):
         topic_id = topics[name].topic_id
@@ -317,7 +319,7 @@ def _clear_eligible_leaders(delta: _Delta, record: records.ClearElrRecord) -> No
 
 
 def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
-    """Remove a topic with its configurations: Kafka's controller writes no record of its own for each of them."""
+    """Remove a topic and its configurations: Kafka's controller writes no separate records for the configurations."""
     delta.forget(record.topic_id)
     name = delta.map("topic_names").pop(record.topic_id)
     del delta.map("topics")[name]
@@ -446,8 +448,8 @@ def _producer_ids(delta: _Delta, record: records.ProducerIdsRecord) -> None:
 
 
 def _nothing(delta: _Delta, record: Any) -> None:
-    """Apply a record without state: a no-op, the end of a migration from ZooKeeper, or a bracket of a metadata
-    transaction, which the log reader resolves.
+    """Ignore a record without state: a no-op, the end of a ZooKeeper migration, or the begin or end marker of a
+    metadata transaction, which `Replay` handles.
     """
 
 
@@ -483,4 +485,4 @@ _PREPARED: Mapping[type, Callable[[_Delta, Any], None]] = {
     MadePartitions: _made_partitions,
     ChangedPartitions: _changed_partitions,
 }
-"""Groups of records that prepared_records.py has made into images."""
+"""Groups of records that prepared_records.py has already turned into images."""

@@ -1,8 +1,8 @@
-"""The records that make an image anew: what a snapshot of the metadata log holds (KIP-630).
+"""Records that rebuild an image: the contents of a snapshot of the metadata log (KIP-630).
 
-They come in Kafka's order, so that each names only what came before it: features, brokers and controllers, topics with
-their partitions, configurations, quotas, the next producer id, SCRAM credentials, access control entries, delegation
-tokens. Kafka has the access control entries before the credentials; neither names the other.
+They are in Kafka's order, in which each record refers only to earlier ones: features, brokers and controllers, topics
+with their partitions, configurations, quotas, the next producer id, SCRAM credentials, access control entries,
+delegation tokens. Kafka writes the access control entries before the credentials; neither refers to the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kwire.protocol.messages.metadata_records import (
 
 
 def records_of(image: MetadataImage) -> Iterator[Any]:
-    """Records that, applied to an empty image, give this one but for its offset and epoch."""
+    """Yield records that, applied to an empty image, produce this image except for its offset and epoch."""
     for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
         yield FeatureLevelRecord(name=name, feature_level=image.features[name])
     for broker in image.brokers.values():

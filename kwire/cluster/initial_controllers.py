@@ -1,6 +1,6 @@
-"""The first voters of a quorum as they are written on a command line: id@host:port:directory, separated by commas.
+"""Parser for the initial voters on a command line: id@host:port:directory, separated by commas.
 
-As in 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg,2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A
+Example: 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg,2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _PORT_MAX = 65535
 
 
 class InvalidVoterError(ValueError):
-    """The text names no voter; the message says what is wrong with it."""
+    """The text does not describe a voter; the message says what is wrong."""
 
 
 def parse_initial_controllers(text: str, listener: str) -> VoterSet:
-    """The voters, all with one listener of this name. Raises InvalidVoterError."""
+    """Return the voters, each with one listener of this name. Raises InvalidVoterError."""
     voters = [_voter(item.strip(), listener) for item in text.split(",") if item.strip()]
     if not voters:
         raise InvalidVoterError("No voters given.")
@@ -34,7 +34,7 @@ def parse_initial_controllers(text: str, listener: str) -> VoterSet:
 
 
 def initial_voter(key: ReplicaKey, listener: Listener) -> Voter:
-    """A voter as formatting writes it: with the kraft.versions of this software."""
+    """Return a voter as formatting writes it, with the kraft.versions of this software."""
     return Voter(
         key=key, endpoints=(listener,), min_kraft_version=KRAFT_VERSION_MIN, max_kraft_version=KRAFT_VERSION_MAX
     )
@@ -55,7 +55,7 @@ def _voter(item: str, listener: str) -> Voter:
 
 
 def _host(item: str, rest: str) -> tuple[str, str]:
-    """The host, and what follows the colon behind it."""
+    """Return the host, and the text after the colon that follows it."""
     if rest.startswith("["):
         host, bracket, rest = rest[1:].partition("]")
         if not bracket:

@@ -1,4 +1,4 @@
-"""The feature levels that a new cluster begins with: the defaults, and what is asked for instead on a command line."""
+"""Initial feature levels of a new cluster: the defaults, and the levels given on a command line."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ RELEASES: Mapping[str, int] = {
     **{name.partition("-")[0]: level for level, name in RELEASE_NAMES.items()},
     **{name: level for level, name in RELEASE_NAMES.items()},
 }
-"""metadata.version by the name of a release: 4.2 is the last of its levels; of 4.3.1 the first two numbers count."""
+"""Level of metadata.version by release name: 4.2 means its last level; for 4.3.1 the first two numbers count."""
 SINCE: Mapping[str, int] = {ELIGIBLE_LEADER_REPLICAS_VERSION: 26}
-"""The metadata.version from which on a feature is on by default, where that is later than the first one here."""
+"""First metadata.version with which a feature is on by default, if later than the lowest supported one."""
 OF_KAFKA = frozenset(
     {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", *SUPPORTED}
 )
-"""What Apache Kafka 4.3.1 knows: that one of them is off can be said here too."""
+"""Features of Apache Kafka 4.3.1: each of them can be set to 0 here too."""
 _LEVEL_MIN, _LEVEL_MAX = -(2**15), 2**15 - 1
 
 
 class InvalidFeatureError(ValueError):
-    """A feature or level that a cluster cannot begin with; the message says why."""
+    """A cluster cannot begin with a feature or level; the message says why."""
 
 
 def metadata_version_of(release: str) -> int:
-    """The metadata.version of a release such as 4.3-IV0, 4.3 or 4.3.1. Raises InvalidFeatureError."""
+    """Return the metadata.version of a release such as 4.3-IV0, 4.3 or 4.3.1. Raises InvalidFeatureError."""
     level = RELEASES.get(release, RELEASES.get(".".join(release.split(".")[:2])))
     if level is None:
         known = ", ".join(RELEASE_NAMES.values())
@@ -50,7 +50,7 @@ def metadata_version_of(release: str) -> int:
 
 
 def parse_levels(items: Sequence[str]) -> dict[str, int]:
-    """Levels by name, from name=level; the last of a name counts. Raises InvalidFeatureError."""
+    """Return levels by name from name=level items; the last item of a name wins. Raises InvalidFeatureError."""
     levels: dict[str, int] = {}
     for item in items:
         name, equals, text = item.partition("=")
@@ -67,9 +67,9 @@ def parse_levels(items: Sequence[str]) -> dict[str, int]:
 
 
 def initial_levels(asked: Mapping[str, int], release: int | None, *, is_dynamic: bool) -> dict[str, int]:
-    """The levels to begin with, those that are on, metadata.version first. Raises InvalidFeatureError.
+    """Return the initial levels above 0, metadata.version first. Raises InvalidFeatureError.
 
-    `is_dynamic` says that the quorum's voters are not configured: kraft.version goes by it.
+    `is_dynamic` is True if the quorum's voters are not configured; it decides about kraft.version.
     """
     levels = {name: level for name, level in asked.items() if name != METADATA_VERSION}
     for name in levels:

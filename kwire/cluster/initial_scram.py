@@ -1,10 +1,15 @@
-"""SCRAM credentials of a new cluster as they are written on a command line: MECHANISM=[name=...,password=...].
+"""Parser for the SCRAM credentials of a new cluster on a command line: MECHANISM=[name=...,password=...].
 
-As in SCRAM-SHA-256=[name=alice,iterations=8192,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E=",password=alice-secret] or,
-with `saltedpassword` instead of `password`, of a password that is not told. The rules are those of Kafka's storage
-tool: white space counts, quotes around a value go, of a key that is named again the last value counts, a password
-counts before a saltedpassword, and name and salt may be empty. So are the words, but for what was typed: with a comma
-in a password, or a space for a comma, any of it may be of a secret, so that a message has a key or a position instead.
+Example: SCRAM-SHA-256=[name=alice,iterations=8192,salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5eTFrN3E=",password=alice-secret].
+With `saltedpassword` instead of `password`, the password itself is not disclosed. The rules are those of Kafka's
+storage tool:
+
+- White space is significant, and quotes around a value are removed.
+- The last value of a repeated key wins, and a password has precedence over a saltedpassword.
+- Name and salt may be empty.
+
+The messages are Kafka's too, but never contain typed text. With a comma in a password, or a space in place of a comma,
+any text may be part of a secret. A message therefore contains a key or a position instead.
 """
 
 from __future__ import annotations
@@ -22,33 +27,33 @@ from kwire.cluster.scram import (
     salt_password,
 )
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 ITERATIONS = 4096
-"""Where the command line does not say."""
+"""Default number of iterations."""
 _MECHANISMS = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 _MECHANISM_LIKE = re.compile("SCRAM-SHA-?[0-9]{1,3}(-PLUS)?", re.IGNORECASE)
-"""What is shown although it is no mechanism of ours: nobody takes it for a password."""
+"""Names that a message may show although they are not supported mechanisms: they cannot be a password."""
 _KEYS = ("name", "salt", "iterations", "password", "saltedpassword")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?")
 _INTEGER_MAX = 2**31 - 1
 _NAME_BYTES_MAX = 2**15 - 1
-"""What a string of a record holds."""
+"""Maximum bytes of a string in a record."""
 
 
 class InvalidScramError(ValueError):
-    """The text names no credential; the message is one line that says why, with nothing that may be of a secret."""
+    """The text is not a valid credential; the message is one line with the reason and contains no secret."""
 
 
-def parse_scram(arguments: Sequence[str], chance: Chance) -> list[UserScramCredentialRecord]:
-    """The records of the credentials, in their order. Raises InvalidScramError.
+def parse_scram(arguments: Sequence[str], random_source: RandomSource) -> list[UserScramCredentialRecord]:
+    """Return the records of the credentials, in their order. Raises InvalidScramError.
 
-    A salt that is not given is made up. A user may be there twice with one mechanism: the last record will count.
+    A missing salt is generated. If a user has several credentials for one mechanism, the last record counts.
     """
-    return [_credential(argument, position, chance) for position, argument in enumerate(arguments, 1)]
+    return [_credential(argument, position, random_source) for position, argument in enumerate(arguments, 1)]
 
 
-def _credential(argument: str, position: int, chance: Chance) -> UserScramCredentialRecord:
+def _credential(argument: str, position: int, random_source: RandomSource) -> UserScramCredentialRecord:
     try:
         argument.encode()
     except UnicodeEncodeError:
@@ -68,7 +73,7 @@ def _credential(argument: str, position: int, chance: Chance) -> UserScramCreden
     if unknown:
         raise InvalidScramError(f"Unknown SCRAM configurations: component {', '.join(unknown)}")
     _check(mechanism, name, iterations)
-    salt = chance.uuid().bytes if salt is None else salt
+    salt = random_source.uuid().bytes if salt is None else salt
     if password is not None:
         salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
     credential = make_credential(mechanism, salted, salt=salt, iterations=iterations)
@@ -76,7 +81,7 @@ def _credential(argument: str, position: int, chance: Chance) -> UserScramCreden
 
 
 def _mechanism(argument: str, position: int) -> tuple[ScramMechanism, str]:
-    """The mechanism, and what stands in its brackets."""
+    """Return the mechanism and the text in its brackets."""
     name, equals, text = argument.partition("=")
     if not equals:
         raise InvalidScramError(f"Failed to find equals sign in SCRAM argument {position}")
@@ -92,7 +97,7 @@ def _mechanism(argument: str, position: int) -> tuple[ScramMechanism, str]:
 
 
 def _components(text: str) -> list[str]:
-    """What stands between commas; none are missed at the end, where Java's String.split leaves them out."""
+    """Return the parts between commas, without empty ones at the end, as Java's String.split does."""
     stripped = text.rstrip(",")
     return stripped.split(",") if stripped or not text else []
 
@@ -105,7 +110,7 @@ def _component(component: str, position: int) -> tuple[str, str]:
 
 
 def _bytes(key: str, text: str) -> bytes:
-    """From base64, with its padding or without, as Java reads it."""
+    """Decode base64, with or without padding, as Java does."""
     if _BASE64.fullmatch(text) is None:
         raise InvalidScramError(f"Failed to decode given {key}: it is not base64")
     return base64.b64decode(text + "=" * (-len(text) % 4))
@@ -118,7 +123,7 @@ def _integer(text: str) -> int:
 
 
 def _salted_password(password: str | None, salted: str | None, *, has_salt: bool) -> bytes:
-    """The salted password that was given; nothing of it where a password stands for it."""
+    """Return the given salted password; b"" if a password is given instead."""
     if password is not None:
         if not password:
             raise InvalidScramError("The 'password' of add-scram must not be empty")

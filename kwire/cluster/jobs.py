@@ -1,4 +1,4 @@
-"""Running the stages of kwire.log.jobs: several jobs at once on workers, and the event loop stays free."""
+"""Runs the stages of kwire.log.jobs: several jobs at the same time on workers, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kwire.seams import Workers
 
 
 async def run_stages(stages: Iterable[Stage], workers: Workers, *, at_once: int) -> None:
-    """Run all jobs, at most `at_once` of them at the same time. Raises what making or finishing a job raises.
+    """Run all jobs, at most `at_once` at the same time. Raises what making or finishing a job raises.
 
-    When it is cancelled, or a job raises, it returns only after the jobs that have begun.
+    If it is cancelled or a job raises, it returns only after the started jobs have ended.
     """
     for stage in stages:
         await _run(stage, workers, at_once)
@@ -22,9 +22,9 @@ async def _run(stage: Stage, workers: Workers, at_once: int) -> None:
     loop = asyncio.get_running_loop()
     lanes = [loop.create_task(_run_lane(stage, workers)) for _ in range(at_once)]
     try:
-        await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)  # which cancels none of them
+        await asyncio.wait(lanes, return_when=asyncio.FIRST_EXCEPTION)  # asyncio.wait cancels none of them
     finally:
-        stage.close()  # a lane that runs a job ends with it
+        stage.close()  # a lane that runs a job ends after that job
         await asyncio.wait(lanes)
     for lane in lanes:
         lane.result()

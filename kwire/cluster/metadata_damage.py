@@ -1,17 +1,19 @@
-"""Looks for damage in the metadata log before recovery may cut anything off.
+"""Detection of damage in the metadata log, before recovery may truncate it.
 
-What a flush has covered was answered: cutting it off would forget topics, and their data with them, so a node that
-finds it changed or gone must not start. What lies behind may be lost, torn or out of order after a power cut, and is
-cut.
+Records that a flush has covered were acknowledged. If recovery truncated them, topics and their data would be lost. A
+node that finds them changed or missing must therefore not start. Records after the last flush may be lost, torn or out
+of order after a power cut, and are truncated.
 
-Where the one ends is kept beside the log, in recovery-point-offset-checkpoint, after every flush. The file itself is
-not synced: an older one is as true, and says less; a torn one says that there was a crash. Before the log is cut, a
-lower one is durable. Without one (Apache Kafka keeps none) a flaw with whole batches behind it counts as damage.
+The end of the flushed part is stored beside the log, in recovery-point-offset-checkpoint, after every flush. That file
+is not synced: an older version is still correct, only lower, and a torn version shows that there was a crash. Before
+the log is truncated, a lower recovery point is made durable. Apache Kafka writes no such file. Without it, a flaw
+counts as damage if whole batches follow it.
 
-Kafka on the same directory leaves the file alone, and may truncate the log below it in a later epoch. The file
-therefore names the last epoch of the log; if quorum-state knows a later one, the log may end before the recovery point.
-It names the newest epoch that this software has begun as well, durably before quorum-state does: unless that is the one
-of quorum-state, the file says nothing of what lies behind the recovery point either.
+Kafka on the same directory does not update the file, and may truncate the log below the recovery point in a later
+epoch. The file therefore contains the last epoch of the log; if quorum-state has a later epoch, the log may end before
+the recovery point. The file also contains the newest epoch that this software has begun, made durable before
+quorum-state is. If quorum-state has another epoch, the file says nothing about the log after the recovery point
+either.
 """
 
 from __future__ import annotations
@@ -30,27 +32,27 @@ from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, crc_matc
 _MAGIC_POSITION = 16
 _KEY = (METADATA_TOPIC, 0)
 _EPOCH_KEY = ("last-leader-epoch", 0)
-"""Line of the file that has an epoch in the place of an offset. No topic has this name's directory."""
+"""Line of the file with an epoch in place of an offset. No topic's directory can have this name."""
 _BEGUN_KEY = ("begun-leader-epoch", 0)
 
 
 class _Noted(NamedTuple):
-    """What recovery-point-offset-checkpoint tells about the log."""
+    """Contents of recovery-point-offset-checkpoint."""
 
     torn_from: float
-    """From this offset on a power cut may have torn the log; infinite if the file does not tell."""
+    """Offset from which a power cut may have torn the log; infinite if it is not known."""
     is_all_there: bool
-    """Whether every batch below that offset must be in the log, and whole."""
+    """True if every batch below that offset must be in the log, undamaged."""
 
 
 class _Flaw(NamedTuple):
-    """Where the log's batches end, or stop to follow one another."""
+    """Position where the log's batches end or stop being contiguous."""
 
     offset: int
     what: str
-    """What is wrong there; empty at the end of the log."""
+    """Description of the damage; empty at the end of the log."""
     is_before_end: bool
-    """Whether whole batches, or segments, lie behind."""
+    """True if whole batches, or segments, follow."""
 
 
 def store_recovery_point(
@@ -63,16 +65,17 @@ def store_recovery_point(
     sync: bool = False,
     name: str = RECOVERY_POINT_FILE,
 ) -> None:
-    """Note that all below offset is durable. A worker uses another name. Durably only before the log is cut.
+    """Store the recovery point: all records below `offset` are durable. A worker uses another `name`. `sync` is only
+    needed before the log is truncated.
 
-    `last_epoch` is the leader epoch of the log's last record, `begun_epoch` the newest that this node knows.
+    `last_epoch` is the leader epoch of the log's last record, `begun_epoch` the newest epoch that this node knows.
     """
     noted = {_KEY: offset, _EPOCH_KEY: last_epoch, _BEGUN_KEY: begun_epoch}
     write_offsets(disk, f"{directory}/{name}", noted, sync=sync)
 
 
 def refuse_damage(disk: Disk, directory: str) -> None:
-    """Raise DirectoryRefused when the log in this directory is not what was durable."""
+    """Raise DirectoryRefused if the log in this directory lacks records that were durable."""
     if not disk.exists(directory):
         return
     noted, flaw = _noted(disk, directory), _flaw(disk, directory)
@@ -90,7 +93,9 @@ def _flaw(disk: Disk, directory: str) -> _Flaw:
     end_offset = int(names[0][:20]) if names else 0
     for name in names:
         if int(name[:20]) != end_offset:
-            return _Flaw(end_offset, f"{directory} has nothing at offset {end_offset}, and {name} behind it", True)
+            return _Flaw(
+                end_offset, f"{directory} has no batch at offset {end_offset}, but a later segment, {name}", True
+            )
         data = disk.read(f"{directory}/{name}")
         position, end_offset = _first_flaw(data, end_offset)
         if position < len(data):
@@ -106,7 +111,7 @@ def _refusal(what: str) -> DirectoryRefused:
 
 
 def _noted(disk: Disk, directory: str) -> _Noted:
-    """A crash may have torn the file, or kept it from its name: the log's end may be torn, too, wherever that is."""
+    """Read the checkpoint. A crash may have torn it or prevented its rename; then the log may be torn at any offset."""
     path = f"{directory}/{RECOVERY_POINT_FILE}"
     if not disk.exists(path):
         return _Noted(0, is_all_there=True) if disk.exists(f"{path}.tmp") else _Noted(math.inf, is_all_there=False)
@@ -122,11 +127,11 @@ def _noted(disk: Disk, directory: str) -> _Noted:
 
 
 def _first_flaw(data: bytes, end_offset: int) -> tuple[int, int]:
-    """(position, offset) behind the last whole batch, of which the first begins at end_offset; there are no gaps."""
+    """Return (position, offset) after the last whole batch; the first batch begins at end_offset, without gaps."""
     position = 0
     while (end := _batch_end(data, position)) > position:
         header = parse_header(data, position)
-        if header.base_offset != end_offset:  # no CRC covers it: a torn write may have left zeros there
+        if header.base_offset != end_offset:  # no CRC covers the base offset: a torn write may have left zeros there
             break
         end_offset = header.next_offset
         position = end
@@ -144,7 +149,7 @@ def _has_batch_behind(data: bytes, flaw: int) -> bool:
 
 
 def _batch_end(data: bytes, position: int) -> int:
-    """Where the batch at this position ends; the position itself when there is no whole one."""
+    """Return the end of the batch at this position; the position itself if there is no whole batch."""
     if position + BATCH_HEADER_BYTES > len(data) or data[position + _MAGIC_POSITION] != 2:
         return position
     header = parse_header(data, position)

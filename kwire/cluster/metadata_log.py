@@ -1,11 +1,11 @@
-"""The metadata log as controllers and brokers use it: images that follow from it, and the leader's way to write it.
+"""The metadata log as controllers and brokers use it: the images that result from it, and writing it as the leader.
 
     leader    append -> newest image;  committed by the quorum -> image, watchers, answers
     others                             committed by the quorum -> replay -> image, watchers
 
-append writes a batch and applies it to the newest image at once; committed waits until a majority has it durable. Only
-then is the committed image moved on and are its watchers told, in order. After a crash a batch is there whole or
-not at all.
+`append` writes a batch and applies it to the newest image at once; `committed` waits until a majority has it durable.
+Only then does the committed image advance, and its watchers are notified in order. After a crash the whole batch is in
+the log or nothing of it.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ METADATA_TOPIC_ID = UUID(int=1)
 
 LOOK_SECONDS: Final = 0.05
 UNREADABLE = (UnknownRecord, ProtocolError, ValueError)
-"""A log or snapshot that this version cannot read, or nobody."""
+"""Errors for a log or snapshot that this version cannot read."""
 
 Watcher = Callable[[MetadataImage, MetadataImage], None]
-"""Told of (old image, new image) when changes are committed: all that became so together."""
+"""Callback with (old image, new image) for committed changes; one call covers all changes committed together."""
 
 
 class Written(NamedTuple):
-    """A record's place: its offset, and the epoch of the leader that wrote it. In another epoch there may stand another
-    record at the same offset.
+    """Position of a record: its offset, and the epoch of the leader that wrote it. The leader of another epoch may
+    write another record at the same offset.
     """
 
     offset: int
@@ -59,45 +59,44 @@ class Written(NamedTuple):
 
 
 class MetadataLog:
-    """Owns the newest and the committed image."""
+    """Owner of the newest and the committed image."""
 
     def __init__(self, node: RaftNode, *, node_id: int, bootstrap: Sequence[Any]) -> None:
-        """`bootstrap` are the records that a new cluster begins with, should this node be its first leader."""
+        """Create the log. `bootstrap` are the first records of a new cluster, if this node is its first leader."""
         self._node = node
         self._node_id = node_id
         self._bootstrap = bootstrap
         self._replay = Replay()
         self._applied_to = 0
-        """The end of what the committed image stands for."""
+        """End offset of the committed image."""
         self._committed_end = 0
-        """The end of what the quorum has committed."""
+        """End offset of what the quorum has committed."""
         self._replaying: Pieces[None] | None = None
-        """Not as the leader: the replay that goes on."""
+        """Running replay, on a node that is not the leader."""
         self._uncommitted: deque[MetadataImage] = deque()
-        """As the leader: the images to be committed, at most one that is being flushed and one for the next flush, so
-        that not every append costs a copy of what it changes."""
+        """Images to be committed, on the leader: at most one that is being flushed and one for the next flush, so that
+        not every append copies what it changes."""
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._watchers: list[Watcher] = []
         self._leader_watchers: list[Callable[[], None]] = []
         self._awaited: dict[asyncio.Future[None], Callable[[MetadataImage], bool]] = {}
-        """What somebody waits for the committed image to be."""
+        """Futures for conditions of the committed image that callers of `reached` wait for."""
         self._active_epoch: int | None = None
-        """The epoch in which this node leads and may write."""
+        """Epoch in which this node leads and may write."""
         self._led_epoch: int | None = None
-        """The epoch in which the quorum says that this node leads: active it is when it has replayed what is committed.
-        """
+        """Epoch in which the quorum has elected this node; active when all committed records are replayed."""
         self.newest_image = MetadataImage()
-        """With what is not committed yet; the committed image on a node that does not lead."""
+        """Image with uncommitted records; on a node that does not lead, the committed image."""
         self.image = MetadataImage()
-        """The committed image: what brokers and clients may know."""
+        """Committed image: the state that brokers and clients may see."""
         self.failed = node.failed
-        """Resolved when the log can no longer be written, or not be read: the node must stop."""
+        """Future with the error after which the log cannot be written or read any more: the node must stop."""
         self.failed.add_done_callback(self._fail_waiters)
         node.follow(self)
 
     @property
     def node(self) -> RaftNode:
-        """The quorum's node that the log is kept by."""
+        """Raft node that keeps the log."""
         return self._node
 
     @property
@@ -106,12 +105,12 @@ class MetadataLog:
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is committed."""
+        """High watermark: the end offset of the committed records."""
         return max(self._node.quorum.high_watermark, 0)
 
     @property
     def applied_offset(self) -> int:
-        """The last offset that the committed image stands for, records without state among them."""
+        """Last offset of the committed image, including records without state."""
         return self._applied_to - 1
 
     @property
@@ -120,33 +119,33 @@ class MetadataLog:
 
     @property
     def is_active(self) -> bool:
-        """Whether this node leads and may write."""
+        """True if this node leads and may write."""
         return self._active_epoch is not None
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether records may be held back until their metadata transaction ends: no snapshot stands for them."""
+        """True if records may be held back until their metadata transaction ends: no snapshot can cover them."""
         return self._replaying is not None or self._replay.is_in_transaction
 
     @property
     def written(self) -> Written:
-        """The last of what this node has written as the leader of this epoch, or of what came before."""
+        """Position of the last record in the log, written by this leader or before it."""
         return Written(self.next_offset - 1, self.epoch)
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell the watcher of every committed change from now on."""
+        """Call the watcher with every committed change from now on."""
         self._watchers.append(watcher)
 
     def unwatch(self, watcher: Watcher) -> None:
-        """Call the watcher no more."""
+        """Stop calling the watcher."""
         self._watchers.remove(watcher)
 
     def watch_leader(self, watcher: Callable[[], None]) -> None:
-        """Call the watcher whenever somebody else, or nobody, is known to lead."""
+        """Call the watcher whenever the known leader changes, also to none."""
         self._leader_watchers.append(watcher)
 
     async def reached(self, holds: Callable[[MetadataImage], bool]) -> None:
-        """Return when this holds; looked at after every commit and change of leaders. Raises what ends the log."""
+        """Return when the condition holds, checked at each commit and change of leaders. Raises the log's failure."""
         if holds(self.image):
             return
         if self.failed.done():
@@ -161,9 +160,9 @@ class MetadataLog:
             del self._awaited[reached]
 
     async def caught_up(self) -> None:
-        """Return when the image stands for all that a leader says is committed. Raises what ends the log.
+        """Return when the image contains all records that the leader reports as committed. Raises the log's failure.
 
-        Polls, as no change is reported when the leader has committed nothing new.
+        Polls, because there is no notification if the leader has committed nothing new.
         """
         while not self._is_caught_up(self.image):
             with suppress(TimeoutError):
@@ -175,23 +174,23 @@ class MetadataLog:
 
     @property
     def failure(self) -> BaseException:
-        """Why the log has failed, for whoever cannot start because of it."""
+        """Return the log's failure as an error for a component that cannot start because of it."""
         error = self.failed.result()
         return self._refusal(error) if isinstance(error, UNREADABLE) else error
 
-    # --- life
+    # --- start and stop
 
     def start(self) -> None:
-        """Take part in the quorum."""
+        """Load the newest snapshot and join the quorum."""
         self._load()
         self._node.start()
 
     async def close(self) -> None:
-        """Wait for what is being flushed, and give the files back."""
+        """Wait for a running flush, and close the files."""
         await self._node.close()
 
     def _load(self) -> None:
-        """Begin with the newest snapshot; the log behind it counts as far as the quorum says that it is committed."""
+        """Load the newest snapshot. Records after it are replayed only when the quorum reports them as committed."""
         latest = self._node.log.latest_snapshot_id
         if latest is None or latest.offset == 0:
             return
@@ -201,18 +200,18 @@ class MetadataLog:
             raise self._refusal(error) from error
 
     def _refusal(self, error: Exception) -> DirectoryRefused:
-        return DirectoryRefused(f"log.dirs: the metadata log cannot be read ({error}); use what wrote it")
+        return DirectoryRefused(f"log.dirs: the metadata log cannot be read ({error}); start the version that wrote it")
 
     # --- writing
 
     def append(self, records: Sequence[Any] | PreparedRecords, *, bytes_max: int = BATCH_BYTES_MAX) -> Written:
-        """Write one batch and apply it to the newest image; the last record's place, for `committed`.
+        """Write one batch and apply it to the newest image; return the position of the last record, for `committed`.
 
-        Many records are prepared before, so that this takes short.
+        Large batches should be prepared before, so that this call is short.
 
-        Raises KafkaError: NOT_CONTROLLER when this node does not lead (any more), KAFKA_STORAGE_ERROR when the disk is
-        full, INVALID_REQUEST or POLICY_VIOLATION for what cannot be written; DiskFailure for any other failure: the
-        node must stop then.
+        Raises KafkaError: NOT_CONTROLLER if this node is not, or no longer, the leader; KAFKA_STORAGE_ERROR if the disk
+        is full; INVALID_REQUEST or POLICY_VIOLATION for records that cannot be written. Raises DiskFailure for any
+        other failure: the node must stop then.
         """
         if self._active_epoch is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -220,9 +219,9 @@ class MetadataLog:
         written = Written(self.next_offset + prepared.count - 1, self._active_epoch)
         image = self.newest_image.apply(prepared.changes, offset=written.offset, epoch=written.epoch)
         offset = self._node.append(prepared, bytes_max=bytes_max)
-        if self._active_epoch != written.epoch:  # the quorum has found just now that this node leads no more
+        if self._active_epoch != written.epoch:  # the node has just lost leadership
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
-        assert offset == written.offset, "the leader alone writes the log"
+        assert offset == written.offset, "only the leader writes the log"
         self.newest_image = image
         if self._uncommitted and self._uncommitted[-1].offset >= self._node.flushing_to:
             self._uncommitted.pop()
@@ -230,10 +229,10 @@ class MetadataLog:
         return written
 
     async def committed(self, written: Written) -> None:
-        """Return when a record is committed, and applied to the committed image.
+        """Return when a record is committed and applied to the committed image.
 
-        Raises KafkaError NOT_CONTROLLER when this node leads no more in the record's epoch: it may yet be committed, or
-        lost.
+        Raises KafkaError NOT_CONTROLLER if this node no longer leads in the record's epoch: the record may still be
+        committed, or lost.
         """
         if self.failed.done():
             raise self.failed.result()
@@ -245,10 +244,10 @@ class MetadataLog:
         self._waiters.append((written.offset, waiter))
         await waiter
 
-    # --- what the quorum tells: kwire.cluster.raft_node.Listener
+    # --- notifications from the quorum: kwire.cluster.raft_node.Listener
 
     def committed_to(self, end_offset: int) -> None:
-        """All below end_offset is committed, and in the log."""
+        """Process a new high watermark: all records below end_offset are committed and in the log."""
         self._committed_end = end_offset
         if self.is_active:
             self._publish(self._own_image(end_offset))
@@ -257,21 +256,21 @@ class MetadataLog:
             self._replay_on(self._replaying)
 
     def leadership_changed(self, leadership: Leadership) -> None:
-        """Become active when this node leads and all that came before it is committed and replayed; or give way."""
+        """Become active when this node leads and all earlier records are replayed, or give up leadership."""
         is_mine = leadership.leader_id == self._node_id and leadership.is_established
         self._led_epoch = leadership.epoch if is_mine else None
         self._follow_leadership()
 
     def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
-        """A snapshot has taken the place of the log."""
+        """Load a snapshot that has replaced the log."""
         assert not self.is_active, "a leader never loads a snapshot"
-        self._replaying = None  # what it has read of the log is in the snapshot
+        self._replaying = None  # the snapshot contains what the replay has read of the log
         old = self.image
         self._take_snapshot(snapshot_id, snapshot)
         self._tell(old, self.image)
 
     def _publish(self, image: MetadataImage) -> None:
-        """Make this the committed image, and tell who waits for it."""
+        """Make this the committed image, and notify watchers and waiters."""
         old, self.image = self.image, image
         if not self.is_active:
             self.newest_image = image
@@ -286,7 +285,7 @@ class MetadataLog:
         epoch = self._led_epoch if self._replaying is None else None
         if epoch != self._active_epoch:
             if self._active_epoch is not None:
-                self._give_way()
+                self._step_down()
             if epoch is not None:
                 with self._node.in_need_of_space:
                     self._activate(epoch)
@@ -295,8 +294,8 @@ class MetadataLog:
         self._look()
 
     def _replay_on(self, replaying: Pieces[None]) -> None:
-        """Do the next step; the one after it is done in a later turn of the event loop."""
-        if replaying is not self._replaying:  # a snapshot has come meanwhile
+        """Run the next step of a replay, and schedule the following one in a later turn of the event loop."""
+        if replaying is not self._replaying:  # a snapshot has replaced the log meanwhile
             return
         try:
             next(replaying)
@@ -309,7 +308,7 @@ class MetadataLog:
             step_line().add(step, is_preferred=True)
 
     def _replayed(self) -> Pieces[None]:
-        """Replay all that is committed, also what is committed meanwhile."""
+        """Replay all committed records, including those that are committed meanwhile."""
         while self._applied_to < self._committed_end:
             position, end = self._applied_to, self._committed_end
             while position < end:
@@ -332,7 +331,7 @@ class MetadataLog:
         image = self.image
         while self._uncommitted and self._uncommitted[0].offset < end_offset:
             image = self._uncommitted.popleft()
-        # An image may stand for several batches. Until it is committed, what it adds is not applied.
+        # An image may cover several batches. Until all of them are committed, it is not applied.
         self._applied_to = image.offset + 1 if self._uncommitted else end_offset
         return image
 
@@ -344,22 +343,22 @@ class MetadataLog:
         self._applied_to = offset
 
     def _activate(self, epoch: int) -> None:
-        """All in the log is committed but what this epoch's leader wrote first of all, which has no state."""
+        """Begin to lead: all records are committed except this epoch's first ones, which have no state."""
         self._active_epoch = epoch
         self.newest_image = self.image
         if self._replay.is_in_transaction:
             self._replay.restart(self.image)
             self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
         if METADATA_VERSION not in self.image.features:
-            # A crash may have come between an earlier epoch's first batch and these records, or amidst them.
+            # A crash may have come before these records, or between them, in an earlier epoch.
             self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
 
-    def _give_way(self) -> None:
+    def _step_down(self) -> None:
         self._active_epoch = None
         self._uncommitted.clear()
         self.newest_image = self.image
         self._replay.restart(self.image)
-        self._applied_to = self.image.offset + 1  # control records behind it are read again: they have no state
+        self._applied_to = self.image.offset + 1  # later control records are read again: they have no state
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():

@@ -1,4 +1,4 @@
-"""Opens the metadata log of a node: recovery, damage, snapshots, its quorum, and the images that follow."""
+"""Opens the metadata log of a node: recovery, damage check, snapshots, its quorum, and the resulting images."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def open_metadata_log(
     segment_bytes: int,
     segment_ms: int,
 ) -> MetadataLog:
-    """`directory` is that of __cluster_metadata-0. The log takes no part yet: `lead` or `start` follows.
+    """Open the metadata log in `directory`, that of __cluster_metadata-0. It joins the quorum only with `start`.
 
-    Raises DirectoryRefused when what was durable is damaged or gone, or cannot be read.
+    Raises DirectoryRefused if durable records are damaged, missing or cannot be read.
     """
     disk = surroundings.disk
     refuse_damage(disk, directory)
@@ -61,7 +61,7 @@ def open_metadata_log(
             directory=directory,
             disk=disk,
             clock=surroundings.clock,
-            chance=surroundings.chance,
+            random_source=surroundings.random_source,
             workers=workers,
             channel=channel,
             static_voters=static_voters,

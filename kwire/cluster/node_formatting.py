@@ -1,7 +1,7 @@
-"""Formatting all directories of one node, before its first start, for the quorum that it will be part of.
+"""Formatting of all directories of one node, before its first start.
 
-The directory of the metadata comes last: a crash before it leaves a node that does not start, and that a second call
-completes. What is formatted already is never written to.
+The metadata directory is formatted last: after a crash before it, the node does not start, and a second call completes
+the formatting. Directories that are already formatted are never written to.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from kwire.cluster.scram import ScramMechanism
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 Say = Callable[[str], None]
 
 
-class FormatRefused(Exception):  # noqa: N818 it is what happened
-    """A node cannot be formatted so; the message is one line that says why."""
+class FormatRefused(Exception):  # noqa: N818 named after what happened
+    """A node cannot be formatted; the message is one line with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFormat:
-    """What a node's directories are to become."""
+    """Formatting request: the identity, directories and initial contents of one node."""
 
     cluster_id: str
     node_id: int
     log_dirs: tuple[str, ...]
     metadata_dir: str
-    """May be one of log_dirs."""
+    """Metadata directory; may be one of log_dirs."""
     features: Mapping[str, int]
     voters: VoterSet | None
-    """Whom the metadata log begins with; None when it does not say, as with configured voters or for an observer."""
+    """Initial voters of the metadata log; None with configured voters and for an observer."""
     credentials: tuple[UserScramCredentialRecord, ...] = ()
-    """What the first users of the cluster are known by."""
+    """SCRAM credentials of the cluster's first users."""
 
     @property
     def directories(self) -> list[str]:
-        """All of them, the one of the metadata last."""
+        """All directories, the metadata directory last."""
         return [*sorted(set(self.log_dirs) - {self.metadata_dir}), self.metadata_dir]
 
     def kind_of(self, directory: str) -> str:
-        """What the directory is, in the words of Kafka's tool."""
+        """Return the kind of a directory in the words of Kafka's tool."""
         if directory != self.metadata_dir:
             return "data directory"
         if self.voters is None:
@@ -61,24 +61,30 @@ class NodeFormat:
         return self.voters is not None and self.node_id in self.voters.ids
 
     def in_words(self) -> Iterator[str]:
-        """What the cluster begins with; of credentials only whose they are."""
+        """Yield the initial feature levels, and the owners of the credentials without their secrets."""
         for name, level in self.features.items():
             yield f"{name}={level}"
         for each in self.credentials:
             yield f"{ScramMechanism(each.mechanism).sasl_name} of {each.name}"
 
-    def directory_id(self, directory: str, chance: Chance) -> UUID:
-        """A new id, but for a voter: it is known by the one that the voter set has for it."""
+    def directory_id(self, directory: str, random_source: RandomSource) -> UUID:
+        """Return a new id, or for a voter's metadata directory the id in the voter set."""
         voter = self.voters.get(self.node_id) if self.voters is not None else None
         if voter is not None and directory == self.metadata_dir:
             return voter.key.directory_id
-        return chance.uuid()
+        return random_source.uuid()
 
 
 def format_node(
-    wanted: NodeFormat, *, disk: Disk, chance: Chance, clock: Clock, say: Say, ignore_formatted: bool = False
+    wanted: NodeFormat,
+    *,
+    disk: Disk,
+    random_source: RandomSource,
+    clock: Clock,
+    say: Say,
+    ignore_formatted: bool = False,
 ) -> None:
-    """Format what is blank. Raises FormatRefused or DirectoryRefused; nothing is written then but by a failing disk."""
+    """Format the blank directories. Raises FormatRefused or DirectoryRefused before it writes, or on a disk failure."""
     blank = _blank_directories(wanted, disk, say, ignore_formatted=ignore_formatted)
     if not blank:
         say("All of the log directories are already formatted.")
@@ -88,7 +94,7 @@ def format_node(
     for directory in blank:
         say(f"Formatting {wanted.kind_of(directory)} {directory} with {METADATA_VERSION} {release}.")
         try:
-            _format(wanted, directory, disk=disk, chance=chance, now_ms=clock.wall_ms())
+            _format(wanted, directory, disk=disk, random_source=random_source, now_ms=clock.wall_ms())
         except DiskFailure as failure:
             raise FormatRefused(f"Error while formatting {directory}: {failure}") from failure
 
@@ -119,7 +125,7 @@ def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_forma
 
 
 def _identity(disk: Disk, directory: str) -> MetaProperties | None:
-    """The identity of a formatted directory; None of a blank one."""
+    """Return the identity of a formatted directory; None for a blank one."""
     if disk.exists(directory) and not disk.is_directory(directory):
         raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
     if is_blank(disk, directory):
@@ -141,7 +147,7 @@ def _check_is_of_node(wanted: NodeFormat, directory: str, meta: MetaProperties) 
         raise FormatRefused(f"Invalid node.id in: {path}. Expected {wanted.node_id}, but read {meta.node_id}")
 
 
-def _format(wanted: NodeFormat, directory: str, *, disk: Disk, chance: Chance, now_ms: int) -> None:
+def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: RandomSource, now_ms: int) -> None:
     make_durably(disk, directory)
     lock = _lock(disk, directory)
     try:
@@ -153,7 +159,7 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, chance: Chance, n
             MetaProperties(
                 cluster_id=wanted.cluster_id,
                 node_id=wanted.node_id,
-                directory_id=wanted.directory_id(directory, chance),
+                directory_id=wanted.directory_id(directory, random_source),
             ),
             features=wanted.features,
             credentials=wanted.credentials,

@@ -1,12 +1,13 @@
-"""A partition on this broker: its log, its high watermark, and those who wait for either to move.
+"""Partition on this broker: its log, its high watermark, and the callbacks that wait for either to move.
 
-Its leader takes appends, hands them to followers, and knows from their fetches how far the high watermark may go: up to
-where every in-sync replica has the log (kwire.cluster.replication.in_sync). A follower appends what its leader sends
-and takes its high watermark over. Without other replicas the high watermark follows the log's end at once.
+The leader appends what clients send and serves it to followers. It computes the high watermark from their fetches: the
+offset up to which every in-sync replica has the log (kwire.cluster.replication.in_sync). A follower appends what its
+leader sends and takes over its high watermark. Without other replicas the high watermark follows the log end offset at
+once.
 
-Where flush.messages asks for a flush first, what is not durable does not count: not for the high watermark, and not as
-fetched by a follower. The waiting is held by the partition itself: there is no purgatory. A waiting fetch is told of
-each new stretch of bytes and decides for itself when it has enough.
+If flush.messages requires a flush first, records that are not durable do not count: neither for the high watermark nor
+as fetched by a follower. The partition itself holds its waiters; there is no purgatory. A delayed fetch is notified of
+each new range of bytes and decides itself when it has enough.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from kwire.protocol.records import iterate_headers
 
 logger = logging.getLogger(__name__)
 EPOCH_BUMP_SINCE = 2
-"""The transaction version from which each transaction has an epoch of its own (KIP-890)."""
+"""Transaction version from which each transaction has its own producer epoch (KIP-890)."""
 NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
-_NOBODY: Final[dict[Watcher, None]] = {}  # watches most partitions; never changed
+_NO_WATCHERS: Final[dict[Watcher, None]] = {}  # the watchers of most partitions; never changed
 
 
 class Partition:
-    """State of one partition on its leader, or on a broker that may lead it. Changed on the event loop only."""
+    """State of one partition on the leader or a follower. Changed on the event loop only."""
 
     __slots__ = (
         "_group_commit",
@@ -59,7 +60,7 @@ class Partition:
         "is_removed",
         "leader_id",
         "log",
-        "on_settled",
+        "on_log_durable",
         "topic",
         "topic_id",
         "verifications",
@@ -78,9 +79,9 @@ class Partition:
         is_led: bool = True,
         high_watermark: int = 0,
     ) -> None:
-        """`is_led` says whether this broker is the leader that the image names.
+        """Create a partition. `is_led` is True if this broker is the leader that the image names.
 
-        `high_watermark` is that of the last checkpoint; without other replicas all that is in the log is committed.
+        `high_watermark` is the one from the last checkpoint; without other replicas the whole log is committed.
         """
         self.topic = topic
         self.topic_id = topic_id
@@ -89,29 +90,29 @@ class Partition:
         self.image = image
         self.leader_id = image.leader
         self.is_led = False
-        """Whether this broker leads it: only then may clients write here."""
+        """True if this broker leads the partition: only then may clients write here."""
         self.in_sync: InSync | None = None
-        """Of a led partition that others have replicas of: what is known of them."""
+        """State of the followers, kept by the leader; None without other replicas."""
         self.is_removed = False
-        """Whether its topic was deleted, or this broker has it no more."""
+        """True if the topic was deleted or this broker no longer has the replica."""
         is_alone = len(image.replicas) == 1
         committed = log.log_end_offset if is_alone else min(high_watermark, log.log_end_offset)
         self.high_watermark = max(committed, log.log_start_offset)
-        """First offset that consumers may not see; never above the log's end. It goes back with a truncation only."""
+        """First offset that consumers may not read; at most the log end offset. Only a truncation lowers it."""
         log.producers.replicated(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
         self._tail_waiters: dict[Waiter, None] = {}
-        self._watchers = _NOBODY
+        self._watchers = _NO_WATCHERS
         self._group_commit = group_commit
         self._peers = peers
         self._unflushed_bytes = 0
-        """Of appends that wait for a flush."""
+        """Size of the appends that wait for a flush."""
         self._leader_high_watermark = 0
-        """What the leader said last."""
-        self.on_settled: Callable[[], None] | None = None
-        """Told when a follower's log is durable to its end again: it may be fetched for."""
+        """High watermark that the leader sent last."""
+        self.on_log_durable: Callable[[], None] | None = None
+        """Callback for a follower's log that is durable to its end again: the follower may fetch again."""
         self.verifications: dict[tuple[int, int], Verification] = {}
-        """By producer id and epoch, what waits to become part of a transaction."""
+        """Batches that wait to become part of a transaction, by producer id and epoch."""
         if is_led:
             self._lead(image)
 
@@ -120,7 +121,7 @@ class Partition:
         return self.image.leader_epoch
 
     def check_epoch(self, epoch: int) -> None:
-        """Refuse a client that knows another leader epoch than this partition (KIP-320)."""
+        """Raise KafkaError if a client's leader epoch differs from this partition's (KIP-320)."""
         if epoch in (NO_EPOCH, self.image.leader_epoch):
             return
         older = epoch < self.image.leader_epoch
@@ -131,7 +132,7 @@ class Partition:
     def append(
         self, batches: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
     ) -> AppendResult:
-        """Append as the leader; the batches are patched in place. Raises KafkaError, and then nothing is stored."""
+        """Append as the leader; patches the batches in place. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
@@ -143,7 +144,7 @@ class Partition:
     def append_marker(
         self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
     ) -> AppendResult:
-        """Append a control batch that ends a producer's transaction; what waits to be part of that one never will be.
+        """Append a control batch that ends a producer's transaction; reject batches that still wait to join it.
 
         Raises KafkaError, and then nothing is stored.
         """
@@ -157,7 +158,7 @@ class Partition:
             transaction_version=transaction_version,
         )
         for (waiting_id, epoch), verification in self.verifications.items():
-            # With an epoch per transaction the marker has the next one, which the next transaction may wait with.
+            # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
             if waiting_id == producer_id and is_over:
                 verification.refusal = KafkaError(
@@ -180,17 +181,17 @@ class Partition:
             self._advance_over_in_sync()
 
     def _offer(self, in_sync: InSync, size: int) -> None:
-        """Let followers have what was appended."""
+        """Make appended records available to followers."""
         in_sync.appended(self.log.log_end_offset, size)
-        self._tell_of_tail(size)
+        self._notify_tail_waiters(size)
 
-    def _tell_of_tail(self, size: int) -> None:
+    def _notify_tail_waiters(self, size: int) -> None:
         if self._tail_waiters:
             for waiter in list(self._tail_waiters):
                 waiter.more_data(size)
 
     def _check_insync_replicas(self) -> None:
-        """More than there are replicas at all is never asked for."""
+        """Raise KafkaError if too few replicas are in sync. Never requires more replicas than the partition has."""
         if not self.has_enough_in_sync:
             needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
             raise KafkaError(
@@ -201,39 +202,39 @@ class Partition:
 
     @property
     def waits_for_flush(self) -> bool:
-        """Whether there are appends that no flush has covered."""
+        """True if there are appends that no flush has covered."""
         return self._unflushed_bytes > 0
 
     def flushed(self) -> None:
-        """All below the log's recovery point is durable."""
+        """React to a flush: all records below the log's recovery point are durable."""
         end = self.log.recovery_point
         size = self._unflushed_bytes
-        is_settled = end == self.log.log_end_offset and self.log.unsettled is None
+        is_settled = end == self.log.log_end_offset and self.log.pending_truncation is None
         if is_settled:
             self._unflushed_bytes = 0
         if not self.is_led:
             self._take_high_watermark(self._leader_high_watermark)
-            if is_settled and self.on_settled is not None:
-                self.on_settled()
+            if is_settled and self.on_log_durable is not None:
+                self.on_log_durable()
         elif self.in_sync is not None:
             self._advance_over_in_sync()
-            self._tell_of_tail(1)
+            self._notify_tail_waiters(1)
         elif end > self.high_watermark:
             self._advance(end, size)
 
     @property
     def durable_end(self) -> int:
-        """Where that part of the log ends that counts: all of it, or what is flushed if that was asked for."""
+        """End offset of the part of the log that counts: the flushed part if a flush is required, else all of it."""
         return self.log.recovery_point if self._unflushed_bytes else self.log.log_end_offset
 
     def is_answered(self, last_offset: int, acks: int) -> bool:
-        """Whether an append that ends there is what its client asked for: durable, and with acks=all committed."""
+        """Return True if an append with this last offset can be answered: durable, and committed if acks=all."""
         if acks == ACKS_ALL or self.in_sync is None:
             return self.high_watermark > last_offset
         return self.durable_end > last_offset
 
     def _advance_over_in_sync(self) -> None:
-        """Commit what all in-sync replicas have, if they are enough."""
+        """Commit what all in-sync replicas have, if there are enough of them."""
         in_sync = self.in_sync
         assert in_sync is not None
         if not self.has_enough_in_sync:
@@ -244,11 +245,11 @@ class Partition:
 
     @property
     def has_enough_in_sync(self) -> bool:
-        """Whether min.insync.replicas are in sync; more than there are replicas at all is never asked for."""
+        """True if min.insync.replicas are in sync. Never requires more replicas than the partition has."""
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
-        assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark goes on within the log"
+        assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
         self.log.producers.replicated(end)
         if self._waiters:
@@ -260,26 +261,26 @@ class Partition:
 
     # --- followers, as their leader sees them
 
-    def standings_changed(self) -> None:
-        """Other brokers were fenced, came or went: who is waited for may be another set now."""
+    def live_replicas_changed(self) -> None:
+        """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
         if self.in_sync is not None:
             self._advance_over_in_sync()
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
 
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
     ) -> None:
-        """A follower asks for what comes at an offset: it has all below. Raises KafkaError if it is none.
+        """Record a follower's fetch at an offset: it has all records below. Raises KafkaError for a non-replica.
 
-        Call it only when its log agrees with this one up to there.
+        Call it only if the follower's log agrees with this one up to the offset.
         """
         in_sync = self.in_sync
         if in_sync is None or not in_sync.has(broker_id):
-            # One that knows the epoch may be ahead of this broker's metadata.
+            # A broker that knows the epoch may be ahead of this broker's metadata.
             knows_epoch = epoch != NO_EPOCH
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._peers.is_superseded(broker_id, broker_epoch):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # what it had, the process after it may have lost
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the restarted broker may have lost records
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         follower = in_sync.follower(broker_id)
@@ -291,18 +292,18 @@ class Partition:
             leader_end=self.log.log_end_offset,
             now_ms=self._peers.now_ms(),
         )
-        if in_sync.wants_in(broker_id, self.high_watermark):
-            self._peers.changes_wanted(self)
+        if in_sync.propose_joining(broker_id, self.high_watermark):
+            self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_cut:
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
 
-    def shrink_in_sync(self) -> None:
-        """Look for replicas that have been late for too long: none of them is waited for any more."""
+    def propose_isr_shrink(self) -> None:
+        """Request the removal of replicas that lag for too long from the in-sync set; stop waiting for them."""
         if self.in_sync is None:
             return
-        if self.in_sync.wants_out(self.log.log_end_offset):
-            self._peers.changes_wanted(self)
+        if self.in_sync.propose_shrink(self.log.log_end_offset):
+            self._peers.send_proposal(self)
         self._advance_over_in_sync()
 
     # --- following
@@ -310,9 +311,9 @@ class Partition:
     def append_as_follower(
         self, batches: bytes | bytearray | memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
     ) -> None:
-        """Take what the leader of an epoch sent for the log's end. Raises KafkaError, DiskFailure."""
+        """Append what the leader of an epoch sent for the log end offset. Raises KafkaError, DiskFailure."""
         assert not self.is_led, "a leader appends what clients send"
-        assert leader_epoch == self.image.leader_epoch, "what an earlier leader sent is dropped"
+        assert leader_epoch == self.image.leader_epoch, "batches from an earlier leader are dropped"
         log = self.log
         if batches:
             if log.log_start_offset == log.log_end_offset:
@@ -327,10 +328,10 @@ class Partition:
             self.log_start_moved()
 
     def _begin_with_whole_batch(self, batches: bytes | bytearray | memoryview) -> None:
-        """Let an empty log begin where the leader's first batch does: the leader's log start may be inside of it."""
+        """Start an empty log at the leader's first batch: the leader's log start offset may be inside of that batch."""
         first = next((header for _, header in iterate_headers(batches)), None)
         if first is not None and first.base_offset < self.log.log_end_offset <= first.last_offset:
-            self.start_anew_at(first.base_offset)
+            self.restart_log_at(first.base_offset)
 
     def _take_high_watermark(self, leaders: int) -> None:
         self._leader_high_watermark = leaders
@@ -339,30 +340,30 @@ class Partition:
             self._advance(end, appended_bytes(self.log.segments, self.high_watermark, end, self.log.log_end_offset))
 
     def truncate_as_follower(self, leaders: EpochEnd) -> None:
-        """Cut off what the leader does not have; it says that the logs part at or before there."""
+        """Truncate to where the logs diverge, given the leader's end offset for an epoch."""
         self._truncate_to(truncation_offset(self.log, leaders))
 
     def truncate_to_leaders_end(self, end_offset: int) -> None:
-        """Cut off what lies behind the leader's end: after an unclean election it may have less than this replica."""
+        """Truncate to the leader's log end offset: after an unclean election it may be lower than this replica's."""
         self._truncate_to(end_offset)
 
     def _truncate_to(self, offset: int) -> None:
-        assert not self.is_led, "a leader's log is what counts"
-        self.log.cut_to(offset)  # which may not be ready yet
+        assert not self.is_led, "a leader's log is authoritative"
+        self.log.cut_to(offset)  # raises if the log is not ready yet
         if offset < self.high_watermark:
             logger.warning(
-                "%s-%d is cut back to %d, below its high watermark %d: broker %d, its leader in epoch %d, has not got "
-                "what was committed",
+                "%s-%d is truncated to %d, below its high watermark %d: broker %d, its leader in epoch %d, lacks "
+                "committed records",
                 *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
             )
         self._shorten()
-        if self.log.unsettled is not None:
+        if self.log.pending_truncation is not None:
             self._unflushed_bytes += 1
             self._group_commit.request(self)
 
-    def start_anew_at(self, offset: int) -> None:
-        """Throw all away and begin at an offset: the leader has nothing older."""
-        assert not self.is_led, "a leader's log is what counts"
+    def restart_log_at(self, offset: int) -> None:
+        """Delete the whole log and start at an offset: the leader has nothing older."""
+        assert not self.is_led, "a leader's log is authoritative"
         self.log.truncate_fully_and_start_at(offset)
         self._shorten()
         self.high_watermark = offset
@@ -378,7 +379,7 @@ class Partition:
     # --- reading
 
     def end_offset(self, isolation_level: int) -> int:
-        """First offset that a reader of this isolation level may not see."""
+        """Return the first offset that a reader with this isolation level may not read."""
         if isolation_level == READ_COMMITTED:
             return self.log.last_stable_offset(self.high_watermark)
         return self.high_watermark
@@ -386,13 +387,13 @@ class Partition:
     def check_end_known(self) -> None:
         """Raise OFFSET_NOT_AVAILABLE while the high watermark is below the start of this leader's epoch (KIP-207).
 
-        Consumers of the leader before may have seen more than this one knows to be committed.
+        Consumers of the previous leader may have read more than this leader knows to be committed.
         """
         if self.in_sync is not None and self.high_watermark < self.in_sync.epoch_start:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def wait(self, waiter: Waiter, *, for_tail: bool = False) -> None:
-        """Tell the waiter of what is committed; or, for the tail, of what is appended and what is durable of it."""
+        """Notify the waiter of committed records or, with `for_tail`, of appended and flushed records."""
         (self._tail_waiters if for_tail else self._waiters)[waiter] = None
 
     def stop_waiting(self, waiter: Waiter) -> None:
@@ -400,8 +401,8 @@ class Partition:
         self._tail_waiters.pop(waiter, None)
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell the watcher of everything from now on."""
-        if self._watchers is _NOBODY:
+        """Notify the watcher of everything from now on."""
+        if self._watchers is _NO_WATCHERS:
             self._watchers = {}
         self._watchers[watcher] = None
 
@@ -409,16 +410,16 @@ class Partition:
         self._watchers.pop(watcher, None)
 
     def log_start_moved(self) -> None:
-        """Retention has deleted records."""
+        """Notify the watchers that records at the log's start were deleted."""
         for watcher in list(self._watchers):
             watcher.log_start_moved()
 
     # --- changes
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start; -1 stands for the high watermark. The new log start offset.
+        """Move the log start offset to `offset`, -1 for the high watermark; return the new log start offset.
 
-        Followers are told at once; `low_watermark` says when they have moved theirs.
+        Followers are notified at once; `low_watermark` shows when they have moved theirs.
         """
         target = self.high_watermark if offset == -1 else offset
         if target < 0 or target > self.high_watermark:
@@ -429,14 +430,14 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Below it no live replica has anything to read."""
+        """Lowest log start offset of the live replicas: none of them has anything to read below."""
         start = self.log.log_start_offset
         return start if self.in_sync is None else self.in_sync.low_watermark(start)
 
-    def take_log(self, log: PartitionLog) -> None:
-        """Go on with a log that has the same batches in another directory, all of them durable.
+    def replace_log(self, log: PartitionLog) -> None:
+        """Continue with a copy of the log in another directory; all its batches are durable.
 
-        Who waits goes on waiting: nothing has changed for them, unless it was the flush that they waited for.
+        Waiters keep waiting: nothing has changed for them, except that a flush they waited for is no longer needed.
         """
         self.log = log
         log.producers.replicated(self.high_watermark)
@@ -444,7 +445,7 @@ class Partition:
             self.flushed()
 
     def update(self, image: PartitionImage, *, is_led: bool) -> None:
-        """Follow the metadata. Who waits here looks again when this broker leads no more, or in another epoch."""
+        """Follow the metadata. Waiters check again when this broker loses leadership or the leader epoch changes."""
         is_new_epoch = image.leader_epoch != self.image.leader_epoch
         was_led = self.is_led
         self.image = image
@@ -453,11 +454,11 @@ class Partition:
             self._lead(image)
         elif is_led:
             self._follow_in_sync(image)
-            self._tell_of_tail(0)
+            self._notify_tail_waiters(0)
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
-            # What waits to be part of a transaction asks anew: another leader may have got the marker that ended it.
+            # Batches that wait to join a transaction are rejected: the end marker may be in another leader's log.
             for verification in self.verifications.values():
                 verification.refusal = verification.refusal or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()
@@ -472,7 +473,7 @@ class Partition:
     def _follow_in_sync(self, image: PartitionImage) -> None:
         if len(image.replicas) == 1:
             self.in_sync = None
-            if self.durable_end > self.high_watermark:  # those who had not all are replicas no more
+            if self.durable_end > self.high_watermark:  # the lagging replicas were removed
                 self._advance(self.durable_end, 1)
             return
         if self.in_sync is None:
@@ -487,7 +488,7 @@ class Partition:
         self._leader_high_watermark = self.high_watermark
 
     def wake(self) -> None:
-        """Let everybody who waits look again: the partition changed or is gone."""
+        """Make all waiters check again: the partition has changed or was removed."""
         for waiter in [*self._waiters, *self._tail_waiters]:
             waiter.more_data(0)
         for watcher in list(self._watchers):

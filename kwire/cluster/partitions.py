@@ -1,4 +1,4 @@
-"""The partitions of this broker: follows committed metadata images, creating and deleting logs as they say."""
+"""All partitions of this broker: follow committed metadata images, and create and delete logs accordingly."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 logger = logging.getLogger(__name__)
 
 OPENED_AT_ONCE: Final = 8
-"""New partitions that are opened as soon as the metadata tell of them."""
+"""Maximum new partitions that are opened at once when an image contains them."""
 OPENED_IN_TURN: Final = 8
-"""Those beyond that are opened so many at a time: a device may take milliseconds for each, and holds all else up."""
+"""Further new partitions opened in one step: a device may take milliseconds for each, and blocks the event loop."""
 CONFIGURED_AT_ONCE: Final = 64
-"""Topics, or in a wide one as many times CONFIGURED_PARTITIONS, that take their new configuration in one step."""
+"""Topics whose logs take their new configuration in one step. A wide topic counts once per CONFIGURED_PARTITIONS."""
 CONFIGURED_PARTITIONS: Final = 64
 _NO_LIMIT: Final = 2**62
 
 
 class Partitions:
-    """Topic partitions that this broker has replicas of, by name. It leads some of them and follows the others."""
+    """Partitions that this broker has replicas of, by topic and index. It leads some of them and follows the others."""
 
     def __init__(
         self,
@@ -57,38 +57,38 @@ class Partitions:
         self._settings_of = settings_of
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._closed: dict[tuple[str, int], bool] = {}
-        """Partitions whose logs cannot be opened, and whether it may be tried again: they are answered a storage error,
-        and the others are served."""
+        """Partitions whose logs could not be opened, and True if opening may be retried. Requests for them get a
+        storage error; the other partitions are served."""
         self._damaged: set[tuple[str, int]] = set()
-        """Those of the closed ones whose logs are damaged."""
+        """Closed partitions whose logs are damaged."""
         self._is_directory_lost = False
-        """Whether a log that is nowhere may be in a directory that is not there, as none of the others has failed."""
+        """True if a missing log may be in a log directory that is not mounted, although no directory has failed."""
         self._unopened: dict[str, int] = {}
-        """Topics with partitions that are too many to open at once, and the first index that was not tried; `open_more`
-        opens them, `get` what is asked for."""
+        """Topics with too many partitions to open at once, and the first index that was not tried. `open_more` opens
+        them; `get` opens the requested one."""
         self.removals = Removals(logs)
-        """Partitions that were deleted or moved away, until their logs are deleted."""
+        """Partitions that were deleted or moved to other brokers, until their logs are deleted."""
         self._outdated: dict[str, None] = {}
-        """Topics whose logs go by an older configuration; `configure_more` sets the new one. A topic that is asked for
-        gets it at once, and so does one whose partitions change."""
-        self._are_standings_new = False
-        """Whether brokers were registered, fenced or removed while there were such topics."""
+        """Topics whose logs still have an older configuration; `configure_more` sets the new one. A topic gets it at
+        once if one of its partitions is requested or changes."""
+        self._have_live_replicas_changed = False
+        """True if brokers were registered, fenced or removed while there were outdated topics."""
         self.on_unfinished: Callable[[], None] | None = None
-        """Called when there is something for `configure_more`, `open_more` or `removals`."""
+        """Callback that is called when there is work for `configure_more`, `open_more` or `removals`."""
         self._deletion_watchers: list[Callable[[TopicImage], None]] = []
         self._leadership_watchers: list[Callable[[Partition], None]] = []
         self._opening_watchers: list[Callable[[Partition], None]] = []
         self._role_watchers: list[Callable[[Partition], None]] = []
         self._update_watchers: list[Callable[[Partition], None]] = []
         self.on_closed: Callable[[TopicImage, int, bool], None] | None = None
-        """Called with a partition whose log cannot be opened for now, each time that it is tried, or is damaged, which
-        is the last argument, each time that the metadata of its topic change."""
+        """Callback (topic, index, is_damaged) for a partition that stays closed. It is called at each try if the log
+        cannot be opened for now. It is called at each metadata change of the topic if the log is damaged."""
         self._image = MetadataImage()
 
     # --- finding
 
     def find(self, topic: str, index: int, *, may_follow: bool = False) -> Partition:
-        """The partition, which this broker leads, or at least follows. Raises KafkaError that says where else it is."""
+        """Return the partition that this broker leads, or at least follows. Raises KafkaError that says where it is."""
         partition = self.get(topic, index)
         if partition is None or not (partition.is_led or may_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
@@ -97,7 +97,7 @@ class Partitions:
         return partition
 
     def _open_asked(self, name: str, index: int) -> Partition | None:
-        """Open a new partition before its turn, if this broker is to have it and it can be opened."""
+        """Open a requested partition before its turn; None without a replica here, or if the log cannot be opened."""
         topic = self._image.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
@@ -114,11 +114,11 @@ class Partitions:
 
     @property
     def any_closed(self) -> bool:
-        """Whether there are some whose logs are not open."""
+        """True if there are partitions whose logs are not open."""
         return bool(self._closed)
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition, led or followed; None if this broker has no replica of it, or cannot open its log."""
+        """Return the partition, led or followed; None if this broker has no replica of it or cannot open its log."""
         if topic in self._outdated:
             self._configure(topic)
         partitions = self._by_topic.get(topic)
@@ -128,58 +128,58 @@ class Partitions:
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
-        """Those that are open at the moment; what is done to one of them may open others."""
+        """Yield the partitions that are open now; the caller may open others meanwhile."""
         for partitions in list(self._by_topic.values()):
             yield from list(partitions.values())
 
     def wake_failed(self) -> None:
-        """Let those look again who wait for partitions whose logs are offline."""
+        """Make the waiters of partitions with an offline log check again."""
         for partition in self:
             if partition.log.failure is not None:
                 partition.wake()
 
     def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of each partition that this broker has no more."""
+        """Notify the watcher of each partition that is removed from this broker."""
         self.removals.watch(watcher)
 
     def watch_deletions(self, watcher: Callable[[TopicImage], None]) -> None:
-        """Tell the watcher of each topic that is deleted, whichever brokers had it."""
+        """Notify the watcher of each topic that is deleted, whichever brokers had it."""
         self._deletion_watchers.append(watcher)
 
     def watch_openings(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of each partition that this broker has opened, and opens from now on."""
+        """Notify the watcher of each partition that this broker has opened and will open."""
         for partition in self:
             watcher(partition)
         self._opening_watchers.append(watcher)
 
     def watch_closed(self, watcher: Callable[[TopicImage, int, bool], None]) -> None:
-        """Call the watcher as `on_closed` says, and now for each log that was found damaged."""
+        """Call the watcher as `on_closed` describes, and immediately for each log that was found damaged."""
         self.on_closed = watcher
         for name, index in self._damaged:
             watcher(self._image.topics[name], index, True)
 
     def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of partitions that this broker leads from now on, or no longer."""
+        """Notify the watcher of partitions that this broker begins or ceases to lead."""
         self._leadership_watchers.append(watcher)
 
     def watch_roles(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of partitions, here already or new, whenever their leader or its epoch changes."""
+        """Notify the watcher of each partition, existing or new, and whenever its leader or leader epoch changes."""
         for partition in self:
             watcher(partition)
         self._role_watchers.append(watcher)
 
     def watch_updates(self, watcher: Callable[[Partition], None]) -> None:
-        """Tell the watcher of each partition of which the metadata say something else than before."""
+        """Notify the watcher of each partition whose metadata change."""
         self._update_watchers.append(watcher)
 
     # --- following the metadata
 
     def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
-        """Take over what the committed image says, once, at start. Logs that should not be here are set aside.
+        """Take over the committed image once, at start. Logs that do not belong to this broker are set aside.
 
-        Logs that the stages of loading() have not opened are opened here and now.
-        A partition that is in no directory stays closed if it may be in one that is not there, for as long as somebody
-        counts on what this replica had.
+        Logs that the stages of loading() have not opened are opened immediately. If a log directory is missing, a
+        partition that is in no other directory may be there. It stays closed while this replica may have records that
+        no other one has.
         """
         self._image = image
         self._is_directory_lost = is_directory_lost
@@ -191,42 +191,42 @@ class Partitions:
             self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.directories.any_offline))
 
     def loading(self, image: MetadataImage, *, at_once: int = 1) -> Iterator[Stage]:
-        """The stages that open the logs on disk, before start(), `at_once` of them at the same time.
+        """Return the stages that open the logs on disk before start(), `at_once` of them at the same time.
 
-        The metadata may go on meanwhile.
+        The metadata may change meanwhile.
         """
         config_of = cache(partial(self.config_of, image=image))
         return self._logs.loading(config_of, partial(_topic_id, image), at_once=at_once).stages()
 
     def _set_aside(self, log: PartitionLog) -> None:
-        place, why = f"{log.topic}-{log.partition}", "not a replica of this broker by the metadata"
+        place, why = f"{log.topic}-{log.partition}", "not a replica of this broker in the metadata"
         try:
             path = self._logs.set_aside(log.topic, log.partition)
         except DiskFailure as failure:
-            logger.error("%s: %s; stays where it is: %s", place, why, failure)  # noqa: TRY400 the failure says all
+            logger.error("%s: %s; cannot set its directory aside: %s", place, why, failure)  # noqa: TRY400 the failure says all
         else:
             logger.warning("%s: %s; set aside as %s", place, why, path)
 
     def _has_replica(self, topic: TopicImage | None, log: PartitionLog) -> bool:
-        """Whether a log that was found belongs to a partition that this broker has a replica of."""
+        """Return True if a log that was found belongs to a partition that this broker has a replica of."""
         if topic is None or log.topic_id != topic.topic_id or log.partition >= len(topic.partitions):
             return False
         return self._broker_id in topic.partitions[log.partition].replicas
 
     def open_closed(self, image: MetadataImage) -> None:
-        """Try again to open the logs that a full disk or the like kept closed: some now, `open_more` goes on."""
+        """Retry the logs that could not be opened, for example on a full disk: some now, the others by `open_more`."""
         for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
             if name in image.topics:
                 self._unopened.setdefault(name, 0)
         self.open_more()
-        self._tell_unfinished()
+        self._notify_unfinished()
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Take over a committed change."""
+        """Apply a committed change of the metadata."""
         self._image = new
         if old.configs is not new.configs:
-            # Before who is in sync: what is committed by a new in-sync set has as many replicas as are needed by then.
-            self._reconfigure(old, new)  # of what is left for later, _follow and _standings_changed see to that
+            # Configurations come before in-sync sets: a new set commits only with the min.insync.replicas valid then.
+            self._reconfigure(old, new)  # _follow and _standings_changed configure the topics that are left for later
         if old.topics is not new.topics:
             changed = [(old.topics.get(name), new.topics.get(name)) for name in changed_keys(old.topics, new.topics)]
             deleted = [
@@ -236,37 +236,37 @@ class Partitions:
             ]
             for gone in deleted:
                 self._remove(gone)
-            self.removals.notify(INTERNAL_TOPICS)  # coordinators, which may come again by the same name
+            self.removals.notify(INTERNAL_TOPICS)  # coordinators must be notified before a topic of that name returns
             is_more = self.removals.do_more()
             room = OPENED_AT_ONCE
             for _, topic in changed:
                 if topic is not None:
-                    # One whose name an earlier topic had waits until the logs of that one have gone.
+                    # A topic that reuses a name waits until the logs of the earlier topic are gone.
                     room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
-            self.removals.notify(INTERNAL_TOPICS)  # those that have moved to other brokers
+            self.removals.notify(INTERNAL_TOPICS)  # partitions that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
-            # Coordinators write about it: by now they know which partitions are theirs.
+            # Coordinators write tombstones for deleted topics: they know by now which partitions they lead.
             for watcher in self._deletion_watchers:
                 for topic in deleted:
                     watcher(topic)
         if old.brokers is not new.brokers:
             self._standings_changed()
-        self._tell_unfinished()
+        self._notify_unfinished()
 
-    def _tell_unfinished(self) -> None:
+    def _notify_unfinished(self) -> None:
         is_left = self._outdated or self._unopened or not self.removals.is_done
         if is_left and self.on_unfinished is not None:
             self.on_unfinished()
 
     def _standings_changed(self) -> None:
-        """Let leaders see who is waited for now, when all of them know how many replicas are needed."""
-        self._are_standings_new = bool(self._outdated)
+        """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""
+        self._have_live_replicas_changed = bool(self._outdated)
         if not self._outdated:
             for partition in self:
-                partition.standings_changed()
+                partition.live_replicas_changed()
 
     def open_more(self) -> bool:
-        """Try to open some of the partitions that are not open yet; return True if there are others left."""
+        """Try to open some of the partitions that are not open yet; return True if others are left."""
         room = OPENED_IN_TURN
         while self._unopened and room > 0:
             name, first = next(iter(self._unopened.items()))
@@ -276,9 +276,9 @@ class Partitions:
         return bool(self._unopened)
 
     def config_of(self, topic: str, image: MetadataImage) -> LogConfig:
-        """What a topic's logs do, by its own settings and the broker's.
+        """Return the log configuration of a topic, from its own overrides and the broker's settings.
 
-        What transactions have come to is always durable before it is answered, whatever flush.messages says.
+        The transaction log is always flushed before a write is answered, whatever flush.messages says.
         """
         config = log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
         return replace(config, flush_messages=1) if topic == TRANSACTION_STATE_TOPIC else config
@@ -286,7 +286,7 @@ class Partitions:
     def _follow(
         self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int = _NO_LIMIT
     ) -> int:
-        """Take a topic's image over, and try to open at most `room` new partitions of it; how many were tried."""
+        """Apply a topic's image, and try to open at most `room` new partitions; return how many were tried."""
         if topic.name in self._outdated:
             self._configure(topic.name)
         partitions = self._by_topic.setdefault(topic.name, {})
@@ -295,7 +295,7 @@ class Partitions:
         for index, partition_image in enumerate(topic.partitions):
             present = partitions.get(index)
             if present is not None and present.image is partition_image:
-                continue  # of a wide topic, most have not changed
+                continue  # most partitions of a wide topic have not changed
             if self._broker_id not in partition_image.replicas:
                 if present is not None:
                     moved[index] = partitions.pop(index)
@@ -311,9 +311,9 @@ class Partitions:
     def _open_from(
         self, first: int, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int
     ) -> int:
-        """Try to open at most `room` partitions that are not open, from index `first` on; how many were tried.
+        """Try to open at most `room` closed partitions from index `first` on; return how many were tried.
 
-        Those that stay closed count: on a full disk all of a wide topic do.
+        Partitions that stay closed count: on a full disk every partition of a wide topic stays closed.
         """
         self._unopened.pop(topic.name, None)
         partitions = self._by_topic.setdefault(topic.name, {})
@@ -331,11 +331,11 @@ class Partitions:
         return tried
 
     def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
-        """Begin to lead or follow a partition; None if its log stays closed."""
+        """Begin to lead or follow a partition; return None if its log stays closed."""
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
         may_begin_anew = self._is_directory_lost and not self._logs.directories.any_offline
-        begins_anew = may_begin_anew and not _is_counted_on(image, self._broker_id)
+        begins_anew = may_begin_anew and not _may_have_unique_records(image, self._broker_id)
         log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
         if log is None:
             return None
@@ -353,7 +353,7 @@ class Partitions:
         for watcher in (*self._opening_watchers, *self._role_watchers):
             watcher(partition)
         if is_led:
-            self._tell_leadership(partition)
+            self._notify_leadership(partition)
         return partition
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
@@ -363,27 +363,27 @@ class Partitions:
             for watcher in self._role_watchers:
                 watcher(partition)
         if was_led != is_led:
-            self._tell_leadership(partition)
+            self._notify_leadership(partition)
         for watcher in self._update_watchers:
             watcher(partition)
 
-    def _tell_leadership(self, partition: Partition) -> None:
+    def _notify_leadership(self, partition: Partition) -> None:
         for watcher in self._leadership_watchers:
             watcher(partition)
 
     def _open_log(
         self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool, begins_anew: bool
     ) -> PartitionLog | None:
-        """The partition's log; None if it stays closed, of which the reason is logged once."""
+        """Return the partition's log; None if it stays closed, with the reason logged once."""
         key = (topic.name, index)
         if not self._closed.get(key, True) and not begins_anew:
-            if key in self._damaged and self.on_closed is not None:  # others may stand in by now
+            if key in self._damaged and self.on_closed is not None:  # other replicas may be able to lead by now
                 self.on_closed(topic, index, True)
             return None  # until the next start
         try:
             self.removals.finish(topic.name, index)
             if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it may be in a log directory that is not there")
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a log directory that is missing")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
             log.update_config(config)  # it may have been opened with an older image
         except (KafkaError, DiskFailure) as error:
@@ -400,13 +400,13 @@ class Partitions:
         return log
 
     def _remove(self, topic: TopicImage) -> None:
-        """Serve a deleted topic no more."""
+        """Stop serving a deleted topic."""
         self.removals.add(topic.name, self._by_topic.pop(topic.name, {}))
         if self._closed:
             self._drop_closed(topic.name, range(len(topic.partitions)))
 
     def _drop_closed(self, topic: str, indexes: Iterable[int]) -> None:
-        """Take logs away that are not open, and that this broker is not to have any more."""
+        """Remove closed logs whose partitions this broker no longer has."""
         closed = [index for index in indexes if self._closed.pop((topic, index), None) is not None]
         self._damaged.difference_update((topic, index) for index in closed)
         self.removals.add_closed(topic, closed)
@@ -421,17 +421,17 @@ class Partitions:
         self.configure_more()
 
     def configure_more(self) -> bool:
-        """Let some of the logs take their new configuration; return True if there are others left."""
+        """Give some of the logs their new configuration; return True if others are left."""
         room = CONFIGURED_AT_ONCE
         while self._outdated and room > 0:
             name = next(iter(self._outdated))
             room -= 1 + self._configure(name) // CONFIGURED_PARTITIONS
-        if self._are_standings_new and not self._outdated:
+        if self._have_live_replicas_changed and not self._outdated:
             self._standings_changed()
         return bool(self._outdated)
 
     def _configure(self, name: str) -> int:
-        """Let the logs of a topic take their newest configuration; return their number."""
+        """Give the logs of a topic their newest configuration; return how many there are."""
         del self._outdated[name]
         partitions = self._by_topic.get(name)
         if not partitions:
@@ -442,8 +442,8 @@ class Partitions:
         return len(partitions)
 
 
-def _is_counted_on(image: PartitionImage, broker_id: int) -> bool:
-    """Whether a replica may have records that no other one has."""
+def _may_have_unique_records(image: PartitionImage, broker_id: int) -> bool:
+    """Return True if a replica may have records that no other replica has."""
     known = (image.isr, image.eligible_leader_replicas, image.last_known_elr)
     return any(broker_id in brokers for brokers in known)
 

@@ -1,8 +1,8 @@
-"""Regular expressions of clients: the time to compile and to match one is bounded, and matches are made in steps.
+"""Regular expressions of clients: bounded time for compiling and matching, with matching done in steps.
 
-Python's own engine tries one path after the other: some patterns and texts keep it, and with it the event loop, busy
-for ever. It also needs up to a second to compile a pattern of 1,000 characters. Here all paths are followed at once,
-character by character. A pattern that needs backtracking (back references, looking around) or is too large is refused.
+Python's own engine tries one path after another. Some patterns and texts keep it, and thus the event loop, busy
+forever. It also needs up to a second to compile a pattern of 1,000 characters. This module follows all paths at once,
+character by character. It refuses patterns that need backtracking (back references, lookaround) or are too large.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 from kwire.chunks import Pieces
 
 PATTERN_MAX = 1000
-"""Characters of a pattern."""
+"""Maximum characters of a pattern."""
 TEXT_MAX = 255
-"""Characters of a text; longer ones match nothing."""
+"""Maximum characters of a text; longer ones match nothing."""
 STATES_MAX = 300
-"""States of a pattern: about one for each character that it describes, repetitions included."""
+"""Maximum states of a pattern: about one for each character that it describes, repetitions included."""
 WORK_AT_ONCE = 10_000
-"""States that are entered in one step of the event loop: 2 ms, about."""
+"""Number of states entered in one step of the event loop: about 2 ms."""
 WORK_OF_MATCH = 10
-"""Work of a match beside its states."""
+"""Fixed work of a match, in addition to its states."""
 WORK_OF_CHARACTER = 5
 """Work of compiling one character of a pattern."""
 DEPTH_MAX = 50
@@ -31,7 +31,7 @@ REPEATS_MAX = 255
 
 Test = Callable[[str], object]
 Tree = tuple[Any, ...]
-"""("any", trees), ("all", trees), ("repeat", tree, least, most), ("one", test); a most of -1 is no bound."""
+"""Syntax tree: ("any", trees), ("all", trees), ("repeat", tree, least, most), ("one", test); most = -1: no limit."""
 
 _CLASS = re.compile(r"\[(\^?)(\]?(?:\\.|[^\]\\\[])*)\]", re.DOTALL)
 _ITEM = re.compile(r"\\x([0-9a-fA-F]{2})|\\u([0-9a-fA-F]{4})|\\(.)|(.)", re.DOTALL)
@@ -45,7 +45,7 @@ _CATEGORIES: dict[str, Test] = {letter: re.compile(rf"\{letter}").fullmatch for 
 
 
 class PatternRefusedError(Exception):
-    """The pattern needs backtracking, is not known, or is too large."""
+    """The pattern needs backtracking, contains unknown syntax, or is too large."""
 
 
 def _any_character(_: str) -> bool:
@@ -53,7 +53,7 @@ def _any_character(_: str) -> bool:
 
 
 class _OneOf:
-    """Test whether a character is in a class: its ranges, sorted, are searched by bisection."""
+    """Test for a character class; it finds a character in the sorted ranges by bisection."""
 
     __slots__ = ("_bounds", "_categories", "_is_negated")
 
@@ -75,7 +75,7 @@ class _OneOf:
 
 
 def _one_of(items: str, *, is_negated: bool) -> Test:
-    """Return the test of a class with these items."""
+    """Return the test of a class with these items. Raises PatternRefusedError."""
     if any(operator in items for operator in _SET_OPERATORS):
         raise PatternRefusedError(items)
     ranges: list[tuple[int, int]] = []
@@ -96,7 +96,7 @@ def _one_of(items: str, *, is_negated: bool) -> Test:
 
 
 def _item(items: str, position: int) -> tuple[str, int]:
-    r"""Return the character, or the category such as \d, that stands there, and where the next item begins."""
+    r"""Return the character or category (such as \d) at a position, and the position of the next item."""
     found = _ITEM.match(items, position)
     if found is None:
         raise PatternRefusedError(items)
@@ -113,7 +113,7 @@ def _item(items: str, position: int) -> tuple[str, int]:
 
 
 class Pattern:
-    """A compiled pattern. A state consumes a character and has one successor, or consumes none and has any number."""
+    """Compiled pattern. A state consumes one character and has one successor, or consumes none and has any number."""
 
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_MAX:
@@ -135,7 +135,7 @@ class Pattern:
         return self._closure([self._start])
 
     def after(self, states: set[int], character: str) -> set[int]:
-        """Return the states behind a character."""
+        """Return the states after a character."""
         reached = []
         for state in states:
             test = self._tests[state]
@@ -144,7 +144,7 @@ class Pattern:
         return self._closure(reached)
 
     def _closure(self, states: list[int]) -> set[int]:
-        """The states, and those that are reached from them without a character."""
+        """Return the states, and those that can be reached from them without a character."""
         reached: set[int] = set()
         open_states = list(states)
         while open_states:
@@ -155,7 +155,7 @@ class Pattern:
                     open_states += self._next[state]
         return reached
 
-    # --- reading
+    # --- parsing
 
     def _alternatives(self, depth: int) -> Tree:
         if depth > DEPTH_MAX:
@@ -211,7 +211,7 @@ class Pattern:
             raise PatternRefusedError(found.group())
         return ("repeat", atom, low, high)
 
-    # --- from the tree to states, from the end to the beginning
+    # --- from the tree to states, built from the end to the beginning
 
     def _state(self, test: Test | None, following: list[int]) -> int:
         if len(self._tests) >= STATES_MAX:
@@ -221,7 +221,7 @@ class Pattern:
         return len(self._tests) - 1
 
     def _emit(self, tree: Tree, end: int) -> int:
-        """The first state of what the tree describes and `end` follows."""
+        """Return the first state of a subtree that is followed by the state `end`."""
         kind, inside = tree[0], tree[1]
         if kind == "one":
             return self._state(inside, [end])
@@ -246,25 +246,25 @@ class Pattern:
 
 
 class Matcher:
-    """Compiles patterns and matches texts in steps: it yields after WORK_AT_ONCE, over all that one answer needs."""
+    """Compiler and matcher that works in steps: it yields after WORK_AT_ONCE, counted over one whole response."""
 
     def __init__(self) -> None:
         self._work = 0
 
     def spend(self, work: int) -> Pieces[None]:
-        """Yield if the step that goes on has done enough."""
+        """Count work, and yield if the current step has done enough."""
         self._work += work
         if self._work >= WORK_AT_ONCE:
             self._work = 0
             yield
 
     def compile(self, text: str) -> Pieces[Pattern]:
-        """Return the pattern. Raises PatternRefusedError."""
+        """Return the compiled pattern. Raises PatternRefusedError."""
         yield from self.spend(WORK_OF_CHARACTER * min(len(text), PATTERN_MAX))
         return Pattern(text)
 
     def matches(self, pattern: Pattern, text: str) -> Pieces[bool]:
-        """Return True if the pattern describes the whole text."""
+        """Return True if the pattern matches the whole text."""
         if len(text) > TEXT_MAX:
             return False
         yield from self.spend(WORK_OF_MATCH)

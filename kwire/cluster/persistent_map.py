@@ -1,8 +1,8 @@
-"""A mapping that never changes, of which the next one is made at the cost of what changes.
+"""Immutable mapping whose next version is made at the cost of the changes.
 
-Keys have places, in the order in which they came. The index of places only grows; a map shares it with all that are
-made of it. Values are kept in blocks, each at its key's place. The next map shares every block in which nothing has
-changed: what two maps differ in is found by comparing blocks.
+Each key has a place, in the order of insertion. The index of places only grows, and a map shares it with all maps made
+from it. Values are stored in blocks, each value at its key's place. The next map shares every block without changes.
+Differences of two maps are found by comparing blocks.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ V = TypeVar("V")
 
 BLOCK_BITS: Final = 6
 BLOCK: Final = 1 << BLOCK_BITS
-"""Values in a block, all of which are copied when one changes."""
+"""Values in a block; the whole block is copied when one of them changes."""
 UNUSED_MAX: Final = 1024
-"""Places of keys that are gone, besides as many as there are keys; with more, the next map gets an index of its own."""
+"""Limit of unused places, in addition to the number of keys. Above it the next map gets a new index."""
 
 
 class _Nothing:
-    """Stands at the place of a key that a map does not have."""
+    """Marker at the place of a key that a map does not have."""
 
 
 _NOTHING: Final = _Nothing()
@@ -29,7 +29,7 @@ Block = tuple[Any, ...]
 
 
 class _Index(Generic[K]):
-    """The places of keys."""
+    """Places of keys."""
 
     __slots__ = ("keys", "places")
 
@@ -53,7 +53,7 @@ def _present_keys(index: _Index[K], blocks: Iterable[Sequence[Any]]) -> Iterator
 
 
 def _value_at(index: _Index[K], blocks: Sequence[Sequence[Any]], key: Any) -> Any:
-    """Return the value of a key, _NOTHING if there is none."""
+    """Return the value of a key; _NOTHING if there is none."""
     place = index.places.get(key)
     if place is None or place >> BLOCK_BITS >= len(blocks):
         return _NOTHING
@@ -61,7 +61,7 @@ def _value_at(index: _Index[K], blocks: Sequence[Sequence[Any]], key: Any) -> An
 
 
 class PersistentMap(Mapping[K, V]):
-    """Iterates in the order in which keys first came, as a dict does but for keys that come back."""
+    """Immutable map in the order of first insertion; unlike in a dict, a key that returns keeps its place."""
 
     __slots__ = ("_count", "blocks", "index")
 
@@ -90,12 +90,12 @@ class PersistentMap(Mapping[K, V]):
         return default if value is _NOTHING else value
 
     def draft(self) -> MapDraft[K, V]:
-        """Begin the next map."""
+        """Return a draft of the next map."""
         return MapDraft(self.index, self.blocks, self._count)
 
 
 class MapDraft(MutableMapping[K, V]):
-    """The next map while it is made: changes go to copies of the blocks that they concern."""
+    """Mutable draft of the next map: changes go to copies of the affected blocks."""
 
     __slots__ = ("_copied", "_count", "blocks", "index")
 
@@ -138,7 +138,7 @@ class MapDraft(MutableMapping[K, V]):
         return copied
 
     def finish(self) -> PersistentMap[K, V]:
-        """Return the map. The draft is of no use any more."""
+        """Return the finished map. The draft must not be used afterwards."""
         if len(self.index.keys) > 2 * self._count + UNUSED_MAX:
             return persistent(self)
         for number, block in self._copied.items():
@@ -147,14 +147,14 @@ class MapDraft(MutableMapping[K, V]):
 
 
 def persistent(mapping: Mapping[K, V]) -> PersistentMap[K, V]:
-    """Return a map of the same keys and values that shares nothing with another."""
+    """Return a map with the same keys and values that shares nothing with another map."""
     draft: MapDraft[K, V] = MapDraft(_Index(), (), 0)
     draft.update(mapping)
     return draft.finish()
 
 
 def changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> list[K]:
-    """Return the keys whose values are not the same object in both, those that one of them lacks among them."""
+    """Return the keys whose values are not the same object in both maps, including keys that one map lacks."""
     if old is new:
         return []
     if isinstance(old, PersistentMap) and isinstance(new, PersistentMap) and old.index is new.index:

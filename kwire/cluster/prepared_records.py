@@ -1,8 +1,7 @@
-"""Metadata records made ready in pieces, so that to write and apply them is one short step.
+"""Metadata records prepared in steps, so that writing and applying them is one short step.
 
-A batch of records is written and applied at once or not at all. What takes long,
-encoding its records and making the partitions of the images that they lead to, needs neither the offset that they get
-nor the image that they change.
+A batch of records is written and applied as a whole. The slow part is encoding its records and making the resulting
+partition images. It needs neither the records' offsets nor the image that they change, and is done before.
 """
 
 from __future__ import annotations
@@ -29,24 +28,23 @@ from kwire.protocol.messages.metadata_records import PartitionChangeRecord, Part
 
 @dataclass(frozen=True, slots=True)
 class PreparedRecords:
-    """Records of one batch."""
+    """Encoded records of one batch, with the changes that they make."""
 
     changes: Sequence[Any]
-    """For MetadataImage.apply: the records, with PartitionRecords grouped into MadePartitions and, if the image before
-    is known, PartitionChangeRecords into ChangedPartitions.
-    """
+    """Input of MetadataImage.apply: PartitionRecords are grouped into MadePartitions and, if the image before is known,
+    PartitionChangeRecords into ChangedPartitions. Other records are unchanged."""
     count: int
-    """Of the records."""
+    """Number of records."""
     body: bytearray
-    """The batch behind its header."""
+    """Encoded records: the batch without its header."""
     size_in_bytes: int
-    """Of the records' values."""
+    """Total size of the records' values."""
 
     def __len__(self) -> int:
         return self.count
 
     def batch(self, *, base_offset: int, epoch: int, timestamp_ms: int) -> bytearray:
-        """The batch as the leader of this epoch writes it."""
+        """Return the batch as the leader of this epoch writes it."""
         header = batches.BatchHeader(
             base_offset=base_offset,
             length=0,
@@ -66,9 +64,9 @@ class PreparedRecords:
 
 
 def prepare(records: Sequence[Any], features: Mapping[str, int] = NO_FEATURES) -> PreparedRecords:
-    """Records as a cluster with these finalised features has them written.
+    """Prepare records for a cluster with these finalised features.
 
-    Raises KafkaError INVALID_REQUEST for what no record can hold.
+    Raises KafkaError INVALID_REQUEST for a value that no record can hold.
     """
     return at_once(prepare_in_pieces(records, features))
 
@@ -76,24 +74,24 @@ def prepare(records: Sequence[Any], features: Mapping[str, int] = NO_FEATURES) -
 def prepare_in_pieces(
     records: Sequence[Any], features: Mapping[str, int], image: MetadataImage | None = None
 ) -> Pieces[PreparedRecords]:
-    """As `prepare`, a few records at a time; `image` is what they were planned on."""
+    """Do the same as `prepare`, a few records at a time; `image` is the one that the records were planned on."""
     draft = _Draft(image)
     for some in chunks(records):
         draft.add(some, features)
-        if len(records) > CHUNK:  # after the last ones, too: to write the batch is a step of its own
+        if len(records) > CHUNK:  # after the last chunk as well: writing the batch is a separate step
             yield
     return draft.finish()
 
 
 def prepared_with(prepared: PreparedRecords, records: Sequence[Any], features: Mapping[str, int]) -> PreparedRecords:
-    """What was prepared, and a few records behind it."""
+    """Return prepared records with a few more appended."""
     draft = _Draft(None, prepared)
     draft.add(records, features)
     return draft.finish()
 
 
 class _Draft:
-    """Records while they are prepared."""
+    """Builder of PreparedRecords."""
 
     def __init__(self, image: MetadataImage | None, begun: PreparedRecords | None = None) -> None:
         self._image = image
@@ -112,10 +110,12 @@ class _Draft:
                 self._count += 1
                 self._add_change(record)
         except EncodeError as error:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no record can hold that: {error}") from error
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"the value does not fit into a metadata record: {error}"
+            ) from error
 
     def _add_change(self, record: Any) -> None:
-        """Add what an image is to apply: with others of the same topic if they stand side by side."""
+        """Add the change that an image applies, grouped with adjacent changes of the same topic."""
         if self._image is not None and isinstance(record, PartitionChangeRecord):
             if self._topic is None or self._topic.before.topic_id != record.topic_id:
                 self._end_topic()
@@ -143,7 +143,7 @@ class _Draft:
 
 
 class _ChangedTopic:
-    """Changes of one topic that stand side by side."""
+    """Builder of adjacent changes of one topic."""
 
     def __init__(self, before: TopicImage) -> None:
         self.before = before

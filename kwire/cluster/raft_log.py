@@ -1,7 +1,7 @@
-"""The metadata log of one node with the snapshots beside it: what its quorum sees, and how it is written.
+"""The metadata log of one node and its snapshots: reading it for the quorum, and writing it.
 
-The log begins where its oldest snapshot ends. What is in the log before the flushed end survives any crash; snapshots
-get their names when they are whole and durable, and files of unfinished ones are removed at the next start.
+The log begins where its oldest snapshot ends. Records below the flushed end offset survive any crash. A snapshot file
+gets its name when it is complete and durable; files of incomplete ones are removed at the next start.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ logger = logging.getLogger(__name__)
 
 PART_SUFFIX = ".part"
 OWN_PREFIX = "own-"
-"""Prefix of the file in which this node writes a snapshot; the leader's may be fetched meanwhile."""
+"""File name prefix of a snapshot that this node writes; the leader's snapshot may be fetched at the same time."""
 BATCH_BYTES_MAX = 8 * 1024 * 1024
-"""Maximum size of a batch of records, as in Apache Kafka: a follower fetches a batch whole, within its timeout."""
+"""Maximum bytes of a batch of records, as in Apache Kafka: a follower fetches a whole batch within its timeout."""
 STAGED_RECOVERY_POINT = RECOVERY_POINT_FILE + STAGED_SUFFIX
 
 
 class SnapshotJob:
-    """The writing of a snapshot that this node has made."""
+    """Job that writes a snapshot made by this node."""
 
     def __init__(self, disk: Disk, snapshot_id: OffsetAndEpoch, path: str, content: Iterable[bytes]) -> None:
         self._disk = disk
@@ -53,7 +53,7 @@ class SnapshotJob:
         self.failure: DiskFailure | None = None
 
     def run(self) -> None:
-        """Write the file, durably; a failure is kept for finish_snapshot."""
+        """Write the file durably; store a failure for finish_snapshot."""
         try:
             self._disk.replace(self.path, b"".join(self._content), sync=True)
         except DiskFailure as failure:
@@ -61,7 +61,7 @@ class SnapshotJob:
 
 
 class RaftLog:
-    """Implements kwire.cluster.quorum.log_view.LogView. DiskFailure from any method means that the node must stop."""
+    """Log and snapshots, as kwire.cluster.quorum.log_view.LogView. After a DiskFailure the node must stop."""
 
     def __init__(self, log: PartitionLog, *, disk: Disk, clock: Clock) -> None:
         self._log = log
@@ -71,30 +71,30 @@ class RaftLog:
         self._snapshots = snapshots.snapshots_in(disk, log.directory)
         self._begun_epoch = load_quorum_state(disk, log.directory).leader_epoch
         self._noted: tuple[int, int] | None = None
-        """Begun epoch and truncations of a recovery point that is written and not in its place yet."""
+        """Begun epoch and number of truncations of a recovery point that is written but not yet renamed."""
         self._part: tuple[OffsetAndEpoch, DiskFile] | None = None
-        """The file of the snapshot that is being fetched."""
+        """File of the snapshot that is being fetched."""
         self.held_up_since_ms: float | None = None
-        """Since when the disk has no space for what the leader sends; None while it has."""
+        """Time since which the disk has no space for the leader's records; None while it has space."""
 
     def open(self) -> None:
-        """Make what recovery found durable, and let log and snapshots meet.
+        """Make the recovered log durable, and make log and snapshots consistent.
 
-        Raises DirectoryRefused for a log whose beginning is in no snapshot.
+        Raises DirectoryRefused for a log whose beginning no snapshot covers.
         """
         for name in self._disk.list(self._log.directory):
             if name.endswith(snapshots.SUFFIX + PART_SUFFIX):
                 self._disk.unlink(self._path(name))
         latest = self.latest_snapshot_id
         if latest is not None and self._log.log_end_offset < latest.offset:
-            # A crash came between a fetched snapshot's new name and the log's new beginning.
+            # A crash came after the rename of a fetched snapshot, before the log was restarted at its end.
             self._log.truncate_fully_and_start_at(latest.offset)
         elif self._log.log_start_offset > 0:
             self._start_at_snapshot(self._log.log_start_offset)
         self.flush()
 
     def _start_at_snapshot(self, start_offset: int) -> None:
-        """Whole segments were deleted: what is left of the log before the oldest snapshot's end does not count."""
+        """Move the log start to a snapshot's end: whole segments were deleted, and earlier records do not count."""
         following = [found.offset for found in self._snapshots if found.offset >= start_offset]
         if not following:
             raise DirectoryRefused(
@@ -105,16 +105,16 @@ class RaftLog:
 
     @property
     def is_offline(self) -> bool:
-        """Whether a failure other than a lack of space has ended it."""
+        """True if a failure other than a full disk has ended the log."""
         return self._log.failure is not None
 
     def close(self) -> None:
         if self._part is not None:
             self._part[1].close()
-        with suppress(DiskFullError, KafkaError):  # the next start reads more
+        with suppress(DiskFullError, KafkaError):  # without a clean shutdown the next start reads more
             self._log.close(clean=not self.is_offline)
 
-    # --- as the quorum sees it
+    # --- the quorum's view
 
     @property
     def start_offset(self) -> int:
@@ -162,12 +162,12 @@ class RaftLog:
 
     @property
     def size_in_bytes(self) -> int:
-        """Of the log and its snapshots."""
+        """Size of the log and its snapshots."""
         return self._log.size_in_bytes + sum(self._disk.size(self._snapshot_path(each)) for each in self._snapshots)
 
     @property
     def age_ms(self) -> int:
-        """Since the oldest snapshot was made; 0 without one."""
+        """Age of the oldest snapshot; 0 without one."""
         earliest = self.earliest_snapshot_id
         if earliest is None:
             return 0
@@ -176,14 +176,14 @@ class RaftLog:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, *, limit_offset: int | None = None) -> bytes:
-        """Whole batches from offset on, at least one if there is any before the limit."""
+        """Return whole batches from an offset on, at least one if there is any before the limit."""
         limit = self.end_offset if limit_offset is None else limit_offset
         if offset >= limit:
             return b""
         return ready_at_once(lambda: self._log.read(offset, max_bytes, limit_offset=limit, min_one_batch=True))
 
     def read_snapshot(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
-        """Bytes of a snapshot's file."""
+        """Return bytes of a snapshot file."""
         file = self._disk.open(self._snapshot_path(snapshot_id))
         try:
             return file.read(position, max_bytes)
@@ -191,28 +191,28 @@ class RaftLog:
             file.close()
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
-        """A snapshot's content. Raises InvalidRecordsError or ProtocolError for one that cannot be read."""
+        """Return a snapshot's content. Raises InvalidRecordsError or ProtocolError if it cannot be read."""
         return decode_snapshot(self._disk.read(self._snapshot_path(snapshot_id)))
 
     # --- writing
 
     def append(self, prepared: PreparedRecords, epoch: int, *, bytes_max: int = BATCH_BYTES_MAX) -> None:
-        """One batch of the controller's records.
+        """Append one batch of the controller's records.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR when the disk is full; POLICY_VIOLATION for a batch of more than
+        Raises KafkaError: KAFKA_STORAGE_ERROR if the disk is full; POLICY_VIOLATION for a batch of more than
         bytes_max.
         """
         if prepared.size_in_bytes > bytes_max:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"records of {prepared.size_in_bytes} bytes; at a time {bytes_max} are written",
+                f"the batch has {prepared.size_in_bytes} bytes of records; the limit is {bytes_max}",
             )
         batch = prepared.batch(base_offset=self.end_offset, epoch=epoch, timestamp_ms=self._clock.wall_ms())
         self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
         self.held_up_since_ms = None
 
     def append_control(self, records: Sequence[tuple[ControlRecordType, Any]], epoch: int) -> int:
-        """One control batch; its base offset. Raises KafkaError when the disk is full."""
+        """Append one control batch; return its base offset. Raises KafkaError if the disk is full."""
         base_offset = self.end_offset
         batch = control_batch(records, base_offset=base_offset, epoch=epoch, timestamp_ms=self._clock.wall_ms())
         self._log.append(memoryview(batch), leader_epoch=epoch, origin=AppendOrigin.RAFT_LEADER)
@@ -220,48 +220,52 @@ class RaftLog:
         return base_offset
 
     def append_fetched(self, batches: Buffer) -> None:
-        """What a leader sent, from this log's end on. Batches that are damaged or leave a gap are not taken."""
+        """Append batches from the leader at this log's end. Ignores batches that are damaged or would leave a gap."""
         view = memoryview(batches)
         try:
             for position, header in iterate_headers(view):
                 if header.base_offset >= self.end_offset:
                     if header.base_offset > self.end_offset:
-                        logger.error("the leader sent offset %d after %d", header.base_offset, self.end_offset)
+                        logger.error(
+                            "the leader sent offset %d, but the log ends at %d", header.base_offset, self.end_offset
+                        )
                         return
                     epoch = header.partition_leader_epoch
                     if epoch < self.last_epoch:
-                        logger.error("the leader sent epoch %d after %d", epoch, self.last_epoch)
+                        logger.error(
+                            "the leader sent epoch %d, but the last epoch in the log is %d", epoch, self.last_epoch
+                        )
                         return
                     self._log.append(view[position:], leader_epoch=epoch, origin=AppendOrigin.REPLICATION)
                     self.held_up_since_ms = None
                     return
         except (KafkaError, InvalidRecordsError) as error:
             trouble_of_the_disk = isinstance(error, KafkaError) and error.code is ErrorCode.KAFKA_STORAGE_ERROR
-            if trouble_of_the_disk:  # which the log itself tells of, less often than the leader is asked again
+            if trouble_of_the_disk:  # the log itself logs the error, less often than the leader is asked again
                 if self.held_up_since_ms is None:
                     self.held_up_since_ms = self._clock.monotonic_ms()
             else:
-                logger.error("what the leader sent cannot be appended: %s", error)  # noqa: TRY400 the error says all
+                logger.error("cannot append the batches from the leader: %s", error)  # noqa: TRY400 the error says all
 
     def truncate_to(self, offset: int) -> None:
-        """Cut the log back, durably."""
+        """Truncate the log durably."""
         self._log.truncate_to(offset)
         self.flush()
 
     # --- making it durable
 
     def begin_flush(self) -> FlushJob:
-        """A worker may run the job; finish_flush must follow."""
+        """Begin a flush. A worker may run the job; finish_flush must follow."""
         return self._log.begin_flush()
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Take what a job has made durable."""
+        """Record what a job has made durable."""
         self._log.finish_flush(job)
 
     def note_durable(self, job: FlushJob) -> None:
-        """Write how far damage cannot be a crash's, beside what says so now. A worker may, when the job has run."""
+        """Write the new recovery point to a file beside the current one. A worker may call it after the job."""
         begun_epoch, directory = self._begun_epoch, self._log.directory
-        with suppress(DiskFullError):  # the recovery point of before is as true
+        with suppress(DiskFullError):  # the previous recovery point is still correct
             store_recovery_point(
                 self._disk,
                 directory,
@@ -273,7 +277,7 @@ class RaftLog:
             self._noted = begun_epoch, job.truncations
 
     def finish_noting(self) -> None:
-        """Tell the next start what was written, unless the log was cut or an epoch began meanwhile."""
+        """Put the new recovery point in place, unless the log was truncated or an epoch began meanwhile."""
         noted, self._noted = self._noted, None
         staged = self._path(STAGED_RECOVERY_POINT)
         if noted == (self._begun_epoch, self._log.offsets.truncations):
@@ -283,20 +287,20 @@ class RaftLog:
             self._disk.unlink(staged)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Note a new epoch durably, before quorum-state names it: what a power cut tears then is not damage."""
+        """Store a new epoch durably, before quorum-state contains it: a tail torn by a power cut is then not damage."""
         if epoch > self._begun_epoch:
             self._begun_epoch = epoch
             self._store_recovery_point()
 
     def _store_recovery_point(self, *, sync: bool = True) -> None:
-        """Before a cut as well: what is about to be cut must not look like damage to a start after a crash."""
+        """Store the recovery point, also before a truncation: the truncated records must not look like damage later."""
         directory, last_epoch, begun_epoch = self._log.directory, self.last_epoch, self._begun_epoch
         store_recovery_point(
             self._disk, directory, self._log.recovery_point, last_epoch=last_epoch, begun_epoch=begun_epoch, sync=sync
         )
 
     def flush(self) -> None:
-        """Make all of it durable, here and now."""
+        """Make the whole log durable immediately."""
         self._log.flush()
         with suppress(DiskFullError):
             self._store_recovery_point(sync=False)
@@ -304,19 +308,19 @@ class RaftLog:
     # --- snapshots
 
     def write_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> None:
-        """Put a snapshot of what is committed beside the log, durably. Raises DiskFullError; nothing is left then."""
+        """Write a snapshot of committed records durably. Raises DiskFullError, and then no file is left."""
         job = self.begin_snapshot(snapshot_id, content)
         job.run()
         self.finish_snapshot(job)
 
     def begin_snapshot(self, snapshot_id: OffsetAndEpoch, content: Iterable[bytes]) -> SnapshotJob:
-        """A worker may run the job; finish_snapshot or drop_snapshot must follow."""
-        assert snapshot_id.offset <= self.flushed_end_offset, "only what is durable is in a snapshot"
+        """Begin a snapshot. A worker may run the job; finish_snapshot or drop_snapshot must follow."""
+        assert snapshot_id.offset <= self.flushed_end_offset, "a snapshot contains only durable records"
         path = self._path(f"{OWN_PREFIX}{snapshots.file_name(snapshot_id)}{PART_SUFFIX}")
         return SnapshotJob(self._disk, snapshot_id, path, content)
 
     def finish_snapshot(self, job: SnapshotJob) -> None:
-        """Put what a job has written in its place. Raises DiskFullError; nothing is left then."""
+        """Rename the file of a job to its snapshot name. Raises DiskFullError, and then no file is left."""
         if job.failure is not None:
             raise job.failure
         if job.snapshot_id in self._snapshots:
@@ -325,22 +329,23 @@ class RaftLog:
             self._name_part(job.path, job.snapshot_id)
 
     def drop_snapshot(self, job: SnapshotJob) -> None:
-        """Remove what a job has written: there is a newer snapshot."""
+        """Remove the file of a job, because there is a newer snapshot."""
         self._disk.unlink(job.path)
 
     def append_fetched_chunk(self, snapshot_id: OffsetAndEpoch, position: int, data: Buffer) -> None:
-        """Bytes of a snapshot that is fetched from the leader; position 0 begins it anew.
+        """Append bytes of a snapshot that is fetched from the leader; position 0 starts it again.
 
-        Raises DiskFullError; nothing is left then.
+        Raises DiskFullError, and then no file is left.
         """
         if position == 0:
             self._drop_part()
         self._append_part(snapshot_id, data)
 
     def install_fetched(self, snapshot_id: OffsetAndEpoch) -> Snapshot | None:
-        """Put a fetched snapshot in the place of the log, durably; None if it is not sound, and dropped.
+        """Replace the log durably by a fetched snapshot; return None and drop the snapshot if it cannot be read.
 
-        Raises DiskFullError, or KafkaError where there is no space for the lower recovery point; all is as before then.
+        Raises DiskFullError, or KafkaError if there is no space for the lower recovery point; then nothing has
+        changed.
         """
         path = self._path(snapshots.file_name(snapshot_id) + PART_SUFFIX)
         try:
@@ -358,13 +363,13 @@ class RaftLog:
                 self._remove(snapshot_id)
             raise
         self._remove_before(snapshot_id)
-        with suppress(DiskFullError):  # what is in the snapshot is durable, and the next flush writes the rest
+        with suppress(DiskFullError):  # the snapshot is durable, and the next flush writes the recovery point
             self.flush()
         self.held_up_since_ms = None
         return snapshot
 
     def clean_before(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Forget what a snapshot stands for: older snapshots, and the log before it as far as whole segments go."""
+        """Delete what a snapshot replaces: older snapshots, and whole segments of the log before it."""
         assert snapshot_id in self._snapshots, "the log begins with a snapshot"
         self._log.delete_records_before(snapshot_id.offset)
         self._remove_before(snapshot_id)

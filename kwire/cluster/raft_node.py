@@ -1,13 +1,13 @@
-"""One node of the metadata quorum at work: drives the pure quorum with a log, a clock, workers and a network.
+"""Node of the metadata quorum: drives the pure quorum state machine with a log, a clock, workers and a network.
 
     requests, answers, time  ->  Quorum  ->  Ready  ->  quorum-state, log, snapshots  ->  answers, requests
 
-kwire/cluster/quorum/README.md has the contract. What is committed, and who leads, is told to one listener, in order.
-Flushes run on a worker, one at a time; everything else happens on the event loop.
+kwire/cluster/quorum/README.md has the contract. One listener is notified of commits and changes of leaders, in order.
+Flushes run on a worker, one at a time; everything else runs on the event loop.
 
-A node without space for its epoch, its vote, its first record as the leader, a truncation, or a snapshot of the
-leader's is away from the quorum until it has some, and begins again with what is stored, as after a crash. A flush
-waits for space where it is.
+A node goes away from the quorum if its disk has no space for one of these: its epoch, its vote, its first record as the
+leader, a truncation, or a snapshot from the leader. It comes back when there is space, and begins with its stored
+state, as after a crash. A flush without space waits, and the node stays in the quorum.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
-from kwire.cluster.quorum.state import NOBODY, load_quorum_state, store_quorum_state
+from kwire.cluster.quorum.state import NO_NODE, load_quorum_state, store_quorum_state
 from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
 from kwire.cluster.quorum.voters import VoterSet
@@ -38,24 +38,24 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.protocol.records import iterate_headers
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 1024 * 1024
 TIMER_LEAST_MS = 0.1
-"""A deadline that rounding has moved behind the clock must not spin the loop."""
+"""Minimum timer delay: a deadline that rounding has moved before the current time must not make a busy loop."""
 AWAY_SECONDS = 1.0
-"""How long a node without space waits before it looks for some."""
+"""Delay before a node without space checks again."""
 QUORUM_RECORDS = (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS)
 
 
-class Unreachable(Exception):  # noqa: N818 it says what the other node is
-    """There will be no answer from another node."""
+class Unreachable(Exception):  # noqa: N818 named after the state of the other node
+    """Another node will not answer a request."""
 
 
 class _NoSpaceError(Exception):
-    """What the quorum must remember could not be stored; nobody was told of it."""
+    """State that the quorum must remember could not be stored; no other node has received it."""
 
 
 @contextmanager
@@ -71,27 +71,27 @@ def _in_need_of_space(log: RaftLog) -> Iterator[None]:
 
 
 class Channel(Protocol):
-    """The way to other nodes."""
+    """Connection to other nodes."""
 
     async def send(self, destination: Destination, request: Any) -> Any:
-        """The response; raises Unreachable when there will be none."""
+        """Send a request and return the response. Raises Unreachable if there will be none."""
 
 
 class Listener(Protocol):
-    """Who follows the log. Called on the loop, in order; must not wait."""
+    """Consumer of the log's events. Called on the event loop, in order; must not block."""
 
     def committed_to(self, end_offset: int) -> None:
-        """All below end_offset is committed, and in the log."""
+        """Process a new high watermark: all records below end_offset are committed and in the log."""
 
     def leadership_changed(self, leadership: Leadership) -> None:
-        """Who leads, as far as this node knows."""
+        """Process a change of the leader that this node knows."""
 
     def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
-        """A snapshot has taken the place of the log."""
+        """Process a snapshot that has replaced the log."""
 
 
 class RaftNode:
-    """Owns the quorum and its log. Make it, `follow`, `start`, and `close` in the end."""
+    """Owner of the quorum and its log. Create it, then call `follow`, `start`, and finally `close`."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class RaftNode:
         directory: str,
         disk: Disk,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         workers: Workers,
         channel: Channel,
         static_voters: VoterSet | None = None,
     ) -> None:
-        """`directory` is that of __cluster_metadata-0, where quorum-state is kept. The log must be open.
+        """Create the node. `directory` is that of __cluster_metadata-0, with quorum-state in it. The log must be open.
 
         Raises DirectoryRefused for a quorum-state that cannot be read.
         """
@@ -115,63 +115,63 @@ class RaftNode:
         self._disk = disk
         self._clock = clock
         self.workers = workers
-        """They write to files."""
+        """Workers that write to files."""
         self._channel = channel
         self._config = config
-        self._chance = chance
+        self._random_source = random_source
         self._static_voters = static_voters
         self._quorum = self._stored_quorum()
         self.is_away = False
-        """Whether it waits for space."""
+        """True if the node is away from the quorum and waits for disk space."""
         self.lacks_space = False
-        """Whether it has told so, and has neither written anything since nor heard a leader that it could follow."""
+        """True after a lack of space was logged, until the node has flushed or has a leader that it can follow."""
         self._is_leaving = False
         self._listener: Listener | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._sends: set[asyncio.Task[None]] = set()
         self._changes: set[asyncio.Future[Any]] = set()
-        """Of the quorum's voters and version: what administrators wait for until it is committed."""
+        """Changes of the quorum's voters and version that administrators wait for until they are committed."""
         self._is_pumping = False
         self._is_closed = False
         self._ended = asyncio.Event()
         self.flushing_to = 0
-        """The end of the log when the last flush began."""
+        """Log end offset when the last flush began."""
         self.failed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
-        """Resolved when this node cannot keep what it promised: the process must stop."""
+        """Future with the error after which this node cannot keep its promises: the process must stop."""
 
     def _stored_quorum(self) -> Quorum:
-        """As a start makes it of what is on the disk."""
+        """Return the quorum as a start creates it from the disk."""
         return Quorum(
             config=self._config,
             state=load_quorum_state(self._disk, self._directory),
             log=self.log,
-            chance=self._chance,
+            random_source=self._random_source,
             static_voters=self._static_voters,
             records=self._stored_quorum_records(),
         )
 
     @property
     def quorum(self) -> Quorum:
-        """For what can be seen of it; another one after each lack of space."""
+        """Current quorum, for inspection; replaced after each lack of space."""
         return self._quorum
 
     def follow(self, listener: Listener) -> None:
-        """Tell the listener from now on; once, before `start`."""
+        """Set the listener; once, before `start`."""
         assert self._listener is None
         self._listener = listener
 
-    # --- life
+    # --- start and stop
 
     def start(self) -> None:
-        """Take part."""
+        """Join the quorum, also after a lack of space."""
         self.is_away = False
         self._quorum.set_wall_offset(self._clock.wall_ms() - self._now)
         self._quorum.start(self._now)
         self._pump()
 
     async def shut_down(self, timeout_ms: float) -> None:
-        """Leave gracefully: a leader lets the others elect first, for as long as the timeout."""
+        """Shut down gracefully: a leader first lets the other voters elect a new leader, for at most the timeout."""
         if self.is_away:
             return
         self._is_leaving = True
@@ -181,7 +181,7 @@ class RaftNode:
             await self._ended.wait()
 
     async def close(self) -> None:
-        """Take no part any more, wait for what is being flushed, and give the files back."""
+        """Leave the quorum, wait for a running flush, and close the files."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -194,9 +194,9 @@ class RaftNode:
     # --- inputs
 
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
-        """The response to a message of another node or of a client; none where it is away or closed.
+        """Return the response to a request from another node or a client; there is none if the node is away or closed.
 
-        Who waits for a change of voters gets NOT_CONTROLLER when this node goes away: nobody knows what came of it.
+        A request to change voters fails with NOT_CONTROLLER when this node goes away: its outcome is then unknown.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not (self.is_away or self._is_closed):
@@ -207,10 +207,11 @@ class RaftNode:
         return answer
 
     def append(self, prepared: PreparedRecords, *, bytes_max: int = BATCH_BYTES_MAX) -> int:
-        """Write one batch as the leader; the last record's offset. It is committed when the listener hears so.
+        """Write one batch as the leader; return the last record's offset. The listener is notified of its commit.
 
-        Raises KafkaError: NOT_CONTROLLER when this node does not lead, or no longer as its disk is full and others can
-        lead in its place; KAFKA_STORAGE_ERROR when the disk is full and they cannot; see RaftLog.append for others.
+        Raises KafkaError NOT_CONTROLLER if this node does not lead, or resigns because its disk is full and others can
+        lead. Raises KAFKA_STORAGE_ERROR if the disk is full and no other voter can lead; see RaftLog.append for other
+        errors.
         """
         if self.is_away or not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -218,7 +219,7 @@ class RaftNode:
             self.log.append(prepared, self._quorum.epoch, bytes_max=bytes_max)
         except KafkaError as error:
             is_storage = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-            if is_storage and not self._is_pumping and self._quorum.could_be_succeeded(self._now):
+            if is_storage and not self._is_pumping and self._quorum.has_possible_successor(self._now):
                 self.resign(self._quorum.epoch)
                 raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
             raise
@@ -231,7 +232,7 @@ class RaftNode:
         return end - 1
 
     def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> asyncio.Future[UpgradeOutcome]:
-        """Raise the level of the feature kraft.version, as the leader; what came of it.
+        """Raise the level of the feature kraft.version, as the leader; return the outcome.
 
         KafkaError NOT_CONTROLLER when this node goes away meanwhile.
         """
@@ -246,44 +247,44 @@ class RaftNode:
         answer.add_done_callback(self._changes.discard)
 
     def resign(self, epoch: int) -> None:
-        """Lead no more, if this epoch still lasts."""
+        """Resign as the leader, if this epoch is still the current one."""
         self._quorum.resign(epoch, self._now)
         self._pump()
 
     @property
     def metadata_age_ms(self) -> float:
-        """Time since a leader last answered this node, before which it had all that was committed; inf for never."""
-        return 0.0 if self._quorum.is_leader else self._now - self._quorum.leader_heard_ms
+        """Time since a leader last answered this node, which then had all committed records; inf if none ever did."""
+        return 0.0 if self._quorum.is_leader else self._now - self._quorum.last_leader_response_ms
 
     @property
     def _now(self) -> float:
         return self._clock.monotonic_ms()
 
-    # --- carrying out
+    # --- carrying out the quorum's output
 
     def _pump(self) -> None:
-        """Carry out all that the quorum wants done."""
+        """Carry out all pending output of the quorum."""
         if self._is_pumping or self.is_away or not self._is_done(self._carry_out_all):
             return
         if self._quorum.is_shut_down:
             self._ended.set()
-        if self.lacks_space and self._quorum.hears_leader:
+        if self.lacks_space and self._quorum.follows_live_leader:
             self.lacks_space = False
         self._flush_soon()
         self._await_deadline()
 
     @property
     def in_need_of_space(self) -> AbstractContextManager[None]:
-        """What a new leader writes first: without space for it this node goes away."""
+        """Context for the first writes of a new leader: without space for them this node goes away."""
         return _in_need_of_space(self.log)
 
     def go_on(self, step: Callable[[], None]) -> None:
-        """Do a later part of what the listener was told: what it raises ends this node, or sends it away."""
+        """Run a later part of a notification: an error in it stops this node, or makes it go away."""
         if self._is_done(step):
             self._pump()
 
     def _is_done(self, step: Callable[[], None]) -> bool:
-        """Do it, unless this node has ended, or ends or goes away by that."""
+        """Run a step; return False if the node has ended before, or ends or goes away because of it."""
         if self._is_closed or self.failed.done():
             return False
         self._is_pumping = True
@@ -292,7 +293,7 @@ class RaftNode:
         except _NoSpaceError as error:
             self._go_away(error)
             return False
-        except Exception as error:  # noqa: BLE001 whatever it is, the quorum's promises cannot be kept
+        except Exception as error:  # noqa: BLE001 after any error the quorum's promises cannot be kept
             self._fail(error)
             return False
         finally:
@@ -331,8 +332,8 @@ class RaftNode:
         self._quorum.done(self._now, control_offsets=control_offsets, snapshot_records=snapshot_records)
 
     def _go_away(self, error: _NoSpaceError) -> None:
-        """Say and hear nothing until there is space: others go on without this node, as if it had ended."""
-        self._tell_of_no_space("is away from the quorum", error)
+        """Send and receive nothing until there is space: the other nodes continue as if this node had stopped."""
+        self._log_lack_of_space("is away from the quorum", error)
         self.is_away = True
         for task in self._sends:
             task.cancel()
@@ -340,12 +341,12 @@ class RaftNode:
             if not change.done():
                 change.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         if self._listener is not None:
-            self._listener.leadership_changed(Leadership(self._quorum.epoch, NOBODY, is_established=False))
+            self._listener.leadership_changed(Leadership(self._quorum.epoch, NO_NODE, is_established=False))
         if self._is_leaving:
             self._ended.set()
         self._set_timer(AWAY_SECONDS, self._come_back)
 
-    def _tell_of_no_space(self, what: str, error: Exception) -> None:
+    def _log_lack_of_space(self, what: str, error: Exception) -> None:
         if not self.lacks_space:
             self.lacks_space = True
             logger.error("node %d %s until its disk has space: %s", self._config.node_id, what, error)
@@ -353,13 +354,13 @@ class RaftNode:
     def _come_back(self) -> None:
         try:
             self._quorum = self._stored_quorum()
-        except Exception as error:  # noqa: BLE001 as at a start
+        except Exception as error:  # noqa: BLE001 as at start
             self._fail(error)
             return
         self.start()
 
     def _take_chunk(self, ready: Ready) -> list[QuorumRecord] | None:
-        """Write a part of a fetched snapshot; after the last one the quorum's records in it, None if it is unsound."""
+        """Write a part of a fetched snapshot; after the last part return its quorum records, None if it is invalid."""
         chunk = ready.snapshot_chunk
         if chunk is None:
             return None
@@ -374,7 +375,7 @@ class RaftNode:
 
     def _answer(self, answer: Answer) -> None:
         token: asyncio.Future[Any] = answer.token
-        if token.done():  # who asked has gone
+        if token.done():  # the requester is gone
             return
         read = answer.read
         if isinstance(read, LogRead):
@@ -401,7 +402,7 @@ class RaftNode:
         self._set_timer(delay_ms / 1000 if deadline < math.inf else None, self._tick)
 
     def _set_timer(self, seconds: float | None, call: Callable[[], None]) -> None:
-        """In the place of the one before; None for none."""
+        """Replace the timer; None sets no new one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -421,7 +422,7 @@ class RaftNode:
         try:
             while self.log.end_offset > self.log.flushed_end_offset and not self._is_closed:
                 await self._flush()
-        except Exception as error:  # noqa: BLE001 whatever it is, what was promised cannot be kept
+        except Exception as error:  # noqa: BLE001 after any error durability cannot be guaranteed
             self._fail(error)
         finally:
             self._flusher = None
@@ -432,8 +433,8 @@ class RaftNode:
             job = self.log.begin_flush()
             await self.workers.run(partial(self._make_durable, job))
             self.log.finish_flush(job)
-        except DiskFullError as full:  # epochs that have no space: all is as it was, and nobody is told of the records
-            self._tell_of_no_space("confirms nothing", full)
+        except DiskFullError as full:  # no space for leader epochs: nothing is confirmed, state is unchanged
+            self._log_lack_of_space("cannot flush its metadata log", full)
             await asyncio.sleep(AWAY_SECONDS)
             return
         self.log.finish_noting()
@@ -443,7 +444,7 @@ class RaftNode:
             self._pump()
 
     def _make_durable(self, job: FlushJob) -> None:
-        """A worker's part of a flush."""
+        """Run a worker's part of a flush."""
         job.run()
         if job.failure is None:
             self.log.note_durable(job)
@@ -453,10 +454,10 @@ class RaftNode:
             self.failed.set_result(error)
         self._ended.set()
 
-    # --- what the log says of the quorum itself
+    # --- the quorum's own records in the log
 
     def _stored_quorum_records(self) -> list[tuple[int, QuorumRecord]]:
-        """The KRaftVersion and KRaftVoters records of the newest snapshot, at its last offset, and of the log."""
+        """Return the KRaftVersion and KRaftVoters records of the newest snapshot, at its last offset, and the log."""
         found: list[tuple[int, QuorumRecord]] = []
         latest = self.log.latest_snapshot_id
         offset = self.log.start_offset

@@ -1,4 +1,4 @@
-"""Brokers and controllers as the metadata log has them: what they said of themselves, and where they stand."""
+"""Registrations of brokers and controllers in the metadata log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class Endpoint(NamedTuple):
-    """Where a listener of a broker or controller is reached."""
+    """Address of a listener of a broker or controller."""
 
     name: str
     host: str
@@ -17,7 +17,7 @@ class Endpoint(NamedTuple):
 
 
 class SupportedFeature(NamedTuple):
-    """Which levels of a feature a node can work with."""
+    """Range of levels of a feature that a node supports."""
 
     name: str
     min_level: int
@@ -26,7 +26,7 @@ class SupportedFeature(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistration:
-    """A broker as the controller knows it."""
+    """Registration of a broker, with its fencing and shutdown state."""
 
     broker_id: int
     broker_epoch: int
@@ -43,7 +43,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:
-    """A controller as the active one knows it."""
+    """Registration of a controller."""
 
     controller_id: int
     incarnation_id: UUID

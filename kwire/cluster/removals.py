@@ -1,11 +1,12 @@
-"""Partitions that this broker has no more: deleted, or moved to other brokers.
+"""Partitions that are removed from this broker: deleted, or moved to other brokers.
 
-A request can delete many thousand partitions. Nothing serves them from the moment that the metadata say so; the rest is
-done in parts, others in between: first all of them are marked as removed, their waiters are woken and the watchers are
-notified, then their logs are closed and renamed. A log that waits for that is an ordinary open log without a partition.
-Until it is renamed, a start after a crash finds it as it finds any log that the metadata do not know.
+A request can delete many thousand partitions. The broker stops serving them as soon as the metadata change. The rest is
+done in parts, so that other work can run in between. First all partitions are marked as removed, their waiters are
+woken, and the watchers are notified. Then their logs are closed and renamed. A log that waits for this is an ordinary
+open log without a partition. Until it is renamed, a start after a crash treats it as any log that the metadata do not
+contain.
 
-A partition that comes again under the same name must not meet the old log: `finish` removes that one before its turn.
+A partition that returns under the same name must not use the old log: `finish` removes that log before its turn.
 """
 
 from __future__ import annotations
@@ -21,35 +22,35 @@ from kwire.log.jobs import Job
 from kwire.log.log_manager import LogManager
 
 NOTIFIED_AT_ONCE: Final = 1024
-"""Partitions that are marked in one step: some microseconds for each make a few milliseconds."""
+"""Partitions marked in one step: some microseconds each, a few milliseconds together."""
 REMOVED_AT_ONCE: Final = 8
-"""Logs that are closed and renamed in one step: a device may take milliseconds for each."""
+"""Logs closed and renamed in one step: a device may take milliseconds for each."""
 
 
 class Removals:
-    """Owns partitions from the moment that they are served no more until their logs have gone."""
+    """Owner of partitions from when they are no longer served until their logs are gone."""
 
     def __init__(self, logs: LogManager) -> None:
         self._logs = logs
         self._unmarked: deque[Partition] = deque()
         self._waiting: dict[str, dict[int, Partition | None]] = {}
-        """By topic, the partitions whose logs have not gone; None for a log that is not open."""
+        """Partitions whose logs are not gone yet, by topic and index; None for a log that is not open."""
         self._watchers: list[Callable[[Partition], None]] = []
 
     def watch(self, watcher: Callable[[Partition], None]) -> None:
-        """Call the watcher with each partition that this broker has no more."""
+        """Call the watcher with each partition that is removed from this broker."""
         self._watchers.append(watcher)
 
-    # --- what goes
+    # --- adding
 
     def add(self, topic: str, partitions: dict[int, Partition]) -> None:
-        """Take partitions over, which nothing must find any more."""
+        """Take over partitions; the caller has removed them from its own maps."""
         if partitions:
             self._waiting.setdefault(topic, {}).update(partitions)
             self._unmarked.extend(partitions.values())
 
     def add_closed(self, topic: str, indexes: Iterable[int]) -> None:
-        """Take partitions over whose logs are not open."""
+        """Take over partitions whose logs are not open."""
         closed = dict.fromkeys(indexes)
         if closed:
             self._waiting.setdefault(topic, {}).update(closed)
@@ -61,19 +62,19 @@ class Removals:
                 if partition is not None:
                     self._mark(partition)
 
-    # --- in parts
+    # --- removing in parts
 
     @property
     def is_done(self) -> bool:
-        """Return True if all logs have gone, durably."""
+        """True if all logs are gone, durably."""
         return not (self._waiting or self._unmarked or self._logs.deletions.is_any_unsettled)
 
     def holds(self, topic: str) -> bool:
-        """Return True if logs of this topic, or of an earlier one of its name, wait for their removal."""
+        """Return True if logs of this topic, or of an earlier topic of the same name, wait for removal."""
         return topic in self._waiting
 
     def do_more(self, room: int = REMOVED_AT_ONCE) -> bool:
-        """Do a part of what is left, and let `room` logs go at most; return True if there is more."""
+        """Do a part of the remaining work, removing at most `room` logs; return True if there is more."""
         for _ in range(min(len(self._unmarked), NOTIFIED_AT_ONCE)):
             self._mark(self._unmarked.popleft())
         if not self._unmarked:
@@ -81,9 +82,10 @@ class Removals:
         return bool(self._waiting or self._unmarked)
 
     def finish(self, topic: str, index: int) -> None:
-        """Remove the log of this partition now and durably, if it waits for that: another one takes its name.
+        """Remove a waiting log of this partition now and durably, because another partition takes its name.
 
-        Raises DiskFullError if that is not durable for want of a descriptor; the next call tries again.
+        Raises DiskFullError if it cannot be made durable because no file descriptor is free; the next call tries
+        again.
         """
         partitions = self._waiting.get(topic)
         if partitions is not None and index in partitions:
@@ -94,7 +96,7 @@ class Removals:
         self._logs.deletions.settle_for(topic, index)
 
     def settling(self) -> Iterator[Job]:
-        """Return the jobs that make durable what has gone, of which workers may run the part that waits."""
+        """Return the jobs that make the removals durable; workers may run their blocking part."""
         return self._logs.deletions.settling()
 
     def _remove_some(self, room: int) -> None:
@@ -116,7 +118,7 @@ class Removals:
         self._logs.rename_deleted([key])
 
     def _mark(self, partition: Partition) -> None:
-        """Mark a partition as removed, once; its waiters and the watchers are notified."""
+        """Mark a partition as removed, once; notify its waiters and the watchers."""
         if partition.is_removed:
             return
         partition.is_removed = True

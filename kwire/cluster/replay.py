@@ -1,6 +1,6 @@
-"""Replay: from the batches of the metadata log to images, the same on every node.
+"""Replay of the metadata log: from batches to images, the same on every node.
 
-Records between the brackets of a metadata transaction (KIP-868) count when it ends, all together, or never.
+The records of a metadata transaction (KIP-868) are applied together when it ends, or never.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from kwire.protocol.records import batch_body, iterate_headers, iterate_records
 
 
 class Replay:
-    """Owns the image that follows from all batches so far."""
+    """Owner of the image that results from all batches so far."""
 
     def __init__(self) -> None:
         self.image = MetadataImage()
         self._held: list[Any] | None = None
-        """The records of a metadata transaction that has not ended."""
+        """Records of a metadata transaction that has not ended."""
 
     @property
     def is_in_transaction(self) -> bool:
         return self._held is not None
 
     def restart(self, image: MetadataImage) -> None:
-        """Go on from an image that came from elsewhere: a snapshot, or this node's own records as the leader."""
+        """Continue from a given image: from a snapshot, or from this node's own records as the leader."""
         self.image = image
         self._held = None
 
     def feed(self, data: bytes, *, begin: int, end: int) -> Pieces[int]:
-        """Apply the batches between two offsets, RECORDS_AT_ONCE records at a time; the offset behind the last of them.
+        """Apply the batches between two offsets, RECORDS_AT_ONCE records at a time; return the offset after them.
 
         Raises UnknownRecord or ProtocolError for a record that cannot be applied: the node must stop then.
         """

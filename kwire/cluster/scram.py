@@ -1,6 +1,6 @@
-"""SCRAM credentials: what is kept of a password so that its owner can be known again (RFC 5802, KIP-554).
+"""SCRAM credentials: the stored form of a password, against which a user is authenticated (RFC 5802, KIP-554).
 
-Neither the password nor what it is salted to is kept: who reads the metadata log cannot log in with what is there.
+Neither the password nor the salted password is stored: a reader of the metadata log cannot log in with its contents.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from enum import IntEnum
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
-"""Of both mechanisms, as Kafka has them."""
+"""Limits of the iterations for both mechanisms, as in Kafka."""
 
 
 class ScramMechanism(IntEnum):
-    """The mechanisms by their numbers in records and requests."""
+    """SCRAM mechanisms by their numbers in records and requests."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
@@ -29,15 +29,16 @@ class ScramMechanism(IntEnum):
 
     @property
     def digest(self) -> str:
-        """As hashlib calls it."""
+        """Name of the hash function in hashlib."""
         return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a user is known by with one mechanism.
+    """Stored credential of a user for one mechanism.
 
-    Salt and keys are in no repr, hence in no log; only who reads the metadata log, as `kwire log dump` does, sees them.
+    Salt and keys are not in the repr, and thus in no log line. Only a reader of the metadata log sees them, for example
+    with `kwire log dump`.
     """
 
     salt: bytes = field(repr=False)
@@ -47,18 +48,18 @@ class ScramCredential:
 
 
 ScramCredentials = Mapping[str, Mapping[int, ScramCredential]]
-"""By user, and then by the number of the mechanism."""
+"""Credentials by user and by the number of the mechanism."""
 
 
 def salt_password(mechanism: ScramMechanism, password: str, *, salt: bytes, iterations: int) -> bytes:
-    """RFC 5802's SaltedPassword. As in Kafka the password is not brought into a normal form first."""
+    """Return RFC 5802's SaltedPassword. As in Kafka, the password is not normalised first."""
     return hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
 
 
 def make_credential(
     mechanism: ScramMechanism, salted_password: bytes, *, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """The credential of a password that was salted so."""
+    """Return the credential of a salted password."""
     client_key = hmac.digest(salted_password, b"Client Key", mechanism.digest)
     return ScramCredential(
         salt=salt,
@@ -69,7 +70,7 @@ def make_credential(
 
 
 def credential_record(user: str, mechanism: int, credential: ScramCredential) -> UserScramCredentialRecord:
-    """As the metadata log has it."""
+    """Return the record of a credential in the metadata log."""
     return UserScramCredentialRecord(
         name=user,
         mechanism=mechanism,

@@ -1,10 +1,10 @@
-"""Snapshots of the metadata log: files that stand for everything before an offset (KIP-630).
+"""Snapshots of the metadata log: files that replace all records before an offset (KIP-630).
 
-    00000000000000000042-0000000003.checkpoint    all records below offset 42, the last of which is of epoch 3
+    00000000000000000042-0000000003.checkpoint    all records below offset 42, the last of which has epoch 3
 
-A snapshot is made of batches as a log is: a control batch that begins with the header, batches of records, a control
-batch with the footer. Offsets count from 0 and mean nothing; every batch has the snapshot's epoch. A file gets its name
-when it is whole and durable.
+A snapshot consists of batches, like a log: a control batch that begins with the header, batches of records, and a
+control batch with the footer. Offsets count from 0 and have no meaning; every batch has the snapshot's epoch. A file
+gets its name when it is complete and durable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kwire.protocol.messages.metadata_records import decode_metadata_record
 from kwire.protocol.records import InvalidRecordsError, Record, crc_matches, decode_batch, encode_batch, iterate_headers
 
 BATCH_RECORDS_MAX = 1024
-"""Records of one batch of a snapshot."""
+"""Maximum records of one batch of a snapshot."""
 SUFFIX = ".checkpoint"
 _NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint\Z")
 
@@ -33,12 +33,12 @@ ControlMessage = tuple[ControlRecordType, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a snapshot holds."""
+    """Content of a snapshot."""
 
     last_contained_timestamp_ms: int
-    """When the last record that it stands for was written."""
+    """Time at which the last record that the snapshot covers was written."""
     controls: Sequence[ControlMessage]
-    """The kraft.version and the voters, in a quorum that keeps them in its log."""
+    """Records with kraft.version and the voters, in a quorum that stores them in its log."""
     records: Sequence[Any]
 
 
@@ -47,13 +47,13 @@ def file_name(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def parse_file_name(name: str) -> OffsetAndEpoch | None:
-    """The id in a file's name; None if it is not that of a whole snapshot."""
+    """Return the id in a file name; None if it is not the name of a complete snapshot."""
     match = _NAME.match(name)
     return OffsetAndEpoch(int(match[1]), int(match[2])) if match else None
 
 
 def snapshots_in(disk: Disk, directory: str) -> list[OffsetAndEpoch]:
-    """The ids of the whole snapshots in the metadata log's directory, oldest first."""
+    """Return the ids of the complete snapshots in the metadata log's directory, oldest first."""
     found = (parse_file_name(name) for name in disk.list(directory))
     return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
@@ -67,7 +67,7 @@ def encode_snapshot(
     last_contained_timestamp_ms: int,
     features: Mapping[str, int] = NO_FEATURES,
 ) -> Iterator[bytes]:
-    """The batches of a snapshot, one after the other, so that nobody has to hold a large one at once."""
+    """Yield the batches of a snapshot one by one, so that a large snapshot need not be in memory at once."""
     first = [snapshot_header(last_contained_timestamp_ms), *controls]
     yield bytes(control_batch(first, base_offset=0, epoch=epoch, timestamp_ms=now_ms))
     offset = len(first)
@@ -80,8 +80,10 @@ def encode_snapshot(
 
 
 def decode_snapshot(content: bytes) -> Snapshot:
-    """Raises InvalidRecordsError for one that is damaged or does not end with its footer, ProtocolError or
-    UnknownRecordTypeError for a record that cannot be read.
+    """Return the content of a snapshot file.
+
+    Raises InvalidRecordsError if it is damaged or does not end with its footer, ProtocolError or UnknownRecordTypeError
+    for a record that cannot be read.
     """
     controls: list[ControlMessage] = []
     records: list[Any] = []

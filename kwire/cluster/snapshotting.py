@@ -1,7 +1,7 @@
-"""Snapshots of the metadata, made by every node for itself when enough was written since the last one (KIP-630).
+"""Periodic snapshots of the metadata: every node makes its own when enough was written since the last one (KIP-630).
 
-A snapshot stands for everything committed before it. Older ones, and the log that the newest stands for, go when they
-take too much space or are too old: who is behind by then fetches the snapshot.
+A snapshot replaces all records committed before it. Older snapshots, and the log before the newest one, are deleted
+when they take too much space or are too old. A follower that is behind by then fetches the snapshot.
 """
 
 from __future__ import annotations
@@ -25,45 +25,45 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 FLUSH_LOOK_SECONDS = 0.01
-"""How often a snapshot that is ahead of this node's own flushes looks whether they have come."""
+"""Poll interval for this node's own flush, if a snapshot is ahead of it."""
 NO_SPACE_SECONDS = 60.0
-"""After which a snapshot that found no space is tried again."""
+"""Delay before a snapshot that found no disk space is tried again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotConfig:
-    """Names are those of the settings, which begin with metadata."""
+    """Snapshot settings; each name is a setting's name without the prefix metadata."""
 
     bytes_between: int
-    """log.max.record.bytes.between.snapshots."""
+    """Value of metadata.log.max.record.bytes.between.snapshots."""
     interval_ms: int
-    """log.max.snapshot.interval.ms; 0 is never."""
+    """Value of metadata.log.max.snapshot.interval.ms; 0 means never."""
     retention_bytes: int
-    """max.retention.bytes; negative is no limit."""
+    """Value of metadata.max.retention.bytes; negative means no limit."""
     retention_ms: int
-    """max.retention.ms; negative is no limit."""
+    """Value of metadata.max.retention.ms; negative means no limit."""
 
 
 class Snapshotting:
-    """One for each metadata log."""
+    """Snapshot task of one metadata log."""
 
     def __init__(self, metadata_log: MetadataLog, config: SnapshotConfig, *, clock: Clock) -> None:
         self._metadata_log = metadata_log
         self._config = config
         self._clock = clock
         self._size_at_last = 0
-        """What log and snapshots took when the last snapshot was there."""
+        """Size of log and snapshots when the last snapshot was made."""
         self._last_ms = clock.monotonic_ms()
 
     async def run(self) -> None:
-        """For as long as the node runs."""
+        """Make and delete snapshots while the node runs."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
                 if self._is_due():
                     await self.make()
             except DiskFullError as full:
-                logger.warning("no snapshot of the metadata: %s; the log stays as long as it is", full)
+                logger.warning("cannot make a snapshot of the metadata, will retry: %s", full)
                 await asyncio.sleep(NO_SPACE_SECONDS)
             self._clean()
 
@@ -76,14 +76,14 @@ class Snapshotting:
         return is_late or size >= self._config.bytes_between
 
     def _is_new(self) -> bool:
-        """Whether there is anything that the newest snapshot does not stand for."""
+        """Return True if there are records that the newest snapshot does not cover."""
         latest = self._metadata_log.node.log.latest_snapshot_id
         return self._metadata_log.image.offset >= (latest.offset if latest is not None else 0)
 
     async def make(self) -> OffsetAndEpoch | None:
-        """A snapshot of the committed image, durable; None if a transaction is open, or there is a newer one by then.
+        """Make a durable snapshot of the committed image; None in a transaction, or if there is a newer one.
 
-        Others have their turns while it is made: the image does not change.
+        Other tasks run while it is made: the image does not change.
         """
         metadata_log = self._metadata_log
         log, history, image = metadata_log.node.log, metadata_log.node.quorum.history, metadata_log.image
@@ -106,7 +106,7 @@ class Snapshotting:
         ):
             content.append(chunk)
             await asyncio.sleep(0)
-        while log.flushed_end_offset < snapshot_id.offset:  # the others may have it durable before this node
+        while log.flushed_end_offset < snapshot_id.offset:  # a majority may have it durable before this node
             await asyncio.sleep(FLUSH_LOOK_SECONDS)
         job = log.begin_snapshot(snapshot_id, content)
         await metadata_log.node.workers.run(job.run)
@@ -121,7 +121,7 @@ class Snapshotting:
         return snapshot_id
 
     def _clean(self) -> None:
-        """Let go of what the newest snapshot stands for, when it takes too much space or is too old."""
+        """Delete what the newest snapshot replaces, if it takes too much space or is too old."""
         log, config = self._metadata_log.node.log, self._config
         latest = log.latest_snapshot_id
         if latest is None or latest.offset <= log.start_offset:

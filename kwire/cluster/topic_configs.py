@@ -1,4 +1,4 @@
-"""What a topic's configurations mean: whether they can be, and what its logs make of them and the broker's settings."""
+"""Topic configurations: validation, defaults from the broker's settings, and the resulting log configuration."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ UNIT_MS = {
     "log.roll.hours": _HOUR_MS,
     "log.roll.jitter.hours": _HOUR_MS,
 }
-"""Milliseconds in the unit of the broker keys that give a default in another unit than the topic key's."""
+"""Milliseconds per unit, for broker keys whose unit differs from that of the topic key."""
 
 
 def check_topic_configs(values: Mapping[str, str], settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError when a topic could not have these configurations, on a broker with these settings."""
+    """Validate topic configurations on a broker with these settings. Raises ConfigError."""
     for name in values:
         if name not in TOPIC_KEYS:
             raise ConfigError.saying(name, f"Unknown topic config name: {name}")
@@ -43,7 +43,7 @@ def check_topic_configs(values: Mapping[str, str], settings: Mapping[str, Any]) 
 
 
 def topic_default(key: ConfigKey, settings: Mapping[str, Any]) -> Any:
-    """The default of a topic key on a broker with these settings."""
+    """Return the default of a topic key on a broker with these settings."""
     for name in key.synonyms:
         value = settings[name]
         if value is not None:
@@ -60,14 +60,14 @@ def _unlimited(key: ConfigKey, value: Any) -> Any:
 
 
 def topic_value(name: str, overrides: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    """The typed value of a topic key: the topic's own, or the default that the broker's settings give."""
+    """Return the typed value of a topic key: the topic's override, or the default from the broker's settings."""
     key = TOPIC_KEYS[name]
     text = overrides.get(name)
     return parse(key, text) if text is not None else topic_default(key, settings)
 
 
 def log_config(overrides: Mapping[str, str], settings: Mapping[str, Any]) -> LogConfig:
-    """What the log of a topic with these overrides does on a broker with those settings."""
+    """Return the log configuration of a topic with these overrides, on a broker with these settings."""
 
     def value(name: str) -> Any:
         return topic_value(name, overrides, settings)

@@ -1,4 +1,4 @@
-"""What a topic may be called, and the topics that belong to the broker itself."""
+"""Rules for topic names, and the names of internal topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def why_invalid(name: str) -> str:
-    """What is wrong with a topic's name, in Kafka's words; empty when nothing is."""
+    """Return the reason why a topic name is invalid, in Kafka's words; empty if it is valid."""
     if not name:
         return "the empty string is not allowed"
     if name in {".", ".."}:
@@ -30,17 +30,17 @@ def why_invalid(name: str) -> str:
 
 
 def check_topic_name(name: str) -> None:
-    """Raise KafkaError INVALID_TOPIC_EXCEPTION for a name that cannot be used."""
+    """Raise KafkaError INVALID_TOPIC_EXCEPTION for an invalid topic name."""
     why = why_invalid(name)
     if why:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
 def may_collide(name: str) -> bool:
-    """Return whether another name may have the same collision key."""
+    """Return True if another name may have the same collision key."""
     return "." in name or "_" in name
 
 
 def collision_key(name: str) -> str:
-    """Names with one key would share metric names, in which '.' becomes '_'."""
+    """Return the key that names with equal metric names share: '.' becomes '_'."""
     return name.replace(".", "_")

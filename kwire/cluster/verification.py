@@ -1,4 +1,4 @@
-"""Batches that wait at a transaction's gate (kwire.coordinator.transaction.gate), as their partition keeps them."""
+"""Batches that wait for verification of their transaction (kwire.coordinator.transaction.gate), per partition."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from kwire.protocol.error_codes import KafkaError
 
 
 class Verification:
-    """Batches of one producer and epoch that wait until they are known to be part of its transaction."""
+    """Batches of one producer id and epoch that wait until they are verified to be part of its transaction."""
 
     __slots__ = ("question", "refusal", "waiting")
 
     def __init__(self, question: object) -> None:
         self.question = question
-        """The request to the transaction coordinator that all waiting batches share."""
+        """Request to the transaction coordinator, shared by all waiting batches."""
         self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
-        """(sequence, kwire.coordinator.transaction.gate.Entered), in the order in which they came."""
+        """Waiting batches as (sequence, kwire.coordinator.transaction.gate.Entered), in their order of arrival."""
         self.refusal: KafkaError | None = None
-        """Why nothing of it is stored, whatever its coordinator says: the transaction, or the leader epoch, has ended
-        meanwhile."""
+        """Error for all waiting batches, whatever the coordinator answers: transaction or leader epoch have ended."""

@@ -1,4 +1,4 @@
-"""Callbacks that a partition calls when data is committed or its state changes."""
+"""Interfaces of callbacks that a partition calls when records are committed or its state changes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import Protocol
 
 
 class Waiter(Protocol):
-    """A fetch that waits for data, an append that waits to be durable or committed."""
+    """Delayed fetch that waits for data, or append that waits until it is durable or committed."""
 
     def more_data(self, size: int) -> None:
-        """Bytes came to what it waits for in one of its partitions; size 0: something else changed, look again."""
+        """Receive the number of new bytes in one of its partitions; 0 if something else changed: check again."""
 
 
 class Watcher(Protocol):
-    """Told of whatever a reader of the partition might be told, for as long as it wants to be."""
+    """Long-lived observer of a partition, notified of all changes that a reader may need."""
 
     def moved(self, size: int) -> None:
-        """Bytes were committed; size 0: something else changed."""
+        """React to newly committed bytes; 0 if something else changed."""
 
     def log_start_moved(self) -> None:
-        """Nobody has to be told at once."""
+        """React to a higher log start offset; there is no need to notify clients at once."""

@@ -1,6 +1,6 @@
-"""Answers that may be there at once or come later: no task is made for those that are there.
+"""Answers that are available at once or later; no task is created for those that are available.
 
-What comes later is a task, not a coroutine: there is nothing left to be done but to wait, which ends with its client.
+A later answer is a task, not a coroutine: all that remains is a wait, which is cancelled when its client disconnects.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 MANY: Final = 1024
-"""Answers that are looked at in one step."""
+"""Answers that are processed in one step."""
 Answer = Union[T, Awaitable[T]]  # noqa: UP007 mypy takes the other spelling for a variable
 
 
 def when_answered(answer: Answer[T], finish: Callable[[T], U]) -> Answer[U]:
-    """finish(answer), now or when it comes."""
+    """Return finish(answer), now or when the answer is available."""
     if inspect.isawaitable(answer):
         return asyncio.ensure_future(_later(answer, finish))
     return finish(answer)
@@ -32,10 +32,10 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U]) -> U:
 
 
 def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> Answer[U]:
-    """finish(all answers, in their order), now or when the last has come."""
+    """Return finish(all answers, in their order), now or when the last one is available."""
     if any([isinstance(answer, Awaitable) for answer in answers]):  # noqa: C419 a list is quicker for many
-        # Tasks, all of them: each waits from now on, so that cancelling it reaches what it waits for, and an error
-        # that comes to one whose turn has not come is asked for.
+        # Wrap all of them in tasks now. Then cancelling a task also cancels what it waits for, and the error of a later
+        # answer is not left unretrieved.
         waited_for = [_waited_for(answer) for answer in answers]
         return asyncio.ensure_future(_all_later(waited_for, finish))
     there: list[Any] = list(answers)
@@ -43,7 +43,7 @@ def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], 
 
 
 def when_many_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], Any]) -> Pieces[Answer[Any]]:
-    """Return what when_all_answered returns, in pieces; `finish` may return pieces, which come later then."""
+    """Return what when_all_answered returns, in pieces; `finish` may itself return pieces, which then follow."""
     for some in chunks(answers, MANY):
         if any([isinstance(answer, Awaitable) for answer in some]):  # noqa: C419 see above
             waited_for: list[Any] = yield from mapped(answers, _waited_for)
@@ -59,7 +59,7 @@ def _waited_for(answer: Answer[Any]) -> asyncio.Future[Any] | Any:
 
 
 async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[[list[T]], U]) -> U:
-    # One after the other: none of them needs the wait of another to go on.
+    # Await them one after another: none of them needs another's wait to proceed.
     there: list[T] = []
     try:
         for number, answer in enumerate(answers, 1):
@@ -67,7 +67,7 @@ async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[
             if number % MANY == 0:
                 await turn()
     finally:
-        for left in answers[len(there) :]:  # the client has gone: nobody will wait for them
+        for left in answers[len(there) :]:  # the client has disconnected, so nothing else awaits them
             if isinstance(left, asyncio.Future):
                 left.cancel()
     return finish(there)

@@ -1,4 +1,4 @@
-"""What a coordinator's client is told when the internal partition refuses an append."""
+"""Errors for a coordinator's client if the internal partition rejects an append."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TOLD = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""Clients of a coordinator know these codes; those of a log would make them do the wrong thing."""
+"""Error codes by the log's code. Clients of a coordinator handle these; the log's codes would mislead them."""
 
 
 def coordinator_error(error: KafkaError | DiskFailure) -> KafkaError:
-    """The error as clients of a coordinator understand it."""
+    """Return the error that clients of a coordinator expect for an error of the log."""
     if isinstance(error, DiskFailure):
         return KafkaError(ErrorCode.NOT_COORDINATOR, str(error))
     told = _TOLD.get(error.code)

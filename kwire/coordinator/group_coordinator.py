@@ -1,7 +1,7 @@
-"""The group coordinator: finds the shard of a group and lets its rules answer.
+"""Group coordinator: finds the shard of a group and answers requests by the group's rules.
 
-Every method returns what the API answers, at once or as an awaitable when the answer has to wait: for other members, or
-for records to be committed. Outcomes that concern the whole request are in the answer, in the way the API has for them.
+Every method returns the API's answer, at once or as an awaitable if it must wait: for other members, or for records to
+be committed. Errors of the whole request are part of the answer, in the API's own way.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 __all__ = ["GroupConfig", "GroupCoordinator"]
 
@@ -70,7 +70,7 @@ JOIN_SKIPS_ASSIGNMENT_SINCE = 9
 
 
 class GroupCoordinator:
-    """Groups and committed offsets of the partitions of __consumer_offsets that this broker leads."""
+    """Group coordinator for the partitions of __consumer_offsets that this broker leads."""
 
     def __init__(
         self,
@@ -79,23 +79,24 @@ class GroupCoordinator:
         partitions: Partitions,
         image: Callable[[], MetadataImage],
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._partitions = partitions
         self.keys = KeyPartitions(GROUP_OFFSETS_TOPIC, image)
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
             make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, loaded=loaded
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
 
     def _weighed_groups(self) -> Iterator[ClassicGroup]:
-        """Yield the groups whose memory is limited: not those that are committed offsets and nothing else.
+        """Yield the groups whose memory is limited: all but those that consist of committed offsets only.
 
-        These stay until their offsets expire. Counted, many of them would lock out new members for as long.
+        The latter stay until their offsets expire. If they counted, many of them would prevent new members from joining
+        that long.
         """
         for shard in self._runtime:
             committed = shard.machine.offsets
@@ -108,47 +109,47 @@ class GroupCoordinator:
             timers,
             config=self._config,
             clock=self._clock,
-            chance=self._chance,
+            random_source=self._random_source,
             has_room=self._memory.has_room_for_group,
         )
 
-    # --- life
+    # --- start and stop
 
     async def start(self) -> None:
-        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        """Serve the partitions that this broker leads; slow loading continues in the background."""
         await self._runtime.start(
             each for each in self._partitions if each.topic == GROUP_OFFSETS_TOPIC and each.is_led
         )
 
     async def loaded(self) -> None:
-        """Wait until everything that is led has been loaded."""
+        """Wait until all led partitions are loaded."""
         await self._runtime.loaded()
 
     def stop(self) -> None:
-        """Answer everybody who waits, and end."""
+        """Answer all waiting requests, and stop."""
         self._runtime.stop()
 
     def partition_removed(self, partition: Partition) -> None:
-        """A partition is here no more; what was stored in it is forgotten."""
+        """Drop the state of a partition that was removed from this broker."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
             self._runtime.resign(partition.index)
 
     def topic_deleted(self, topic: TopicImage) -> None:
-        """A topic is gone, wherever it was: what was committed for it would be taken for that of the next one."""
+        """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name."""
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
-                with contextlib.suppress(KafkaError), shard:  # as while it loads, they stay
+                with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
                     shard.attempt(shard.machine.forget_topic(topic.name))
 
     def leadership_changed(self, partition: Partition) -> None:
-        """The partition is led by this broker from now on, or no longer."""
+        """Serve or release a partition after a change of its leader."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
             self._runtime.follow(partition)
 
-    # --- finding
+    # --- shards
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of __consumer_offsets that a group belongs to; NOT_COORDINATOR while there is no such topic."""
+        """Return the group's partition of __consumer_offsets. Raises NOT_COORDINATOR if the topic does not exist."""
         return self.keys.of(group_id)
 
     def _shard(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
@@ -162,7 +163,7 @@ class GroupCoordinator:
         return self._runtime.active(index)
 
     def _shard_of_named_group(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
-        """For the APIs that do not take the empty group id, which old clients committed offsets with."""
+        """Return the shard for APIs that reject the empty group id, with which old clients committed offsets."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return self._shard(group_id)
@@ -177,7 +178,7 @@ class GroupCoordinator:
             request=request,
             client_id=client_id or "",
             client_host=client_host,
-            must_know_its_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
+            requires_member_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
             may_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
             answer=answer,
         )
@@ -216,7 +217,7 @@ class GroupCoordinator:
                 machine = shard.machine
                 code = machine.syncing.heartbeat(machine.groups.get(request.group_id), request)
         except KafkaError as error:
-            # A member cannot do anything about a coordinator that is still loading but wait.
+            # While the coordinator is loading, a member can only wait.
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error.code)
         return HeartbeatResponse(error_code=code)
@@ -240,7 +241,7 @@ class GroupCoordinator:
     def commit_offsets(
         self, request: OffsetCommitRequest, topics: list[OffsetCommitRequestTopic], *, version: int
     ) -> Answer[list[OffsetCommitResponseTopic]]:
-        """Topics are those of the request that exist and that the client may read, with name and id."""
+        """Commit offsets of the topics in the request that exist and that the client may read, with name and id."""
 
         def refuse(code: ErrorCode) -> list[OffsetCommitResponseTopic]:
             return refused_commit(topics, code)
@@ -256,7 +257,7 @@ class GroupCoordinator:
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
     ) -> Answer[list[TxnOffsetCommitResponseTopic]]:
-        """Topics are those of the request that exist. The group's partition must be in the transaction."""
+        """Commit offsets of the topics in the request that exist. The group's partition must be in the transaction."""
 
         def refuse(code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
             return refused_transactional_commit(topics, code)
@@ -270,15 +271,17 @@ class GroupCoordinator:
         return _write(shard, write, refuse)
 
     def end_transaction(self, index: int, marker: Marker) -> AppendResult:
-        """Append a transaction's marker to a partition of __consumer_offsets: what it committed there counts now, or
-        never. Raises KafkaError or DiskFailure.
+        """Append a transaction's marker to a partition of __consumer_offsets.
+
+        The offsets of the transaction in this partition are then committed or dropped. Raises KafkaError or
+        DiskFailure.
         """
         shard = self._active(index)
         with shard:
             return shard.end_transaction(marker)
 
     def offsets_partition(self, group_id: str) -> Partition:
-        """The partition that a transaction with this group's offsets writes into; raises KafkaError."""
+        """Return the partition to which a transaction with this group's offsets writes. Raises KafkaError."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return self._shard(group_id).partition
@@ -286,8 +289,8 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool
     ) -> Answer[OffsetFetchResponseGroup]:
-        """The committed offsets of the requested partitions; -1 for a partition without one."""
-        assert request.topics is not None, "all are asked for by their names"
+        """Return the committed offsets of the requested partitions; -1 for a partition without one."""
+        assert request.topics is not None, "the topics must be listed"
         topics = request.topics
         group_id = request.group_id
 
@@ -303,7 +306,7 @@ class GroupCoordinator:
         return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), refuse)
 
     def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """All partitions for which the group has committed offsets. Raises KafkaError."""
+        """Return all partitions for which the group has committed offsets. Raises KafkaError."""
         shard = self._shard(group_id)
         with shard:
             return shard.machine.committing.partitions(group_id)
@@ -324,9 +327,9 @@ class GroupCoordinator:
     # --- administration
 
     def list_groups(self, states_filter: Iterable[str], types_filter: Iterable[str]) -> Iterator[list[ListedGroup]]:
-        """All groups here that pass the filters, a few at a time.
+        """Yield all groups of this broker that match the filters, a few at a time.
 
-        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) when some are not known yet.
+        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if some are not loaded yet.
         """
         states, types = list(states_filter), list(types_filter)
         for shard in list(self._runtime):
@@ -365,7 +368,7 @@ class GroupCoordinator:
 def refused_transactional_commit(
     topics: Iterable[TxnOffsetCommitRequestTopic], code: ErrorCode
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """The code for each partition."""
+    """Return a response with the error code for each partition."""
     return [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
@@ -379,7 +382,7 @@ def refused_transactional_commit(
 
 
 def refused_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:
-    """The code for each partition: OffsetCommit has no other place for it."""
+    """Return a response with the code for each partition, since OffsetCommit has no error field for the request."""
     return [
         OffsetCommitResponseTopic(
             name=topic.name,
@@ -405,7 +408,7 @@ def _write(
 
 
 def _settled(outcome: T | asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> Answer[T]:
-    """The answer, with errors that come later put into it as those that come at once are."""
+    """Return the answer; errors that occur later are put into it like immediate ones."""
     return _later(outcome, refuse) if isinstance(outcome, asyncio.Future) else outcome
 
 

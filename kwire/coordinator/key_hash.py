@@ -1,16 +1,16 @@
-"""Which partition of an internal topic a group or a transactional id belongs to."""
+"""Mapping of group ids and transactional ids to partitions of an internal topic."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 HASHES_KEPT = 10_000
-"""Ids whose hash is remembered: a busy broker's active groups, at about a hundred bytes each."""
+"""Number of ids whose hash is cached: the active groups of a busy broker, at about a hundred bytes each."""
 
 
 @lru_cache(maxsize=HASHES_KEPT)
 def java_string_hash(text: str) -> int:
-    """What Java's String.hashCode says: over UTF-16 units, as a signed 32-bit number."""
+    """Return Java's String.hashCode: computed over UTF-16 units, as a signed 32-bit number."""
     value = 0
     data = text.encode("utf-16-le", "surrogatepass")
     for position in range(0, len(data), 2):
@@ -19,6 +19,6 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_of(key: str, partition_count: int) -> int:
-    """The partition of a key. The one number without a positive counterpart counts as 0, as in Kafka."""
+    """Return the partition of a key. As in Kafka, the smallest 32-bit number counts as 0."""
     value = java_string_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -1,4 +1,4 @@
-"""Replaying an internal partition's log into a state machine, in slices that leave the event loop to others."""
+"""Loading of a shard: replays an internal partition's log into a state machine, in time slices."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from kwire.seams import Clock
 logger = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
-"""Read at once: a few milliseconds of decoding. A larger batch is still read whole."""
+"""Bytes per read, which take a few milliseconds to decode. A larger batch is read whole."""
 SLICE_MS = 10.0
-"""How long the loader keeps the loop before it lets others run."""
+"""Time for which the loader runs before it yields to other tasks."""
 RECORDS_BETWEEN_LOOKS = 64
-"""Records replayed between two looks at the clock."""
+"""Records that are replayed between two checks of the clock."""
 NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
-"""Between two reads of a log whose file cannot be opened for want of a descriptor."""
+"""Pause before the next read of a log whose file cannot be opened for lack of a file descriptor."""
 
 
 class Loader:
-    """Loads one shard; `run` ends at the next pause after the shard was closed, and may be cancelled at any pause."""
+    """Loader of one shard; `run` ends at the first pause after the shard's close, and may be cancelled at pauses."""
 
     def __init__(self, shard: Shard[Any, Any], clock: Clock, *, loaded: Callable[[int], None] = lambda _: None) -> None:
-        """`loaded` is called at each pause with the number of records that were loaded since the one before."""
+        """Create a loader; `loaded` is called at each pause with the number of records loaded since the last one."""
         self._shard = shard
         self._partition = shard.partition
         self._machine: Machine[Any] = shard.machine
@@ -43,7 +43,7 @@ class Loader:
         self._slice_started_ms = clock.monotonic_ms()
         self._records = self._told = 0
         self._unknown: Counter[str] = Counter()
-        """What could not be decoded, and how often."""
+        """Record types that could not be decoded, with their numbers."""
 
     async def run(self) -> int:
         """Replay everything up to the log's end, unless the shard is closed meanwhile; return the number of records."""
@@ -58,10 +58,10 @@ class Loader:
     async def _replay_all(self) -> int:
         partition = self._partition
         offset = partition.log.log_start_offset
-        while offset < partition.log.log_end_offset:  # which may move to another directory meanwhile
+        while offset < partition.log.log_end_offset:  # the log may move to another directory meanwhile
             try:
                 data = await in_turns(ready_in_steps(partial(self._read, offset)))
-            except DiskFullError as error:  # no descriptor is left
+            except DiskFullError as error:  # no file descriptor is left
                 logger.warning("%r is loaded later: %s", partition.log, error)
                 await asyncio.sleep(NO_DESCRIPTOR_PAUSE_SECONDS)
                 if self._is_given_up():
@@ -81,7 +81,7 @@ class Loader:
         return self._partition.log.read(offset, READ_BYTES)
 
     def _is_given_up(self) -> bool:
-        """The machine was unloaded: what is replayed into it now is never unloaded again."""
+        """Return True if the machine was unloaded: records replayed into it later would never be unloaded."""
         return self._shard.state is not ShardState.LOADING
 
     async def _batch(self, data: bytes, position: int, header: BatchHeader, first_offset: int) -> None:

@@ -1,6 +1,6 @@
-"""Writing the markers that end transactions into partitions that this broker leads.
+"""Transaction markers: appended to partitions that this broker leads.
 
-A marker in a partition of __consumer_offsets goes through its group coordinator, whose state changes with it.
+A marker for a partition of __consumer_offsets goes through the group coordinator, because it changes its state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 TopicPartition = tuple[str, int]
 Outcomes = Mapping[TopicPartition, ErrorCode]
 MARKERS_AT_ONCE: Final = 16
-"""Markers that are appended in one step, each in 0.1 ms."""
+"""Markers that are appended in one step; each takes 0.1 ms."""
 
 
 _NOT_COORDINATING = frozenset(
@@ -35,7 +35,7 @@ _NOT_COORDINATING = frozenset(
 
 
 class Marker(NamedTuple):
-    """How a producer's transaction ends, as partitions are told."""
+    """Marker for the end of a producer's transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -45,7 +45,7 @@ class Marker(NamedTuple):
 
 
 class OffsetShards(Protocol):
-    """Those whose state changes when a transaction ends in a partition of __consumer_offsets."""
+    """Interface to the group coordinator, whose state changes when a transaction ends in __consumer_offsets."""
 
     def end_transaction(self, index: int, marker: Marker) -> AppendResult:
         """Append a marker. Raises KafkaError or DiskFailure."""
@@ -65,7 +65,7 @@ def append_marker(partition: Partition, marker: Marker, now_ms: int) -> AppendRe
 
 
 class MarkerWriter:
-    """Writes markers where other brokers' coordinators, or this one's, want them."""
+    """Writer of markers for this broker's transaction coordinator and those of other brokers."""
 
     def __init__(self, *, partitions: Partitions, offsets: OffsetShards, clock: Clock) -> None:
         self._partitions = partitions
@@ -73,12 +73,12 @@ class MarkerWriter:
         self._clock = clock
 
     def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
-        """What came of it for each partition; an awaitable while some wait to be written or committed."""
+        """Return the result for each partition; an awaitable if some are not written or committed yet."""
         pieces = self.write_in_pieces(marker, partitions)
         return at_once(pieces) if len(partitions) <= MARKERS_AT_ONCE else _in_turns(pieces)
 
     def write_in_pieces(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Pieces[Answer[Outcomes]]:
-        """What came of it for each partition; an awaitable while some wait to be committed."""
+        """Return the result for each partition; an awaitable if some are not committed yet."""
         outcomes: dict[TopicPartition, ErrorCode] = {}
         waiting: list[tuple[TopicPartition, Partition, int]] = []
         for number, (topic, index) in enumerate(partitions, 1):
@@ -106,7 +106,7 @@ class MarkerWriter:
 
 
 def _told(code: ErrorCode) -> ErrorCode:
-    """What a transaction coordinator is told for what it would not understand of a group coordinator."""
+    """Return the error code for the transaction coordinator, in place of a group coordinator's code."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATING else code
 
 

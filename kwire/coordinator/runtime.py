@@ -1,7 +1,7 @@
-"""The runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
+"""Runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
 
-It is generic over what the shards hold; the group coordinator is its first tenant. Shards with something to replay are
-loaded one after the other by one task, so that together they do not hold the loop longer than one does.
+The runtime is generic over the state in its shards; the group and the transaction coordinator use it. One task loads
+the shards with a log to replay one after another, so that they occupy the event loop no longer than one does.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kwire.seams import Clock
 logger = logging.getLogger(__name__)
 
 START_PATIENCE_S = 0.2
-"""How long the start waits for loading, so that clients of a small broker are not sent away."""
+"""Time for which the start waits for loading, so that a small broker does not reject its first clients."""
 RELOAD_PAUSE_S = 1.0
-"""Between a broken invariant and the load that repairs it. One that breaks again at once fills neither loop nor log."""
+"""Pause between a broken invariant and the reload that repairs it, which limits the cost of repeated failures."""
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Machine[Any]")
 
 
 class CoordinatorRuntime(Generic[R, M]):
-    """The shards of one coordinator, by partition index."""
+    """Shards of one coordinator, by partition index."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class CoordinatorRuntime(Generic[R, M]):
         write_timeout_ms: int,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """kwire.coordinator.shard tells what `write_timeout_ms` is, kwire.coordinator.loading what `loaded` is for."""
+        """Create a runtime; kwire.coordinator.shard explains `write_timeout_ms`, kwire.coordinator.loading `loaded`."""
         self._write_timeout_ms = write_timeout_ms
         self._make = make
         self._clock = clock
@@ -52,17 +52,17 @@ class CoordinatorRuntime(Generic[R, M]):
         self._loading: asyncio.Task[None] | None = None
         self._stopped = False
         self.reloads = 0
-        """How often a shard was given up because an invariant was broken."""
+        """Number of shards that were reloaded because of a broken invariant."""
 
     def __iter__(self) -> Iterator[Shard[R, M]]:
-        """All shards, loading ones too."""
+        """Return all shards, including loading ones."""
         return iter(list(self._shards.values()))
 
     def find(self, index: int) -> Shard[R, M] | None:
         return self._shards.get(index)
 
     def active(self, index: int) -> Shard[R, M]:
-        """The shard, if it takes requests; else KafkaError with the code that sends the client to where one is."""
+        """Return the shard if it accepts requests. Raises KafkaError with a code after which the client retries."""
         if self._stopped:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         shard = self._shards.get(index)
@@ -72,16 +72,16 @@ class CoordinatorRuntime(Generic[R, M]):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
-    # --- leading partitions
+    # --- led partitions
 
     async def start(self, partitions: Iterable[Partition]) -> None:
-        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        """Serve the partitions that this broker leads; slow loading continues in the background."""
         for partition in partitions:
             self.lead(partition)
         await self.loaded(START_PATIENCE_S)
 
     def lead(self, partition: Partition) -> None:
-        """Serve a partition that this broker leads now: at once if its log is empty, else when it is loaded."""
+        """Serve a partition that this broker now leads: at once if its log is empty, else after it is loaded."""
         if self._stopped or partition.index in self._shards:
             return
         shard = self._add(partition)
@@ -101,7 +101,7 @@ class CoordinatorRuntime(Generic[R, M]):
         return shard
 
     def _reload(self, broken: Shard[R, M]) -> None:
-        """Load a shard again whose state is wrong; until then clients find one that is loading."""
+        """Reload a shard with a broken invariant; until then clients receive COORDINATOR_LOAD_IN_PROGRESS."""
         self.reloads += 1
         broken.close()
         if self._shards.get(broken.partition.index) is broken:
@@ -109,25 +109,25 @@ class CoordinatorRuntime(Generic[R, M]):
             asyncio.get_running_loop().call_later(RELOAD_PAUSE_S, self._load_soon, shard)
 
     def follow(self, partition: Partition) -> None:
-        """Serve a partition if this broker leads it, and give it up if not."""
+        """Serve a partition if this broker leads it, release it otherwise."""
         if partition.is_led:
             self.lead(partition)
         else:
             self.resign(partition.index)
 
     def resign(self, index: int) -> None:
-        """Give up a partition that this broker leads no longer."""
+        """Release a partition that this broker no longer leads."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.close()
 
     async def loaded(self, timeout_s: float | None = None) -> None:
-        """Wait until nothing is left to load, or for so long."""
+        """Wait until everything is loaded, at most for the timeout."""
         if self._loading is not None:
             await asyncio.wait([self._loading], timeout=timeout_s)
 
     def stop(self) -> None:
-        """Serve nothing any more."""
+        """Stop serving."""
         self._stopped = True
         self._to_load.clear()
         if self._loading is not None:
@@ -139,7 +139,7 @@ class CoordinatorRuntime(Generic[R, M]):
 
     def _load_soon(self, shard: Shard[R, M]) -> None:
         if shard.state is not ShardState.LOADING:
-            return  # given up meanwhile
+            return  # released meanwhile
         self._to_load.append(shard)
         if self._loading is None or self._loading.done():
             self._loading = asyncio.get_running_loop().create_task(self._load_all())
@@ -158,7 +158,7 @@ class CoordinatorRuntime(Generic[R, M]):
                 shard.activate()
                 took_ms = self._clock.monotonic_ms() - started_ms
                 logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
-        # A disk failure or an invalid record closes this shard only: its requests get NOT_COORDINATOR.
+        # A disk failure or an invalid record closes only this shard: its requests receive NOT_COORDINATOR.
         except (DiskFailure, KafkaError) as error:
             logger.error("%r cannot be loaded: %s", shard, error)  # noqa: TRY400 the failure says all
             shard.close()

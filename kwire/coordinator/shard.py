@@ -1,17 +1,17 @@
-"""One coordinator shard: a state machine, and the partition of an internal topic that holds its state.
+"""Coordinator shard: a state machine, and the partition of an internal topic that stores its state.
 
-A request makes a Write: records and an answer. The records are appended in one batch; then they are replayed into the
-machine; the answer leaves when they are committed, that is when the high watermark has passed them. An append that
-fails changes nothing. What must not be answered before earlier writes are committed (a read of what they wrote) waits
-for them.
+A request creates a Write: records and an answer. The records are appended in one batch and replayed into the machine.
+The answer is sent when they are committed, that is, when the high watermark has passed them. A failed append changes
+nothing. An answer that depends on uncommitted writes, such as a read of their data, waits for their commit.
 
-    LOADING  -> ACTIVE    the partition's log has been replayed
-    LOADING  -> CLOSED    the log could not be read, or this broker leads no longer
-    ACTIVE   -> CLOSED    this broker leads no longer, or stops; or the log failed before a write was durable;
-                          or an invariant of the machine is broken: the runtime loads another shard in its place
+- LOADING -> ACTIVE: the partition's log has been replayed.
+- LOADING -> CLOSED: the log could not be read, or this broker no longer leads the partition.
+- ACTIVE -> CLOSED: this broker no longer leads the partition, or it stops.
+- ACTIVE -> CLOSED: the log failed while writes waited for their commit.
+- ACTIVE -> CLOSED: an invariant of the machine is broken; the runtime loads a new shard in its place.
 
-A broken invariant never leaves the shard (docs/decisions/0013). Code that uses the machine runs inside `with shard:`,
-which turns one into COORDINATOR_LOAD_IN_PROGRESS, an error that clients retry after.
+A broken invariant never spreads beyond the shard (docs/decisions/0013). Code that uses the machine runs inside
+`with shard:`, which converts it to COORDINATOR_LOAD_IN_PROGRESS, a retriable error.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ T = TypeVar("T")
 M = TypeVar("M", bound="Machine[Any]")
 
 RECORD_OVERHEAD_BYTES = 32
-"""At most what a record takes beside its key and value: lengths, deltas, header count."""
+"""Upper bound of a record's size besides its key and value: lengths, deltas, header count."""
 
 
 class Write(Generic[R, T]):
-    """What a request wants to happen. A plain class: mypyc compiles no generic dataclass."""
+    """Records to append and the answer of a request. A plain class, because mypyc compiles no generic dataclass."""
 
     __slots__ = ("answer", "atomic", "outcome", "producer_epoch", "producer_id", "records", "replay")
 
@@ -65,43 +65,43 @@ class Write(Generic[R, T]):
         self.answer = answer
         self.records = records
         self.replay = replay
-        """False when the machine has changed its soft state already, and undoes that in `outcome` on failure."""
+        """False if the machine has already changed its soft state, which `outcome` undoes on failure."""
         self.outcome = outcome
-        """Told once: None when the records are committed, else why they are not."""
+        """Callback, called once: with None when the records are committed, else with the error."""
         self.atomic = atomic
-        """False lets the records go in several batches: tombstones of many keys, which need not come together."""
+        """False if the records may be split into several batches: tombstones of many keys, which are independent."""
         self.producer_id = producer_id
-        """Whose transaction the records belong to: they count when its marker comes."""
+        """Producer of the transaction to which the records belong; they take effect with its commit marker."""
         self.producer_epoch = producer_epoch
 
 
 Step = Callable[[], "Write[R, None] | None"]
-"""What a timer does."""
+"""Action of a timer."""
 
 
 class Machine(Protocol[R]):
-    """The state that a shard keeps: a tenant of the runtime."""
+    """State machine of a shard."""
 
     def encode(self, record: R) -> tuple[bytes, bytes | None]:
-        """Key and value as they are stored; None is a tombstone."""
+        """Return key and value as they are stored; the value of a tombstone is None."""
 
     def decode(self, key: bytes, value: bytes | None) -> R:
-        """The record; UnknownRecordTypeError for one that a newer version has written."""
+        """Return the record. Raises UnknownRecordTypeError for a type of a newer version."""
 
     def replay(self, record: R, offset: int, producer_id: int) -> None:
-        """Take a record into the state; producer_id is that of a transaction still open, or -1."""
+        """Apply a record to the state; producer_id is that of its open transaction, or -1."""
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """A transaction that wrote into this partition has ended."""
+        """End a transaction that wrote to this partition."""
 
     def loaded(self) -> Write[R, None] | None:
-        """The whole log has been replayed: requests come from now on.
+        """Prepare for requests after the whole log has been replayed.
 
-        What it returns is attempted; its outcome comes when all that was replayed is committed.
+        The shard attempts the returned write; its outcome is called when all replayed records are committed.
         """
 
     def unloaded(self) -> None:
-        """No request comes any more: answer everybody who waits. The state may be broken."""
+        """Answer all waiting requests, since no more are accepted. The state may be broken."""
 
 
 class ShardState(Enum):
@@ -122,7 +122,7 @@ class _Waiting:
         due_ms: float,
     ) -> None:
         self.due_ms = due_ms
-        """When its client has waited long enough."""
+        """Time at which its client receives a timeout error."""
         self.end_offset = end_offset
         self.answer = answer
         self.future = future
@@ -130,7 +130,7 @@ class _Waiting:
 
 
 class Shard(Generic[R, M]):
-    """Takes writes for one machine. Made by the runtime, which also loads and closes it."""
+    """Shard of a coordinator, which accepts writes for one machine. The runtime creates, loads and closes it."""
 
     def __init__(
         self,
@@ -141,8 +141,10 @@ class Shard(Generic[R, M]):
         write_timeout_ms: int,
         broken: Callable[[Shard[R, M]], None],
     ) -> None:
-        """After `write_timeout_ms` a client is told that its write is not committed; it may yet be. `broken` is called
-        when an invariant of an active shard's machine does not hold; it closes the shard.
+        """Create a loading shard.
+
+        After `write_timeout_ms` a client receives a timeout error for its write, which may still be committed. `broken`
+        is called when an invariant of an active shard's machine is broken; it closes the shard.
         """
         self.partition = partition
         self._broken = broken
@@ -161,18 +163,18 @@ class Shard(Generic[R, M]):
     # --- broken invariants
 
     def __enter__(self) -> None:
-        """Use the machine."""
+        """Begin to use the machine."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Raise COORDINATOR_LOAD_IN_PROGRESS in place of a broken invariant, after which the log is loaded again."""
+        """Convert a broken invariant to COORDINATOR_LOAD_IN_PROGRESS, and have the log loaded again."""
         if isinstance(error, BROKEN_STATE):
             self._give_up(error)
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
 
     def _give_up(self, error: Exception) -> None:
-        """Log a broken invariant and let the state be loaded again; raise it if it threatens what is on disk."""
+        """Log a broken invariant and have the state loaded again; raise it if it threatens durable data."""
         if threatens_durable_data(error):
             raise error
         logger.error("%r: an invariant is broken; its state is loaded again from its log", self, exc_info=error)
@@ -182,7 +184,7 @@ class Shard(Generic[R, M]):
     # --- writing
 
     def write(self, write: Write[R, T]) -> T | asyncio.Future[T]:
-        """The answer, or a future of it while it is not committed. Raises KafkaError when the append fails."""
+        """Append a write; return its answer, or a future of it until it is committed. Raises KafkaError."""
         assert self.state is ShardState.ACTIVE
         if write.records:
             try:
@@ -195,7 +197,7 @@ class Shard(Generic[R, M]):
         return self._when_committed(write)
 
     def read(self, answer: T) -> T | asyncio.Future[T]:
-        """An answer made from the state: it leaves when all that the state was made from is committed."""
+        """Return an answer derived from the state, or a future of it until that state is committed."""
         return self._when_committed(Write(answer=answer))
 
     def _append(self, write: Write[R, T]) -> None:
@@ -224,7 +226,7 @@ class Shard(Generic[R, M]):
                 self.machine.replay(record, offset, write.producer_id)
 
     def end_transaction(self, marker: Marker) -> AppendResult:
-        """Append a transaction's marker and let the machine know. Raises KafkaError or DiskFailure."""
+        """Append a transaction's marker and apply it to the machine. Raises KafkaError or DiskFailure."""
         assert self.state is ShardState.ACTIVE
         result = append_marker(self.partition, marker, self._clock.wall_ms())
         self.machine.replay_marker(marker.producer_id, is_commit=marker.is_commit)
@@ -255,7 +257,7 @@ class Shard(Generic[R, M]):
                 return
 
     def _time_out(self) -> None:
-        """Tell clients that have waited for too long. What they wrote stays, and is committed or not in the end."""
+        """Answer writes that have exceeded the timeout with an error; their records stay, and may be committed."""
         self._time_out_soon = None
         now_ms = self._clock.monotonic_ms()
         for waiting in self._waiting:
@@ -266,7 +268,7 @@ class Shard(Generic[R, M]):
         self._watch_time()
 
     def more_data(self, size: int) -> None:
-        """Answer what has become committed."""
+        """Answer writes that are committed now."""
         while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
             waiting = self._waiting.popleft()
             self._tell(waiting, None)
@@ -275,20 +277,20 @@ class Shard(Generic[R, M]):
         if not self._waiting:
             self.partition.stop_waiting(self)
         elif size == 0 and self.partition.log.failure is not None:
-            self.close()  # what waits never will be, and the state has it already
+            self.close()  # waiting writes will never be committed, but are applied to the state
 
     def _tell(self, waiting: _Waiting, error: KafkaError | None) -> None:
-        """Call a write's outcome, whatever state it finds."""
+        """Call a write's outcome, and handle a broken invariant in it."""
         if waiting.outcome is not None:
             try:
                 waiting.outcome(error)
             except BROKEN_STATE as broken:
                 self._give_up(broken)
 
-    # --- changes that nobody waits for
+    # --- writes without a waiting client
 
     def attempt(self, write: Write[R, None] | None) -> None:
-        """Write what a step wants written, if anything; its outcome, or else the log, has to do with failure."""
+        """Write the records of a step, if any; a failure is passed to its outcome, or else logged."""
         if write is None:
             return
         try:
@@ -298,7 +300,7 @@ class Shard(Generic[R, M]):
                 logger.warning("%r could not write %d records: %s", self, len(write.records), error)
             return
         if isinstance(outcome, asyncio.Future):
-            outcome.add_done_callback(asyncio.Future.exception)  # nobody else asks for it
+            outcome.add_done_callback(asyncio.Future.exception)  # retrieves the error, which no client awaits
 
     def _take_step(self, step: Step[R]) -> None:
         if self.state is ShardState.ACTIVE:
@@ -307,16 +309,16 @@ class Shard(Generic[R, M]):
             except BROKEN_STATE as broken:
                 self._give_up(broken)
 
-    # --- life
+    # --- activation and close
 
     def activate(self) -> None:
-        """Take requests: the log has been replayed."""
+        """Accept requests after the log has been replayed."""
         assert self.state is ShardState.LOADING
         self.state = ShardState.ACTIVE
         self.attempt(self.machine.loaded())
 
     def close(self) -> None:
-        """Answer everybody who waits that this is not their coordinator any more."""
+        """Close the shard, and answer all waiting requests with NOT_COORDINATOR."""
         if self.state is ShardState.CLOSED:
             return
         self.state = ShardState.CLOSED
@@ -324,7 +326,8 @@ class Shard(Generic[R, M]):
         self.partition.stop_waiting(self)
         if self._time_out_soon is not None:
             self._time_out_soon.cancel()
-        # The machine comes first: nothing that failed is undone, or done again, in a state that nobody will use.
+        # Unload the machine first, so that outcomes of failed writes do not undo or repeat changes in a discarded
+        # state.
         try:
             self.machine.unloaded()
         except BROKEN_STATE as broken:
@@ -339,7 +342,7 @@ class Shard(Generic[R, M]):
 
 
 def _batch_ends(stored: Sequence[tuple[bytes, bytes | None]], bytes_max: int) -> Iterable[int]:
-    """Where to cut records into batches that the partition takes; a single record goes through, to be judged there."""
+    """Yield the ends of batches that the partition accepts; an oversized single record is left to its validation."""
     size = BATCH_HEADER_BYTES
     start = 0
     for index, (key, value) in enumerate(stored):

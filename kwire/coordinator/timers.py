@@ -1,7 +1,7 @@
 """Named timers of one shard.
 
-Setting a timer again moves its deadline. A later deadline costs nothing but a field: the running call finds it when it
-comes, and goes on waiting. That keeps a heartbeat, which does nothing else, cheap.
+Scheduling a timer again changes its deadline. A later deadline only sets a field: the pending callback checks it when
+it runs, and waits again. This keeps heartbeats, which only extend a deadline, cheap.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 S = TypeVar("S")
 
 _EARLY_S = 0.001
-"""Event loops may call this much before the time that was asked for."""
+"""Seconds by which event loops may call a timer too early."""
 
 
 class _Timer(Generic[S]):
@@ -27,14 +27,14 @@ class _Timer(Generic[S]):
 
 
 class Timers(Generic[S]):
-    """Steps to take later, by name; `run` takes a step when its time has come."""
+    """Timers by name; `run` is called with a timer's step when its deadline has passed."""
 
     def __init__(self, run: Callable[[S], None]) -> None:
         self._run = run
         self._timers: dict[Hashable, _Timer[S]] = {}
 
     def schedule(self, name: Hashable, delay_ms: float, step: S) -> None:
-        """Take the step after delay_ms, in place of what was scheduled under this name."""
+        """Schedule a step after delay_ms, replacing the timer of the same name."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + delay_ms / 1000.0
         timer = self._timers.get(name)
@@ -50,7 +50,7 @@ class Timers(Generic[S]):
         self._arm(name, timer)
 
     def cancel(self, name: Hashable) -> None:
-        """Forget a timer; an unknown name is no error."""
+        """Cancel a timer; an unknown name is ignored."""
         timer = self._timers.pop(name, None)
         if timer is not None and timer.handle is not None:
             timer.handle.cancel()

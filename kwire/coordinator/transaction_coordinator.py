@@ -1,7 +1,7 @@
-"""The transaction coordinator: finds the shard of a transactional id and lets its rules answer.
+"""Transaction coordinator: finds the shard of a transactional id and answers requests by the transaction's rules.
 
-Every method returns what the API answers, at once or as an awaitable when the answer has to wait until it is durable.
-Errors are raised by awaitables, too; the APIs put them where their answers have room for them.
+Every method returns the API's answer, at once or as an awaitable if it must wait until the answer is durable.
+Awaitables also raise errors; the APIs put them into their responses.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ __all__ = ["TransactionConfig", "TransactionCoordinator"]
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-NOBODY = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
-"""What EndTxn answers to classic clients, which keep their epoch."""
+NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+"""Producer in the answer of EndTxn to classic clients, which keep their epoch."""
 
 TransactionShard = Shard[TransactionRecord, TransactionMachine]
 
 
 class TransactionCoordinator:
-    """Transactional ids of the partitions of __transaction_state that this broker leads."""
+    """Transaction coordinator for the partitions of __transaction_state that this broker leads."""
 
     def __init__(
         self,
@@ -80,7 +80,10 @@ class TransactionCoordinator:
         channel: MarkerChannel,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Version is the cluster's transaction.version; channel leads to the brokers that markers are written by."""
+        """Create a coordinator.
+
+        `version` returns the cluster's transaction.version; `channel` sends markers to the brokers that write them.
+        """
         self._config = config
         self._partitions = partitions
         self.keys = KeyPartitions(TRANSACTION_STATE_TOPIC, image)
@@ -106,32 +109,32 @@ class TransactionCoordinator:
             decided=self._send_markers,
         )
 
-    # --- life
+    # --- start and stop
 
     async def start(self) -> None:
-        """Serve the partitions that this broker leads; what takes long to load is loaded behind."""
+        """Serve the partitions that this broker leads; slow loading continues in the background."""
         await self._runtime.start(
             each for each in self._partitions if each.topic == TRANSACTION_STATE_TOPIC and each.is_led
         )
 
     async def loaded(self) -> None:
-        """Wait until everything that is led has been loaded."""
+        """Wait until all led partitions are loaded."""
         await self._runtime.loaded()
 
     def stop(self) -> None:
-        """Answer everybody who waits, and end."""
+        """Answer all waiting requests, and stop."""
         self._runtime.stop()
         self._markers.stop()
         if self._fetching is not None:
             self._fetching.cancel()
 
     def partition_removed(self, partition: Partition) -> None:
-        """A partition is here no more; what was stored in it is forgotten."""
+        """Drop the state of a partition that was removed from this broker."""
         if partition.topic == TRANSACTION_STATE_TOPIC:
             self._resign(partition.index)
 
     def leadership_changed(self, partition: Partition) -> None:
-        """The partition is led by this broker from now on, or no longer."""
+        """Serve or release a partition after a change of its leader."""
         if partition.topic != TRANSACTION_STATE_TOPIC:
             return
         if partition.is_led:
@@ -140,7 +143,7 @@ class TransactionCoordinator:
             self._resign(partition.index)
 
     def _resign(self, index: int) -> None:
-        """Whoever coordinates these transactions now sends their markers."""
+        """Release a partition; its transactions' new coordinator sends their markers."""
         shard = self._runtime.find(index)
         if shard is None:
             return
@@ -148,10 +151,10 @@ class TransactionCoordinator:
             self._markers.forget(transactional_id)
         self._runtime.resign(index)
 
-    # --- finding
+    # --- shards
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of __transaction_state that an id belongs to; NOT_COORDINATOR while there is no such topic."""
+        """Return the id's partition of __transaction_state. Raises NOT_COORDINATOR if the topic does not exist."""
         return self.keys.of(transactional_id)
 
     def _shard(self, transactional_id: str) -> TransactionShard:
@@ -167,13 +170,13 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         return self._shard(transactional_id)
 
-    # --- beginning
+    # --- InitProducerId
 
     async def initialise(self, transactional_id: str, timeout_ms: int, expected: Producer | None) -> Producer:
-        """The producer id and epoch to go on with; whoever had them before is fenced, what it left open is aborted.
+        """Return the next producer id and epoch of a client after fencing the previous ones.
 
-        expected is what the client thinks that it is, if it says so. Raises KafkaError, CONCURRENT_TRANSACTIONS while
-        an earlier transaction is ending.
+        An open transaction of the previous producer is aborted. `expected` is the client's current producer id and
+        epoch, if it sent them. Raises KafkaError, CONCURRENT_TRANSACTIONS while an earlier transaction is ending.
         """
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
@@ -196,7 +199,7 @@ class TransactionCoordinator:
                 shard, transactional_id, before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms
             )
         producer = await _settled(answer)
-        if producer is NOBODY:  # what was open is aborted now
+        if producer is NO_PRODUCER:  # the open transaction is being aborted
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return producer
 
@@ -210,7 +213,7 @@ class TransactionCoordinator:
         new_producer_id: int,
         timeout_ms: int,
     ) -> Answer[Producer]:
-        """Store what a producer begins with; NOBODY if an open transaction is aborted first."""
+        """Store the initial state of a producer; return `NO_PRODUCER` if an open transaction is aborted first."""
         now_ms = self._clock.wall_ms()
         if before is None:
             after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
@@ -218,13 +221,13 @@ class TransactionCoordinator:
             version = self._version()
             next_id = new_producer_id if fencing_needs_producer_id(before, version) else NO_PRODUCER_ID
             after = fenced(before, version=version, next_producer_id=next_id, now_ms=now_ms)
-            return self._decide(shard, before, after, NOBODY)
+            return self._decide(shard, before, after, NO_PRODUCER)
         else:
             after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
         return self._store(shard, before, after, Producer(after.producer_id, after.producer_epoch))
 
     def _take_producer_id(self) -> int:
-        """One that is at hand; else NO_PRODUCER_ID, and one is fetched for the next time."""
+        """Return a spare producer id; if there is none, return NO_PRODUCER_ID and fetch one for the next call."""
         if self._spare_producer_ids:
             return self._spare_producer_ids.pop()
         if self._fetching is None or self._fetching.done():
@@ -237,7 +240,7 @@ class TransactionCoordinator:
         except KafkaError as error:
             logger.warning("no producer id for a transaction that has to be aborted: %s", error)
 
-    # --- adding
+    # --- partitions
 
     def add(
         self,
@@ -247,7 +250,7 @@ class TransactionCoordinator:
         *,
         client_version: int,
     ) -> Answer[None]:
-        """Take partitions into the transaction, which begins by that if none is open. Raises KafkaError."""
+        """Add partitions to the transaction, which begins if none is open. Raises KafkaError."""
         shard = self._shard_of_named(transactional_id)
         with shard:
             before = check_producer(shard.machine.transactions.get(transactional_id), *producer)
@@ -261,7 +264,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> Answer[dict[TopicPartition, ErrorCode]]:
-        """TRANSACTION_ABORTABLE for those that are not in the producer's transaction. Raises KafkaError."""
+        """Return TRANSACTION_ABORTABLE for partitions that are not in the producer's transaction. Raises KafkaError."""
         shard = self._shard_of_named(transactional_id)
         with shard:
             transaction = check_producer(shard.machine.transactions.get(transactional_id), *producer)
@@ -271,19 +274,22 @@ class TransactionCoordinator:
         }
         return shard.read(answer)
 
-    # --- ending
+    # --- EndTxn
 
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
     ) -> Answer[Producer]:
-        """Decide a transaction; what the producer goes on as, which is NOBODY for classic ones. Raises KafkaError."""
+        """Decide a transaction; return the next producer id and epoch, `NO_PRODUCER` for a classic client.
+
+        Raises KafkaError.
+        """
         shard = self._shard_of_named(transactional_id)
         with shard:
             if client_version < EPOCH_PER_TRANSACTION:
                 before = shard.machine.transactions.get(transactional_id)
                 after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
                 assert before is not None
-                return shard.read(NOBODY) if after is before else self._decide(shard, before, after, NOBODY)
+                return shard.read(NO_PRODUCER) if after is before else self._decide(shard, before, after, NO_PRODUCER)
             if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
                 return self._end_with_new_id(transactional_id, producer, is_commit=is_commit)
             return self._end(shard, transactional_id, producer, NO_PRODUCER_ID, is_commit=is_commit)
@@ -316,7 +322,7 @@ class TransactionCoordinator:
         return self._decide(shard, before, after, Producer(complete.producer_id, complete.producer_epoch))
 
     def _send_markers(self, decided: Transaction) -> None:
-        """The decision is durable: tell the partitions, then note that it is done."""
+        """Send the markers after the decision is durable, then store the completion."""
         transactional_id = decided.transactional_id
         try:
             partition = self._partitions.find(TRANSACTION_STATE_TOPIC, self.partition_for(transactional_id))
@@ -332,12 +338,12 @@ class TransactionCoordinator:
             with shard:
                 self._store_completion(shard, transactional_id)
         except KafkaError:
-            return  # the broker that coordinates it now, or this one when it has loaded it again, sends the markers
+            return  # after the next load, the coordinator sends the markers again
 
     def _store_completion(self, shard: TransactionShard, transactional_id: str) -> None:
         decided = shard.machine.transactions.get(transactional_id)
         if decided is None or decided.state not in PREPARED:
-            return  # what was loaded since has gone on without these markers
+            return  # the state loaded since has completed without these markers
         after = completed(decided, now_ms=self._clock.wall_ms())
         check_step(decided, after)
 
@@ -351,16 +357,16 @@ class TransactionCoordinator:
     # --- administration
 
     def describe(self, transactional_id: str) -> Transaction:
-        """The transaction; one that is ending with the partitions that still wait for a marker. Raises KafkaError."""
+        """Return the transaction; an ending one with the partitions that still need a marker. Raises KafkaError."""
         transaction = self._shard_of_named(transactional_id).machine.transactions.get(transactional_id)
         if transaction is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return self._markers.with_remaining(transaction)
 
     def list_transactions(self, wanted: ListingFilter) -> Iterator[list[Transaction]]:
-        """All transactional ids here that pass, a few at a time.
+        """Yield all transactional ids of this broker that match the filter, a few at a time.
 
-        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) when some are not known yet.
+        Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if some are not loaded yet.
         """
         now_ms = self._clock.wall_ms()
         for shard in list(self._runtime):
@@ -368,7 +374,7 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
                 for some in chunks(list(shard.machine.transactions.values())):  # they may change between two steps
-                    yield [each for each in some if wanted.lets_through(each, now_ms)]
+                    yield [each for each in some if wanted.matches(each, now_ms)]
 
     # --- storing
 

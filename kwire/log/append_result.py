@@ -1,10 +1,10 @@
-"""What an append tells whoever asked for it."""
+"""Result of an append to a partition's log."""
 
 from __future__ import annotations
 
 
 class AppendResult:
-    """Where an append went; a duplicate's result is that of the append it repeats."""
+    """Offsets and timestamp of an append. A duplicate's result has those of the original append."""
 
     __slots__ = ("base_offset", "is_duplicate", "last_offset", "log_append_time_ms", "log_start_offset")
 

@@ -1,4 +1,4 @@
-"""What a codec does for the validation of a batch: when it is asked, and within which bounds."""
+"""Decompression and compression during batch validation: when they are needed, and their size limits."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import BatchHeader, batch_body
 
 OPENED_AT_ONCE_BYTES_MAX: Final = 256 * 1024
-"""Largest body that is decompressed on the event loop, which takes about a millisecond."""
+"""Largest body that is decompressed on the event loop; it takes about 1 ms."""
 PACKED_AT_ONCE_BYTES_MAX: Final = 8 * 1024
-"""Largest body that is compressed on the event loop: with the highest level of zstd 2 ms."""
+"""Largest body that is compressed on the event loop; at zstd's highest level it takes 2 ms."""
 DECOMPRESSED_FACTOR: Final = 8
-"""A batch may grow to this many times max.message.bytes when it is opened ..."""
+"""A decompressed batch may have this many times max.message.bytes ..."""
 DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
-"""... or to this, if that is more: small limits must not refuse honest text that compresses well ..."""
+"""... or this size, if larger, so that small limits do not reject valid text that compresses well ..."""
 DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
-"""... but never beyond this, which bounds what one request can make the broker allocate."""
+"""... but never more than this size, which bounds the memory that one request can allocate."""
 
 
 def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
-    """What the topic stores the batch in. The header's own codec must be a known one."""
+    """Return the codec in which the topic stores the batch. The header's own codec must be a known one."""
     return header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
 
 
 def must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
-    """Whether the records of a batch must be looked at that stays in its codec.
+    """Return True if a batch that keeps its codec must be decompressed to check its records.
 
-    The header answers for them while what it says can be: the first one's timestamp, then the largest.
+    The header suffices as long as its base and max timestamp are within the topic's bounds.
     """
     if config.needs_keys:
         return True
@@ -43,7 +43,10 @@ def must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
 
 
 def open_body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
-    """The records as plain bytes; MESSAGE_TOO_LARGE when they are too many, CORRUPT_MESSAGE when the codec refuses."""
+    """Return the batch's records, decompressed.
+
+    Raises KafkaError MESSAGE_TOO_LARGE if they exceed the limit, CORRUPT_MESSAGE if decompression fails.
+    """
     bytes_max = min(
         DECOMPRESSED_BYTES_MOST, max(DECOMPRESSED_BYTES_LEAST, DECOMPRESSED_FACTOR * config.max_message_bytes)
     )
@@ -56,7 +59,10 @@ def open_body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
 
 
 def open_small_body(batch: bytes, header: BatchHeader) -> bytes | None:
-    """The records as plain bytes; None when they are more than OPENED_AT_ONCE_BYTES_MAX."""
+    """Return the batch's records, decompressed; None if they exceed OPENED_AT_ONCE_BYTES_MAX.
+
+    Raises KafkaError CORRUPT_MESSAGE if decompression fails.
+    """
     try:
         return batch_body(batch, 0, header, OPENED_AT_ONCE_BYTES_MAX)
     except DecompressedTooLargeError:
@@ -66,7 +72,7 @@ def open_small_body(batch: bytes, header: BatchHeader) -> bytes | None:
 
 
 def pack(body: bytes, target: Codec, config: LogConfig) -> bytes:
-    """The records as the topic stores them."""
+    """Compress the records with the target codec at the level from the topic's configuration."""
     levels = {
         Codec.GZIP: config.compression_gzip_level,
         Codec.LZ4: config.compression_lz4_level,

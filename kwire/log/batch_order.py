@@ -1,4 +1,4 @@
-"""Order of the batches in a segment, which no CRC covers: offsets go up, and leader epochs do not go down."""
+"""Order of the batches in a segment, which no CRC covers: offsets increase, leader epochs never decrease."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What a batch must be before it is stored: Kafka's checks on the produce path, with Kafka's code for each failure.
+"""Validation of batches before they are stored: Kafka's checks on the produce path, with Kafka's error codes.
 
-Every batch: sizes, magic, CRC, count = last offset delta + 1, no control records from clients, a sequence number with a
-producer id, timestamps within the topic's bounds. The records of an uncompressed batch are walked, so that nobody can
-store a batch that breaks every consumer. A compressed batch is opened only where the topic's configuration cannot be
-answered from the header: keys that a compacted topic needs, a bound on old timestamps, another compression.type.
+Checks for every batch: sizes, magic, CRC, count = last offset delta + 1, no control records from clients, a sequence
+number with a producer id, timestamps within the topic's bounds. The records of an uncompressed batch are parsed, so
+that a client cannot store a batch that breaks every consumer. A compressed batch is decompressed only if its header is
+not enough to apply the topic's configuration: keys that a compacted topic needs, a bound on old timestamps, another
+compression.type.
 """
 
 from __future__ import annotations
@@ -69,11 +70,11 @@ _NOT_PLAIN_FLAGS: Final = CODEC_MASK | TIMESTAMP_TYPE_FLAG | CONTROL_FLAG
 
 
 Steps = Generator[Awaitable[Any] | None, Any, T]
-"""Work in steps: None is yielded where others may run, an awaitable where it must be waited for its result."""
+"""Work in steps: yields None where other tasks may run, or an awaitable whose result the caller sends back."""
 
 
 class AppendOrigin(Enum):
-    """Who appends, which decides what is checked and who gives the offsets."""
+    """Origin of an append; it decides which checks apply and whether the leader assigns the offsets."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -85,7 +86,7 @@ _CLIENT: Final = AppendOrigin.CLIENT
 
 
 def check_frame(batches: bytes) -> BatchHeader:
-    """The header of the one batch that a leader's append must consist of."""
+    """Return the header of the batch of a leader's append, which must be exactly one whole batch."""
     size = len(batches)
     if size < BATCH_HEADER_BYTES:
         _refuse_fragment(batches)
@@ -98,9 +99,10 @@ def check_frame(batches: bytes) -> BatchHeader:
 def check_given_offsets(
     batches: memoryview, next_offset: int, leader_epoch: int | None
 ) -> list[tuple[int, BatchHeader]]:
-    """(position, header) of the whole batches that a leader sent or a raft leader wrote; not of a partial last one.
+    """Return (position, header) of each whole batch from a leader or a raft leader; skip a partial last batch.
 
-    leader_epoch is what all of them must have, None if they may have any.
+    leader_epoch is the epoch that all batches must have, None for any epoch. Raises KafkaError for a corrupt batch, an
+    offset below next_offset, or another leader epoch.
     """
     try:
         headers = list(iterate_headers(batches))
@@ -123,7 +125,7 @@ def check_given_offsets(
 
 
 def _check_marker(batch: memoryview, header: BatchHeader) -> None:
-    """Before it is stored: what a log cannot replay must not be in it."""
+    """Validate a transaction marker before it is stored, because the log must be able to replay it."""
     try:
         decode_marker(batch)
     except InvalidRecordsError as error:
@@ -143,7 +145,10 @@ def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
 
 
 def _refuse_fragment(batches: bytes) -> NoReturn:
-    """Less than a header: Kafka looks at length and magic as far as they are there (ByteBufferLogInputStream)."""
+    """Raise the error for data shorter than a header.
+
+    Length and magic are checked first, as far as they are present, as in Kafka's ByteBufferLogInputStream.
+    """
     if len(batches) >= LENGTH_OVERHEAD:
         _, length = OFFSET_AND_LENGTH.unpack_from(batches)
         if length < LENGTH_LEAST:
@@ -170,25 +175,25 @@ def _refuse_magic(magic: int) -> NoReturn:
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch that was validated before its append, in steps."""
+    """Batch that was validated in steps, before its append."""
 
     batch: bytes
     header: BatchHeader
     config: LogConfig
-    """The configuration of the topic that it was validated for."""
+    """The topic's configuration at the time of the validation."""
 
 
 Validated = ValidatedBatch | KafkaError
-"""What came of it: the error is raised where the batch would be appended."""
+"""Result of a validation in steps. An error is raised only when the batch would be appended."""
 
 
 def takes_long(batch: bytes, config: LogConfig, now_ms: int) -> bool:
-    """Return True if each record of a client's batch must be looked at, and may be one of many."""
+    """Return True if each record of a client's batch must be checked and the batch may have many records."""
     if len(batch) < BATCH_HEADER_BYTES or batch[MAGIC_POSITION] != MAGIC:
         return False
     header = read_header(batch, 0)
     if header.attributes & CODEC_MASK > Codec.ZSTD or header.attributes & CONTROL_FLAG:
-        return False  # refused
+        return False  # rejected
     if header.codec is target_codec(header, config):
         if header.codec is Codec.NONE:
             return header.record_count > PLAIN_RECORDS_MAX
@@ -197,27 +202,27 @@ def takes_long(batch: bytes, config: LogConfig, now_ms: int) -> bool:
 
 
 def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batches: LargeBatches) -> Steps[Validated]:
-    """Check a client's batch as `validate_batch` does, a few records at a time."""
+    """Validate a client's batch as `validate_batch` does, a few records at a time."""
     try:
         header = check_frame(batch)
         _check_header(batch, header, config, _CLIENT)
         batch, header = yield from _look_inside(batch, header, config, now_ms, large_batches)
     except KafkaError as error:
-        return error.anew()
+        return error.without_traceback()
     return ValidatedBatch(batch, header, config)
 
 
 def ready_batch(
     batch: bytes, config: LogConfig, origin: AppendOrigin, now_ms: int, validated: Validated | None
 ) -> tuple[bytes, BatchHeader]:
-    """Return a batch as it is to be appended: as it was validated, or validated now.
+    """Return a batch that is ready to be appended: the validated one, or `batch` after its validation.
 
     Raises KafkaError REQUEST_TIMED_OUT, which producers retry, if it was validated for another configuration.
     """
     if validated is None:
         return validate_batch(batch, check_frame(batch), config, origin, now_ms)
     if isinstance(validated, KafkaError):
-        raise validated.anew()
+        raise validated.without_traceback()
     if validated.config is not config:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the topic's configuration changed meanwhile")
     return _stamp(validated.batch, validated.header, config, validated.header.max_timestamp, now_ms)
@@ -230,7 +235,7 @@ def validate_batch(
     origin: AppendOrigin,
     now_ms: int,
 ) -> tuple[bytes, BatchHeader]:
-    """Check one batch from a client or coordinator; returns it ready but for offset and leader epoch."""
+    """Validate one batch from a client or coordinator, and return it complete except for offset and leader epoch."""
     _check_header(batch, header, config, origin)
     if config.stores_plain_batches_as_they_are and not header.attributes & _NOT_PLAIN_FLAGS:
         span = walk_plain(batch, header.record_count, config.needs_keys, start=BATCH_HEADER_BYTES)
@@ -266,7 +271,7 @@ def _check_header(batch: bytes, header: BatchHeader, config: LogConfig, origin: 
 
 
 def _crc(batch: bytes) -> int:
-    """To copy a small batch costs less than to make a view of it."""
+    """Return the CRC of a batch. For a small batch, a copy is cheaper than a memoryview."""
     if len(batch) < COPIED_BYTES_MAX:
         return crc32c(batch[ATTRIBUTES_POSITION:])
     return crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
@@ -275,12 +280,12 @@ def _crc(batch: bytes) -> int:
 def _validate_thoroughly(
     batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
-    """All that is not the ordinary batch of an ordinary topic."""
+    """Validate a batch that the fast path for plain batches does not handle."""
     codec = header.attributes & CODEC_MASK
     if codec > Codec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression codec {codec}")
     if header.attributes & CONTROL_FLAG:
-        # Brokers wrote it: its records are no user's, and it is stored as uncompressed as it came.
+        # A broker wrote this batch: it has no user records and is stored uncompressed, as received.
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
     if codec and header.codec is target_codec(header, config) and not must_open(header, config, now_ms):
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
@@ -306,7 +311,7 @@ def _check_client_header(header: BatchHeader) -> None:
 
 
 def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> Generator[None, None, int]:
-    """Walk the records, some at a time; returns the largest timestamp among them."""
+    """Parse the records, some at a time, and return their largest timestamp."""
     rules = WalkRules(
         needs_key=config.needs_keys,
         oldest=NO_TIMESTAMP,
@@ -315,7 +320,7 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     )
     if not config.is_log_append_time:
         rules.oldest = now_ms - config.message_timestamp_before_max_ms
-        # Nothing is newer than what a header can hold, not even where the topic allows any timestamp.
+        # A record's timestamp must fit into the header's field, even if the topic allows any timestamp.
         rules.newest = min(now_ms + config.message_timestamp_after_max_ms, INT64_MAX)
     elif header.is_log_append_time:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "producers must not set the timestamp type to LogAppendTime")
@@ -330,7 +335,7 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
 
 
 def _at_once(steps: Steps[T]) -> T:
-    """Return the result of steps that wait for nothing."""
+    """Return the result of steps that yield no awaitable."""
     try:
         while True:
             next(steps)
@@ -340,7 +345,7 @@ def _at_once(steps: Steps[T]) -> T:
 
 
 def _refuse_records(faults: list[RecordFault]) -> NoReturn:
-    """Kafka answers with the first record's kind of fault, and lists them all (KIP-467)."""
+    """Raise the error code of the first record's fault, and list all faults, as Kafka does (KIP-467)."""
     code, what = ErrorCode.INVALID_RECORD, f"{len(faults)} record errors in total"
     if faults[0].is_timestamp:
         code, what = ErrorCode.INVALID_TIMESTAMP, "invalid timestamp"
@@ -354,9 +359,9 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
 def _look_inside(
     batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int, large_batches: LargeBatches | None
 ) -> Steps[tuple[bytes, BatchHeader]]:
-    """Check each record, and have the batch in the topic's codec; what is large holds a place among `large_batches`.
+    """Check each record, and convert the batch to the topic's codec; a large batch occupies a place in `large_batches`.
 
-    Without these nothing is waited for, and all is done in the steps themselves.
+    Without `large_batches` the steps yield no awaitable and do all the work themselves.
     """
     target = target_codec(header, config)
     packed: bytes | None = None
@@ -369,7 +374,7 @@ def _look_inside(
     else:
         yield large_batches.enter()
         try:
-            # Not before: what waits for the place would be held in no account of memory.
+            # Allocate only now: memory of a batch that waits for its place would not be accounted for.
             if header.codec is Codec.NONE:
                 body = batch[BATCH_HEADER_BYTES:]
             else:
@@ -389,7 +394,7 @@ def _body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
 
 
 def _small_body(batch: bytes, header: BatchHeader, target: Codec) -> bytes | None:
-    """Return the records as plain bytes if they are checked, and packed, within some milliseconds."""
+    """Return the plain records if they can be checked and compressed within a few milliseconds, otherwise None."""
     if header.record_count > PLAIN_RECORDS_MAX:
         return None
     body = batch[BATCH_HEADER_BYTES:] if header.codec is Codec.NONE else open_small_body(batch, header)
@@ -410,7 +415,7 @@ def _packed(batch: bytes, packed: bytes, config: LogConfig, codec: Codec) -> tup
 def _stamp(
     batch: bytes, header: BatchHeader, config: LogConfig, max_timestamp: int, now_ms: int
 ) -> tuple[bytes, BatchHeader]:
-    """Make timestamp type and max timestamp what the topic says and what the records hold."""
+    """Set the timestamp type that the topic requires, and the max timestamp that matches the records."""
     log_append_time = config.is_log_append_time
     stamp = now_ms if log_append_time else max_timestamp
     if header.max_timestamp == stamp and bool(header.attributes & TIMESTAMP_TYPE_FLAG) == log_append_time:

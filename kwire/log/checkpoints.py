@@ -1,4 +1,4 @@
-"""Kafka's small text files: a version line, a count line, one entry a line.
+"""Kafka's small text files: a version line, a count line, then one entry per line.
 
     leader-epoch-checkpoint                "epoch offset"
     recovery-point-offset-checkpoint       "topic partition offset"
@@ -7,8 +7,8 @@
     partition.metadata                     "version: 0", "topic_id: " and 22 characters of base64
     .kafka_cleanshutdown                   {"version":0,"brokerEpoch":N}
 
-They are always replaced whole. A file that does not parse raises CorruptCheckpointError; what that means is the
-caller's decision, since each of them has another way to be found again.
+A file is always replaced as a whole. A file that cannot be parsed raises CorruptCheckpointError; the caller decides how
+to recover, since the content of each file can be rebuilt in another way.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ TopicPartition = tuple[str, int]
 
 
 class CorruptCheckpointError(Exception):
-    """A checkpoint file that does not say what it should."""
+    """Checkpoint file with invalid content."""
 
 
 def parse_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
-    """(epoch, start offset) pairs; both must increase."""
+    """Return (epoch, start offset) pairs. Raises CorruptCheckpointError if either does not increase."""
     entries = [(int(epoch), int(offset)) for epoch, offset in _parse_lines(data, path, 2)]
     for (epoch, start), (next_epoch, next_start) in pairwise(entries):
         if next_epoch <= epoch or next_start <= start:
@@ -51,7 +51,7 @@ def format_epochs(entries: list[tuple[int, int]]) -> bytes:
 
 
 def read_offsets(disk: Disk, path: str) -> dict[TopicPartition, int]:
-    """Offsets by partition; empty if there is no file."""
+    """Return the offsets by partition; empty if the file does not exist."""
     try:
         data = disk.read(path)
     except FileNotFoundError:
@@ -64,13 +64,13 @@ def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(disk: Disk, path: str, offsets: Mapping[TopicPartition, int], *, sync: bool = True) -> None:
-    """Replace the file, durably unless an older one would do after a crash."""
+    """Replace the file. Pass sync=False if the old file is still correct after a crash."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
     disk.replace(path, _format_lines(lines), sync=sync)
 
 
 class CheckpointJob:
-    """A checkpoint file that is written beside the old one, by a worker, and put in its place on the loop."""
+    """Checkpoint file that a worker writes beside the old one; the event loop then renames it into place."""
 
     def __init__(
         self, disk: Disk, directory: str, name: str, offsets: Mapping[TopicPartition, int], number: int
@@ -81,18 +81,18 @@ class CheckpointJob:
         self._path = f"{directory}/{name}"
         self.offsets = offsets
         self.number = number
-        """LogDirectory.checkpoints_written when the offsets were taken."""
+        """Value of LogDirectory.checkpoints_written when the offsets were read."""
         self._failure: DiskFailure | None = None
 
     def run(self) -> None:
-        """Write and sync; a failure is kept for finish."""
+        """Write and sync the staged file; finish raises a failure."""
         try:
             write_offsets(self._disk, self._path + STAGED_SUFFIX, self.offsets)
         except DiskFailure as failure:
             self._failure = failure
 
     def finish(self, *, is_overtaken: bool) -> None:
-        """Replace the old file, unless a newer one stands there; raises DiskFailure, also for what run met."""
+        """Replace the old file, unless a newer checkpoint was written meanwhile. Raises DiskFailure, also for run()."""
         if self._failure is not None:
             raise self._failure
         if is_overtaken:
@@ -121,7 +121,7 @@ def format_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 def parse_clean_shutdown(data: bytes) -> int:
-    """The broker epoch of the clean shutdown, -1 if the file (rightly or wrongly) has none."""
+    """Return the broker epoch of the clean shutdown, -1 if the file does not have a valid one."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ def _format_lines(lines: list[str]) -> bytes:
 
 
 def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
-    if not data:  # Kafka makes its checkpoint files before it has anything to write into them
+    if not data:  # Kafka creates its checkpoint files empty
         return []
     try:
         lines = data.decode().splitlines()
@@ -151,8 +151,8 @@ def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
     if version != 0:
         raise CorruptCheckpointError(f"{path}: unknown version {version}")
     if not data.endswith(b"\n"):
-        # A power cut may have taken the end of the last number, which would read as another number.
-        raise CorruptCheckpointError(f"{path}: the last line has no end")
+        # A power failure may have cut off digits of the last number, which would then be parsed as another number.
+        raise CorruptCheckpointError(f"{path}: the last line has no newline")
     if len(entries) != count or len(numbers) != 2 * count:
         raise CorruptCheckpointError(f"{path}: {count} entries announced, {len(entries)} found")
     return entries

@@ -1,7 +1,8 @@
-"""After a clean stop nothing is scanned; that the files which say where a log begins and ends agree is looked at.
+"""Consistency check of a log after a clean shutdown, when no segment is scanned.
 
-Each of them could be wrong: the checkpoints have no checksum, and no batch's CRC covers its offset. A log of which they
-say different things is not opened: to believe the wrong one would hide records, or bring deleted ones back.
+The check compares the files that store where a log begins and ends. Each of them could be wrong: the checkpoints have
+no checksum, and no batch's CRC covers its offset. A log whose files disagree is not opened, because a wrong offset
+would hide records or bring deleted ones back.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from kwire.log.segment import Segment
 
 
 def check_clean_stop(log: LogState) -> int:
-    """The log's end. Raises CorruptLogError if what was noted does not fit; log is opened but for its end."""
+    """Return the log end offset of a log that is open except for its end. Raises CorruptLogError if files disagree."""
     _check_start(log)
     return _checked_end(log)
 
 
 def _checked_end(log: LogState) -> int:
-    """The recovery point is the end, but for logs whose checkpoint was lost."""
+    """Return the end, which equals the recovery point unless the recovery checkpoint was lost."""
     active = log.segments.active
     end = ready_at_once(active.next_offset)
     if end < log.recovery_point:
@@ -28,7 +29,7 @@ def _checked_end(log: LogState) -> int:
         )
     if 0 < log.recovery_point < end and _has_gap_before_last_batch(active):
         raise CorruptLogError(
-            f"{active.stem}.log ends at offset {end}, although a clean stop noted offset {log.recovery_point}"
+            f"{active.stem}.log ends at offset {end}, although the clean shutdown stored offset {log.recovery_point}"
         )
     return end
 
@@ -41,10 +42,10 @@ def _has_gap_before_last_batch(segment: Segment) -> bool:
 
 
 def _check_start(log: LogState) -> None:
-    """The first leader epoch begins where the log does, since whatever moves the log's start moves both.
+    """Check that the first leader epoch begins at the log start offset, because every move of the start moves both.
 
-    Apache Kafka goes on with epochs that begin later, where a crash took back a move of the start: the batches tell
-    what is missing then.
+    Apache Kafka accepts epochs that begin later, after a crash that undid a move of the start: it rebuilds the missing
+    ones from the batches.
     """
     epochs = log.leader_epochs.entries()
     if epochs and epochs[0][1] < log.log_start_offset and log.segments.active.size + len(log.segments) > 1:

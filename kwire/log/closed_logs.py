@@ -1,7 +1,7 @@
-"""Logs that are on disk and not open: damaged ones, and those of an earlier topic of the same name.
+"""Logs that are on disk but not open: damaged logs, and logs of an earlier topic of the same name.
 
-Which topic a directory belongs to is read from its partition.metadata, before anything else in it is believed: a log of
-an earlier topic must not keep the new one from being made, however damaged it is.
+The topic of a directory is read from its partition.metadata before any other file in it is used. A log of an earlier
+topic, however damaged, must not prevent the creation of the new topic's log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DIRECTORY_NAME_MAX: Final = 255
 
 
 class ClosedLogs:
-    """What happens to directories of partitions whose logs are not open."""
+    """Directories of partitions whose logs are not open: rename and delete them."""
 
     def __init__(self, directories: LogDirectories, deletions: Deletions, surroundings: Surroundings) -> None:
         self._directories = directories
@@ -44,7 +44,7 @@ class ClosedLogs:
         """
         try:
             found = self._topic_id(directory, key)
-        except CorruptLogError:  # nothing says that it is of another topic
+        except CorruptLogError:  # no evidence that it belongs to another topic
             return False
         if found is None or topic_id in (None, found):
             return False
@@ -52,11 +52,11 @@ class ClosedLogs:
         return True
 
     def settle_pair(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
-        """Set aside the one of two logs of a partition that is not its log; return False if that is neither.
+        """Set aside the wrong one of two logs of a partition; return False if neither can be identified as wrong.
 
         `other` is open, the second log is in `directory`. One has another topic id when a log directory returns after
-        its topic was deleted and created again. One has none when its device failed while it was made, so that the
-        log was made in the other directory. Raises DiskFailure.
+        its topic was deleted and created again. One has no topic id when its device failed during its creation, so that
+        the log was created in the other directory. Raises DiskFailure.
         """
         key = (other.topic, other.partition)
         if self.set_foreign_aside(directory, key, topic_id):
@@ -65,9 +65,9 @@ class ClosedLogs:
         if other.topic_id not in (None, topic_id):
             self._set_open_aside(other, f"it belongs to topic id {other.topic_id}")
         elif other.topic_id is None and (has_topic_id or other.log_end_offset == 0):
-            self._set_open_aside(other, "it was never finished")
+            self._set_open_aside(other, "its creation was not completed")
         elif other.topic_id is not None and not has_topic_id:
-            self.set_aside(directory, key, "it was never finished")
+            self.set_aside(directory, key, "its creation was not completed")
         else:
             return False
         return True
@@ -78,26 +78,26 @@ class ClosedLogs:
         logger.warning("%s: set aside as %s: %s", was, path, why)
 
     def set_open_aside(self, log: PartitionLog) -> str:
-        """Close a log that is open, and rename its directory, which stays; returns the new path. Raises DiskFailure."""
+        """Close an open log, rename its directory, which is kept, and return the new path. Raises DiskFailure."""
         directory = self._directories.directory_of(log)
         path = self.take_away(log, directory, "stray")
         self._directories.settle_names(directory)
         return path
 
     def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
-        """Close a log that is open, and rename its directory; returns the new path. Raises DiskFailure."""
+        """Close an open log, rename its directory, and return the new path. Raises DiskFailure."""
         log.close(clean=False)
-        log.health.on_failure = None  # a flush of it may be under way: how that ends says nothing about the directory
+        log.health.on_failure = None  # a flush may be running; its failure must not take the directory offline
         return self.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
 
     def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:
-        """Rename a partition's directory; it stays under its new name. Raises DiskFailure."""
+        """Rename a partition's directory, which is kept under its new name. Raises DiskFailure."""
         path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "stray")
         self._directories.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
         logger.warning("%s-%d: set aside as %s: %s", *key, path, why)
 
     def has_topic_id(self, directory: LogDirectory, key: TopicPartition) -> bool:
-        """Return False if a directory may be of an earlier topic. Raises DiskFailure."""
+        """Return False if a directory may belong to an earlier topic. Raises DiskFailure."""
         try:
             return self._topic_id(directory, key) is not None
         except CorruptLogError:
@@ -111,10 +111,10 @@ class ClosedLogs:
         return self._directories.guard(directory, read)
 
     def delete(self, partitions: Iterable[TopicPartition]) -> None:
-        """Rename the directories of deleted partitions; their files go after file.delete.delay.ms.
+        """Rename the directories of deleted partitions; their files are removed after file.delete.delay.ms.
 
-        The renames become durable with those of other deletions (deletions.py). What a failing device does not
-        let go, a later start leaves alone until the name is used again.
+        The renames become durable with those of other deletions (deletions.py). A directory that a failing device
+        cannot rename stays until its name is used again; later starts ignore it.
         """
         for key in partitions:
             for directory in self._directories:
@@ -138,12 +138,12 @@ class ClosedLogs:
         *,
         moved: Callable[[str], None] = lambda _: None,
     ) -> str:
-        """Rename a partition's directory whose log is closed; the new path, which `moved` is called with in any case.
+        """Rename the directory of a partition whose log is closed, and return the new path.
 
-        Raises DiskFailure.
+        Calls `moved` with the new path even on failure. Raises DiskFailure.
         """
         topic, partition = key
-        suffix = f"-{partition}.{self._surroundings.chance.uuid().hex}-{why}"
+        suffix = f"-{partition}.{self._surroundings.random_source.uuid().hex}-{why}"
         path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         try:
             self._rename_or_remove(directory, old_path, path, may_remove=why == "delete")
@@ -154,14 +154,14 @@ class ClosedLogs:
             directory.forget(key)
         finally:
             moved(path)
-            directory.checkpoints_written += 1  # jobs under way would say of it what no longer holds
+            directory.checkpoints_written += 1  # running checkpoint jobs have an outdated offset for it
         return path
 
     def _rename_or_remove(self, directory: LogDirectory, old_path: str, path: str, *, may_remove: bool) -> None:
         guard, disk = self._directories.guard, self._surroundings.disk
         try:
             guard(directory, partial(disk.rename, old_path, path))
-        except DiskFullError:  # there is not even space for a longer name
+        except DiskFullError:  # not even enough space for a longer name
             if not may_remove:
                 raise
             guard(directory, partial(disk.remove_directory, old_path))

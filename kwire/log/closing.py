@@ -1,9 +1,10 @@
-"""Closing logs: one by itself, and all of a broker. A clean close makes them durable, then says so in a file.
+"""Closing logs: one log, and all logs of a broker. A clean close makes them durable, then writes a marker file.
 
-Everything that a clean shutdown marker vouches for is durable before the marker is written: first the logs, several at
-once, then the names of their directories, then the checkpoints. All logs refuse appends from the beginning: a request
-that is still under way writes nothing behind a flush. A log directory whose disk fails on the way, or in which a log
-could not be flushed, gets no marker; one line of the log says why, and the next start recovers it.
+Everything that a clean shutdown marker guarantees is durable before the marker is written: first the logs, several at
+once, then the names of their directories, then the checkpoints. All logs reject appends from the beginning, so that a
+request still in progress writes nothing after a flush. A log directory gets no marker if its disk fails during the
+close, or if one of its logs could not be flushed. One log line gives the reason, and the next start recovers the
+directory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class CloseJob:
-    """The close of one log."""
+    """Job that closes one log."""
 
     def __init__(self, closing: LogClosing, directory: LogDirectory, log: PartitionLog) -> None:
         self._closing = closing
@@ -47,13 +48,13 @@ class CloseJob:
             self._flush.run()
 
     def finish(self) -> None:
-        """Take the result, and let nothing be written any more: the log is closed."""
+        """Record the result of the flush and close the log, so that nothing is written any more."""
         log, closing = self._log, self._closing
         try:
             if self._flush is not None:
                 log.finish_flush(self._flush)
             if log.log_end_offset > log.recovery_point:  # not all of it was flushed
-                closing.leave_unclean(self._directory, log, f"durable up to {log.recovery_point} only")
+                closing.mark_unclean(self._directory, log, f"durable up to {log.recovery_point} only")
         except DiskFailure as failure:
             closing.failed(self._directory, log, failure)
         finally:
@@ -63,7 +64,7 @@ class CloseJob:
 
 
 class SyncNamesJob:
-    """Syncs directories that hold names of logs, each once for all logs."""
+    """Job that syncs directories that contain names of logs, each once for all logs."""
 
     def __init__(self, closing: LogClosing, directory: LogDirectory, disk: Disk, paths: Iterable[str]) -> None:
         self._closing = closing
@@ -73,7 +74,7 @@ class SyncNamesJob:
         self._failure: DiskFailure | None = None
 
     def run(self) -> None:
-        """Sync; a failure is kept for finish."""
+        """Sync the directories; finish handles a failure."""
         try:
             for path in self._paths:
                 self._disk.sync_directory(path)
@@ -81,7 +82,7 @@ class SyncNamesJob:
             self._failure = failure
 
     def finish(self) -> None:
-        """Take the log directory offline if its disk has failed; without a descriptor it gets no marker."""
+        """Take the log directory offline if its disk failed; without space or descriptors it only gets no marker."""
         if isinstance(self._failure, DiskFullError):
             self._closing.names_not_durable(self._directory, self._failure)
         elif self._failure is not None:
@@ -89,23 +90,23 @@ class SyncNamesJob:
 
 
 class CheckpointFileJob:
-    """Writes one checkpoint file."""
+    """Job that writes one checkpoint file."""
 
     def __init__(self, directories: LogDirectories, job: CheckpointJob) -> None:
         self._directories = directories
         self._job = job
 
     def run(self) -> None:
-        """Write beside the old file and sync."""
+        """Write the new file beside the old one and sync it."""
         self._job.run()
 
     def finish(self) -> None:
-        """Put the file in its place."""
+        """Rename the new file into place."""
         self._directories.finish_checkpoint(self._job)
 
 
 class MarkerJob:
-    """Writes the clean shutdown marker of a log directory, after everything else there."""
+    """Job that writes the clean shutdown marker of a log directory, after everything else there."""
 
     def __init__(self, directory: LogDirectory, disk: Disk, broker_epoch: int) -> None:
         self._directory = directory
@@ -115,7 +116,7 @@ class MarkerJob:
         logger.info("Writing clean shutdown marker at %s with broker epoch=%d", directory.path, broker_epoch)
 
     def run(self) -> None:
-        """Write the file durably; a failure is kept for finish."""
+        """Write the file durably; finish handles a failure."""
         path = f"{self._directory.path}/{CLEAN_SHUTDOWN_FILE}"
         try:
             self._disk.replace(path, format_clean_shutdown(self._broker_epoch), sync=True)
@@ -123,7 +124,7 @@ class MarkerJob:
             self._failure = failure
 
     def finish(self) -> None:
-        """Say why there is no marker."""
+        """Log why there is no marker, or take the log directory offline."""
         if isinstance(self._failure, DiskFullError):
             logger.error("%s: the next start recovers its logs: %s", self._directory.path, self._failure)
         elif self._failure is not None:
@@ -131,7 +132,7 @@ class MarkerJob:
 
 
 class LogClosing:
-    """Closes all logs of the log directories, in stages."""
+    """Close of all logs of the log directories, in stages."""
 
     def __init__(
         self,
@@ -150,13 +151,13 @@ class LogClosing:
         self._broker_epoch = broker_epoch
         self._high_watermarks = high_watermarks
         self._unclean: dict[str, str] = {}
-        """By path of a log directory that gets no marker, the first reason."""
+        """First reason by path, for each log directory that gets no marker."""
         self._names: dict[str, dict[str, None]] = {}
-        """By log directory, the directories outside of logs that hold names of new logs and are not synced."""
+        """Directories outside of logs that contain names of new logs and are not synced, by log directory."""
         self._progress: dict[str, Progress] = {}
 
     def stages(self) -> Iterator[Stage]:
-        """Flushes and closes; if the close is clean, then names, checkpoints and markers."""
+        """Yield the stages: flush and close the logs; if the close is clean, then names, checkpoints and markers."""
         self._directories.is_closing = True
         for log in self._directories.logs():
             log.health.is_closing = True
@@ -168,7 +169,7 @@ class LogClosing:
                     log.close(clean=False)
                 if directory.logs:
                     self._unclean[directory.path] = "the broker failed, or did not start"
-                    self._tell_of_no_marker(directory)
+                    self._log_missing_marker(directory)
         if self._clean:
             yield self._logs()
             yield self._sync_names()
@@ -176,7 +177,7 @@ class LogClosing:
             yield self._mark_clean()
 
     def _logs(self) -> Stage:
-        """Logs of several directories in turns, so that all disks are busy."""
+        """Yield the jobs of the log directories in turns, so that all disks are busy."""
         per_directory = []
         for directory in self._directories:
             logs = list(directory.logs.values())
@@ -189,9 +190,9 @@ class LogClosing:
                 yield CloseJob(self, *found)
 
     def begins(self, directory: LogDirectory, log: PartitionLog) -> bool:
-        """Return whether a log can be flushed. A name that it shares with others is synced once for all of them."""
+        """Return True if a log can be flushed. A directory that holds several logs is synced once for all of them."""
         if log.failure is not None:
-            self.leave_unclean(directory, log, f"offline: {log.failure}")
+            self.mark_unclean(directory, log, f"offline: {log.failure}")
             return False
         parent = log.directory.rpartition("/")[0] or "/"
         if parent in log.unsynced_paths:
@@ -200,21 +201,21 @@ class LogClosing:
         return True
 
     def failed(self, directory: LogDirectory, log: PartitionLog, failure: DiskFailure | KafkaError) -> None:
-        """Note that a log could not be made durable. If its directory or the log is offline, that was logged before."""
-        self.leave_unclean(directory, log, f"not flushed: {failure}")
+        """Record that a log could not be made durable. A failure of the log or directory itself was logged before."""
+        self.mark_unclean(directory, log, f"not flushed: {failure}")
         if log.failure is None:
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
-    def leave_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
-        """Write no marker into this log directory."""
+    def mark_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
+        """Do not write a marker into this log directory."""
         self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
 
     def names_not_durable(self, directory: LogDirectory, failure: DiskFullError) -> None:
-        """Write no marker into this log directory: a power cut may take new logs from it."""
+        """Do not write a marker into this log directory, because a power failure may remove new logs from it."""
         self._unclean.setdefault(directory.path, f"names of its logs are not durable: {failure}")
 
     def one_more(self, directory: LogDirectory) -> None:
-        """Count a log that is closed."""
+        """Count a closed log."""
         self._progress[directory.path].one_more()
 
     def _sync_names(self) -> Stage:
@@ -232,13 +233,13 @@ class LogClosing:
             if self.is_clean(directory):
                 yield MarkerJob(directory, self._disk, self._broker_epoch)
             else:
-                self._tell_of_no_marker(directory)
+                self._log_missing_marker(directory)
 
-    def _tell_of_no_marker(self, directory: LogDirectory) -> None:
-        """Say why the next start recovers this log directory."""
+    def _log_missing_marker(self, directory: LogDirectory) -> None:
+        """Log why the next start recovers this log directory."""
         why = f"it is offline: {directory.failure}" if directory.is_offline else self._unclean[directory.path]
         logger.warning("%s gets no clean shutdown marker, and the next start recovers it: %s", directory.path, why)
 
     def is_clean(self, directory: LogDirectory) -> bool:
-        """Return whether all that a marker vouches for is durable."""
+        """Return True if everything that a marker guarantees is durable."""
         return not directory.is_offline and directory.path not in self._unclean

@@ -1,6 +1,6 @@
-"""Records of a fetch that are not in the page cache: a worker reads them, and the fetch takes what it has read.
+"""Cold reads: records of a fetch that are not in the page cache. A worker reads them for the fetch.
 
-A stretch is asked for once. If the worker could not read it, the fetch reads it itself, and finds out why.
+A worker reads each stretch at most once. If the read fails, the fetch reads the stretch itself and gets the error.
 """
 
 from __future__ import annotations
@@ -11,51 +11,51 @@ from typing import Final, NamedTuple
 from kwire.log.disk import DiskFile
 
 HOT_BYTES: Final = 1024 * 1024
-"""So much of what a process has appended last to a segment is taken to be in the page cache."""
+"""Size of the most recently appended part of a segment, which is assumed to be in the page cache."""
 COLD_BYTES_MAX = 4 * 1024 * 1024
-"""Bytes that a worker reads for one fetch at most, but for a larger first batch; the next fetch gets the rest."""
+"""Most bytes that a worker reads for one fetch, unless the first batch is larger; the next fetch continues."""
 
 
 class ColdStretch(NamedTuple):
-    """Bytes of a file for which a read would wait."""
+    """Range of a file that cannot be read without waiting for the device."""
 
     file: DiskFile
     position: int
     length: int
     cuts: int
-    """How often the file had been cut or closed when the worker was asked."""
+    """How often the file had been truncated or closed when the stretch was noted."""
 
     def bytes_from(self, position: int) -> int:
-        """How many bytes of the stretch are behind a position; nothing if it is not in there."""
+        """Return how many bytes of the stretch follow a position; 0 if the position is not in the stretch."""
         behind = self.position + self.length - position
         return behind if behind <= self.length else 0
 
 
 class ColdReads:
-    """The stretches of one fetch."""
+    """Cold stretches of one fetch."""
 
     __slots__ = ("_cached", "_has_given_up", "_held", "_noted", "_room", "_taken", "when_released")
 
     def __init__(self) -> None:
         self._noted: dict[tuple[DiskFile, int], ColdStretch] = {}
-        """Stretches to ask a worker for, by file and position."""
+        """Stretches to request from a worker, by file and position."""
         self._taken: dict[DiskFile, list[ColdStretch]] = {}
-        """Stretches that a worker was asked for, by file."""
+        """Stretches requested from a worker, by file."""
         self._held: dict[ColdStretch, bytes] = {}
         """Bytes that the worker has read, by stretch."""
         self._room = COLD_BYTES_MAX
         self._cached: tuple[DiskFile, int, int] | None = None
-        """The last stretch that was found in the page cache, with its end: the headers of a walk are in it."""
+        """(file, start, end) of the last stretch found in the page cache; it contains the headers of a walk."""
         self._has_given_up = False
         self.when_released: Callable[[], None] | None = None
-        """Called when the memory is given back."""
+        """Callback for the release of the memory."""
 
     def __bool__(self) -> bool:
-        """Whether there is something for a worker."""
+        """Return True if there are stretches for a worker to read."""
         return bool(self._noted)
 
     def readable(self, file: DiskFile, position: int, length: int) -> int:
-        """How much of a stretch can be read without waiting for the device."""
+        """Return how many bytes of a stretch can be read without waiting for the device."""
         longest = max((each.bytes_from(position) for each in self._taken.get(file, ())), default=0)
         if longest >= length or self._is_cached(file, position, length):
             return length
@@ -71,9 +71,10 @@ class ColdReads:
         return True
 
     def note(self, file: DiskFile, position: int, length: int, *, least: int, is_due: bool) -> bool:
-        """Have a worker read a stretch, or as much of it as there is room for: `least` bytes of what is due.
+        """Note a stretch for a worker to read, limited to the room that is left, and return True if it was noted.
 
-        False if there is no room: it is left to the next fetch.
+        If `is_due`, at least `least` bytes are noted, whatever room is left. False leaves the stretch to the next
+        fetch.
         """
         key = file, position
         if key in self._noted and self._noted[key].length >= least:
@@ -87,7 +88,7 @@ class ColdReads:
         return True
 
     def read(self, file: DiskFile, position: int, length: int) -> bytes:
-        """Read as the file does; what a worker has read is taken from there."""
+        """Read from the file, or from the bytes that a worker has read."""
         for stretch in self._taken.get(file, ()):
             behind = stretch.bytes_from(position)
             if behind > 0 and (behind >= length or stretch.position + stretch.length == file.size):
@@ -98,7 +99,7 @@ class ColdReads:
         return file.read(position, length)
 
     def take(self) -> list[ColdStretch]:
-        """What a worker is to read; each stretch once."""
+        """Return the stretches that a worker must read; each stretch is returned once."""
         taken = list(self._noted.values())
         for stretch in taken:
             self._taken.setdefault(stretch.file, []).append(stretch)
@@ -106,16 +107,16 @@ class ColdReads:
         return taken
 
     def hold(self, stretches: Sequence[ColdStretch], read: Sequence[bytes]) -> None:
-        """Keep what a worker has read of these stretches: of the first ones, if it has not read all.
+        """Store the bytes that a worker has read; `read` is shorter than `stretches` if it did not read all of them.
 
-        It may come when nobody waits for it any more.
+        The bytes are dropped if the fetch has given up or released its stretches meanwhile.
         """
         for stretch, data in zip(stretches, read, strict=False):
             if stretch in self._taken.get(stretch.file, ()):
                 self._held[stretch] = data
 
     def give_up(self) -> None:
-        """Wait for the device no longer: what has not been read by now counts as not there."""
+        """Stop waiting for the device: stretches that were not read by now count as missing."""
         self._has_given_up = True
         self._noted.clear()
         self._taken = {}
@@ -123,7 +124,7 @@ class ColdReads:
             self._taken.setdefault(stretch.file, []).append(stretch)
 
     def release(self) -> None:
-        """Give the memory back: all was read. Who reads again asks again."""
+        """Release the memory after everything was read. A repeated read must request its stretches again."""
         self._noted.clear()
         self._taken.clear()
         self._held.clear()

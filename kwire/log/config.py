@@ -1,6 +1,7 @@
-"""What a topic may configure about its logs: names, units and defaults of Apache Kafka 4.3.1.
+"""Log configuration of a topic: names, units and defaults of Apache Kafka 4.3.1.
 
-A field's metadata has the topic setting's dotted name; the server layer makes its tables and documentation from it.
+A field's metadata contain the topic setting's dotted name; the server layer derives its tables and documentation from
+them.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from typing import Any, Final
 
 INT64_MAX: Final = 2**63 - 1
 INDEX_INTERVAL_BYTES_MAX: Final = 64 * 1024
-"""Largest index.interval.bytes that takes effect. A search walks from one index entry to the next, on the event loop:
-over 64 KiB of the smallest batches in some milliseconds."""
+"""Largest effective index.interval.bytes.
+
+A search reads the batches from one index entry to the next on the event loop. For 64 KiB of the smallest batches, that
+takes a few milliseconds.
+"""
 
 
 def setting(name: str, default: Any, about: str) -> Any:
-    """A dataclass field that knows its Kafka name and its meaning."""
+    """Return a dataclass field with its Kafka name and description in the metadata."""
     return field(default=default, metadata={"name": name, "about": about})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Settings of one partition's log; immutable, replaced whole when a topic's configuration changes."""
+    """Settings of one partition's log. Immutable, and replaced as a whole when the topic's configuration changes."""
 
     segment_bytes: int = setting("segment.bytes", 1024**3, "Bytes after which a segment is closed.")
     segment_ms: int = setting("segment.ms", 7 * 24 * 3600 * 1000, "Milliseconds after which a segment is closed.")
@@ -56,15 +60,15 @@ class LogConfig:
         "unclean.leader.election.enable", False, "Whether a replica that is not in sync may lead, losing records."
     )
 
-    # Answers to what every append asks, computed once.
+    # Derived values that every append needs, computed once.
 
     is_log_append_time: bool = field(init=False)
     roll_ms: int = field(init=False)
-    """After how long a segment is closed: compaction cannot look at it before."""
+    """Milliseconds after which a segment is closed; compaction reads closed segments only."""
     needs_keys: bool = field(init=False)
-    """Whether the topic is compacted, and therefore cannot take a record without a key."""
+    """True if the topic is compacted and therefore rejects records without a key."""
     stores_plain_batches_as_they_are: bool = field(init=False)
-    """Whether an uncompressed batch with its own timestamps is stored unchanged."""
+    """True if an uncompressed batch with its own timestamps is stored unchanged."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX))
@@ -79,5 +83,5 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether retention by time and size applies."""
+        """True if retention by time and size applies."""
         return "delete" in self.cleanup_policy

@@ -1,6 +1,6 @@
 """Deletion of partitions' logs: directories are renamed at once, made durable together, and removed later.
 
-A rename that is not durable may be undone by a power cut. A start then finds a log that the metadata do not know, and
+A power failure may undo a rename that is not durable. The next start then finds a log that is not in the metadata, and
 sets it aside. A new log of the same name waits until the rename is durable: `settle_for`.
 """
 
@@ -22,20 +22,24 @@ class SettleJob:
     """Sync of a log directory in which partitions were renamed."""
 
     def __init__(
-        self, directories: LogDirectories, disk: Disk, directory: LogDirectory, unsettled: dict[TopicPartition, int]
+        self,
+        directories: LogDirectories,
+        disk: Disk,
+        directory: LogDirectory,
+        pending_truncation: dict[TopicPartition, int],
     ) -> None:
         self._directories = directories
         self._disk = disk
         self._directory = directory
-        self._unsettled = unsettled
-        self._covered = dict(unsettled)
+        self._unsettled = pending_truncation
+        self._covered = dict(pending_truncation)
         self.failure: DiskFailure | None = None
-        with suppress(DiskFailure):  # the directory is offline, and says why
+        with suppress(DiskFailure):  # the directory is offline, which is already logged
             directories.forget_cleaned(directory)
-        self._is_due = not directory.is_offline  # a failed sync is never tried again
+        self._is_due = not directory.is_offline  # a failed sync is never retried
 
     def run(self) -> None:
-        """Sync; a failure is kept for finish."""
+        """Sync the directory; finish handles a failure."""
         if not self._is_due:
             return
         try:
@@ -44,49 +48,49 @@ class SettleJob:
             self.failure = failure
 
     def finish(self) -> None:
-        """Note what is durable; a directory whose disk has failed goes offline.
+        """Record the durable renames; take the directory offline if its disk failed.
 
-        Without a descriptor nothing was synced: the renames stay unsettled, and a later job tries again.
+        Without a file descriptor nothing was synced: the renames stay unsynced, and a later job retries.
         """
         if isinstance(self.failure, DiskFullError):
-            logger.warning("Deleted logs are not durably gone yet: %s", self.failure)
+            logger.warning("The deletion of logs is not durable yet: %s", self.failure)
             return
         for key, number in self._covered.items():
-            if self._unsettled.get(key) == number:  # else its name was used again, and renamed after the sync
+            if self._unsettled.get(key) == number:  # else the name was reused, and renamed again after the sync
                 del self._unsettled[key]
         if self.failure is not None:
             self._directories.take_offline(self._directory, self.failure)
 
 
 class Deletions:
-    """Deleted partitions whose new directory names are not durable."""
+    """Deleted partitions whose directory renames are not durable."""
 
     def __init__(self, directories: LogDirectories, disk: Disk) -> None:
         self._directories = directories
         self._disk = disk
         self._unsettled: dict[str, dict[TopicPartition, int]] = {}
-        """By log directory, the number of the last rename of each partition."""
+        """Number of the last rename of each partition, by log directory."""
         self._renames = 0
 
     @property
     def is_any_unsettled(self) -> bool:
-        """Return True if a directory waits for its sync."""
+        """True if a directory has renames that are not synced."""
         return any(self._unsettled.values())
 
     def renamed(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Note that the directory of a partition was renamed, and is yet to be settled."""
+        """Record the rename of a partition's directory, which is not durable yet."""
         self._renames += 1
         self._unsettled.setdefault(directory.path, {})[key] = self._renames
 
     def settling(self) -> Iterator[SettleJob]:
-        """Return the jobs that make the renames durable, whose run() a worker may call: one for each log directory."""
+        """Yield the jobs that make the renames durable, one for each log directory; a worker may call their run()."""
         for directory in self._directories:
-            unsettled = self._unsettled.get(directory.path)
-            if unsettled:
-                yield SettleJob(self._directories, self._disk, directory, unsettled)
+            pending_truncation = self._unsettled.get(directory.path)
+            if pending_truncation:
+                yield SettleJob(self._directories, self._disk, directory, pending_truncation)
 
     def settle(self) -> None:
-        """Make the renames durable, here and now. Raises DiskFullError if no descriptor is left."""
+        """Make the renames durable synchronously. Raises DiskFullError if no file descriptor is left."""
         for job in self.settling():
             job.run()
             job.finish()
@@ -94,9 +98,9 @@ class Deletions:
                 raise job.failure
 
     def settle_for(self, topic: str, partition: int) -> None:
-        """Make the renames durable, here and now, if the earlier log of this partition is one of them.
+        """Make the renames durable synchronously if the earlier log of this partition is one of them.
 
-        Raises DiskFullError if no descriptor is left: the name must not be used yet.
+        Raises DiskFullError if no file descriptor is left; the name must not be used yet.
         """
-        if any((topic, partition) in unsettled for unsettled in self._unsettled.values()):
+        if any((topic, partition) in pending_truncation for pending_truncation in self._unsettled.values()):
             self.settle()

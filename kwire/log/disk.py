@@ -1,17 +1,17 @@
-"""The only place that touches files: an interface that tests may replace, and the real one.
+"""File system access: the Disk interface, which tests may replace, and its implementation for real files.
 
-Everything that the log keeps goes through a Disk, so that a faulty disk can stand in for it. An implementation owes:
+All files of the log are accessed through a Disk, so that tests can use a faulty one. An implementation guarantees:
 
 - append either stores all bytes at the end of the file or leaves the file at its old size and raises;
-- a failed sync is final: the file's pages may be gone, and trying again would prove nothing;
-- replace leaves either the old or the new content behind, whatever happens;
-- DiskFullError says that there is no space, or no descriptor, and the file is as before; DiskFailure anything else.
+- a failed sync is final: the file's pages may be lost, so a successful retry would prove nothing;
+- replace leaves either the old or the new content, whatever happens;
+- DiskFullError means no space or no file descriptor, and an unchanged file; DiskFailure is any other failure.
 
-Calls are made on the event loop's thread. A worker may call sync() and read() of a pinned file, whole-file calls
-(replace, unlink, remove_directory, sync_file, sync_directory), and everything of a part() that it was given.
+The event loop's thread makes the calls. A worker may call sync() and read() of a pinned file, whole-file calls
+(replace, unlink, remove_directory, sync_file, sync_directory), and every method of a part() that it received.
 """
 
-# Paths are plain strings here: thousands of them are made at start.
+# Paths are plain strings in this module, because thousands of them are created at start.
 # ruff: noqa: PTH103, PTH105, PTH106, PTH108, PTH116, PTH120, PTH123, PTH208
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from kwire.log.page_cache import is_cached
 Data = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: int = 10_000
-"""Upper bound of the default: half of the descriptors of a usual machine, the rest is for connections."""
+"""Upper bound of the default: half of a usual machine's file descriptors; the rest is for connections."""
 PART_FILES_LEAST: int = 4
-"""Open files of one part of a disk: a log has three for each segment."""
+"""Fewest open files of one part of a disk; a log has three for each segment."""
 PARTS_MAX: int = 64
-"""Parts of a disk that are used at the same time, whatever the number of open files."""
+"""Largest number of parts of a disk that are used at the same time, whatever the number of open files."""
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class DiskFailure(Exception):  # noqa: N818 a failure is what it is called everywhere
-    """A file operation failed; the log directory can no longer be trusted."""
+    """Failure of a file operation, after which the log directory cannot be trusted."""
 
     def __init__(self, operation: str, path: str, error: OSError) -> None:
         super().__init__(f"{operation} of {path} failed: {error.strerror or error}")
@@ -51,117 +51,120 @@ class DiskFailure(Exception):  # noqa: N818 a failure is what it is called every
 
 
 class DiskFullError(DiskFailure):
-    """The device is full, or no descriptor is left; the file is as it was before the call, which may be tried again."""
+    """Full device, or no file descriptor left; the file is unchanged and the call may be retried."""
 
 
 class DiskFile(Protocol):
-    """A file that grows at its end."""
+    """File that is appended to at its end."""
 
     path: str
     size: int
-    """Bytes in the file; kept by the implementation, read by everybody."""
+    """Bytes in the file; maintained by the implementation."""
     cuts: int
-    """How often it was cut, or closed for good: what was read before may have been replaced since."""
+    """Number of truncations and final closes; data that were read before may be outdated."""
 
     def append(self, *parts: Data) -> None:
-        """Store all parts at the end, one behind the other."""
+        """Store all parts at the end, one after the other."""
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to length bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
 
     def is_cached(self, position: int, length: int) -> bool:
-        """Whether a read would not have to wait for the device, as far as some bytes of the stretch tell."""
+        """Return True if a read does not have to wait for the device; only some bytes of the range are sampled."""
 
     def truncate(self, size: int) -> None:
-        """Cut the file to size bytes."""
+        """Truncate the file to `size` bytes."""
 
     def sync(self) -> None:
         """Make content and size durable."""
 
     def pin(self) -> None:
-        """Keep the descriptor open until unpin, so that a worker may call sync or read."""
+        """Keep the file descriptor open until unpin, so that a worker may call sync or read."""
 
     def unpin(self) -> None:
         """Undo one pin."""
 
     def close(self) -> None:
-        """Give the descriptor back; the file opens again by itself when it is used."""
+        """Close the file descriptor; the next use opens the file again."""
 
 
 class DiskLock(Protocol):
-    """A lock on a directory, held until released or until the process ends."""
+    """Lock on a directory, held until it is released or the process ends."""
 
     def release(self) -> None: ...
 
 
 class Disk(Protocol):
-    """A file system."""
+    """File system."""
 
     def part(self, count: int) -> Disk:
-        """Return a disk of the same files for one worker: no other thread closes the files that it opens.
+        """Return a disk with the same files for one worker; no other thread closes the files that it opens.
 
-        `count` parts are used at the same time: together they may have half of the open files.
+        `count` parts are used at the same time, and together may have half of the open files.
         """
 
     def adopt(self, part: Disk) -> None:
-        """Make one of this disk and a part, which only this disk's thread uses from now on."""
+        """Merge a part into this disk; from now on only this disk's thread uses the part's files."""
 
     def open(self, path: str, *, create: bool = False) -> DiskFile: ...
 
     def exists(self, path: str) -> bool: ...
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is one, or a symbolic link to one: an operator may have moved it to another volume."""
+        """Return True for a directory or a symbolic link to one, by which an operator may use another volume."""
 
     def list(self, directory: str) -> list[str]:
-        """Names in the directory, sorted."""
+        """Return the names in the directory, sorted."""
 
     def size(self, path: str) -> int: ...
 
     def modified_ms(self, path: str) -> int: ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the device that holds path."""
+        """Return (total, usable) bytes of the device that holds path."""
 
     def read(self, path: str) -> bytes:
-        """The whole file; FileNotFoundError if there is none."""
+        """Return the whole file. Raises FileNotFoundError if it does not exist."""
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
-        """Write a whole file atomically; with sync, durably. Without a descriptor for that, it may be the new one."""
+        """Write a whole file atomically; with sync, durably.
+
+        If the sync fails for lack of a file descriptor, the file may already have the new content.
+        """
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file or directory another name; a longer one may find no space in its directory."""
+        """Rename a file or directory; for a longer name, the directory may lack space."""
 
     def unlink(self, path: str) -> None:
-        """Remove a file; nothing happens if there is none."""
+        """Remove a file; do nothing if it does not exist."""
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its parents; nothing happens if it is there."""
+        """Create a directory and its parents; do nothing if it exists."""
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and all that is in it; symbolic links are removed, never followed."""
+        """Remove a directory and its contents; symbolic links are removed, never followed."""
 
     def sync_file(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
 
     def lock(self, path: str) -> DiskLock | None:
-        """Take an exclusive lock on a file, made if missing; None if another process holds it."""
+        """Take an exclusive lock on a file, created if missing; return None if another process holds the lock."""
 
 
 def open_files_default() -> int:
-    """Descriptors that a process may spend on segments: half of what it may have."""
+    """Return the number of file descriptors for segments: half of the process's limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return max(64, min(OPEN_FILES_MAX, soft // 2 if soft > 0 else OPEN_FILES_MAX))
 
 
 def parts_default() -> int:
-    """Return how many parts of a disk may be used at the same time: each needs some of the open files."""
+    """Return how many parts of a disk may be used at the same time; each needs some of the open files."""
     return min(PARTS_MAX, open_files_default() // 2 // PART_FILES_LEAST)
 
 
 class RealFile:
-    """A DiskFile whose descriptor may be closed behind the scenes when too many are open."""
+    """DiskFile whose file descriptor is closed when too many files are open, and opened again on its next use."""
 
     __slots__ = ("_closes_when_unpinned", "_descriptor", "_disk", "cuts", "path", "pins", "size", "touched")
 
@@ -200,7 +203,7 @@ class RealFile:
             written += count
 
     def _cut_back(self, descriptor: int, cause: OSError) -> None:
-        """A part of the data may be there: remove it, so that the next append finds the old end."""
+        """Truncate the file to its old size after a failed append, so that the next append starts there."""
         self.cuts += 1
         try:
             os.ftruncate(descriptor, self.size)
@@ -255,7 +258,7 @@ class RealFile:
         self.give_back()
 
     def give_back(self) -> None:
-        """Close the descriptor now, or when the last pin goes; the next use opens the file again."""
+        """Close the file descriptor now, or when the last pin is released; the next use opens the file again."""
         self._closes_when_unpinned = self.pins > 0
         if self._descriptor >= 0 and self.pins == 0:
             descriptor, self._descriptor = self._descriptor, -1
@@ -269,15 +272,15 @@ class RealFile:
 
 
 class RealDisk:
-    """The machine's files. Descriptors are bounded: the least recently used are closed when a new one is needed."""
+    """File system of this machine. When too many files are open, the least recently used ones are closed."""
 
     def __init__(self, open_files_max: int | None = None) -> None:
         self.open_files_max = open_files_default() if open_files_max is None else open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()
         self._parts_files = 0
-        """Open files that parts may have."""
+        """Open files that are reserved for parts."""
         self._thread = 0
-        """The thread that opens files, and so the only one that may close them."""
+        """Id of the thread that opens files, and therefore the only one that may close them."""
 
     def part(self, count: int) -> RealDisk:
         part = RealDisk(max(PART_FILES_LEAST, self.open_files_max // 2 // count))
@@ -295,7 +298,7 @@ class RealDisk:
 
     @property
     def _own_files_max(self) -> int:
-        """Open files besides those that parts may have."""
+        """Open files of this disk itself, without those reserved for parts."""
         return max(1, self.open_files_max - self._parts_files)
 
     @property
@@ -314,7 +317,7 @@ class RealDisk:
         return file
 
     def descriptor(self, path: str, flags: int) -> int:
-        """Open a file, after room was made for its descriptor."""
+        """Open a file, after closing others if too many are open."""
         self._make_room(self._own_files_max)
         self._thread = get_ident()
         try:
@@ -323,7 +326,7 @@ class RealDisk:
             raise _failure("open", path, error) from error
 
     def _open_path(self, path: str, flags: int) -> int:
-        """Return a descriptor. If others took all of them, other files give theirs back, but not to a worker."""
+        """Return a file descriptor; if none is left, close other files first, except in a worker."""
         while True:
             try:
                 return os.open(path, flags | os.O_CLOEXEC, 0o600)
@@ -341,7 +344,7 @@ class RealDisk:
         self._open.pop(file, None)
 
     def _make_room(self, open_files_max: int) -> None:
-        """Close files that were not used since the last sweep passed them; pinned ones stay."""
+        """Close files that were not used since the previous sweep; keep pinned ones."""
         tries = 2 * len(self._open)
         while len(self._open) >= open_files_max and tries > 0:
             tries -= 1
@@ -408,7 +411,7 @@ class RealDisk:
                     os.fsync(descriptor)
             os.replace(temporary, path)
         except OSError as error:
-            with contextlib.suppress(OSError):  # a full disk has better uses for half a file
+            with contextlib.suppress(OSError):  # free the space of the incomplete file
                 os.unlink(temporary)
             raise _failure("write", path, error) from error
         if sync:
@@ -463,7 +466,7 @@ class RealDisk:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except OSError as error:  # only without a descriptor was nothing tried: a failed fsync is final
+        except OSError as error:  # only the failed open may be retried: a failed fsync is final
             raise (DiskFullError if error.errno in _NO_DESCRIPTOR else DiskFailure)("fsync", path, error) from error
 
     def lock(self, path: str) -> RealLock | None:

@@ -1,4 +1,4 @@
-"""A segment's file as one fetch reads it: where a read would wait for the device, a worker is asked instead."""
+"""A segment's file as one fetch reads it: a worker reads the ranges for which the fetch would wait for the device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.log.verify_budget import VerifyBudget
 
 
 class FetchedFile:
-    """The file of one segment, read within the budget of one step of a fetch."""
+    """File of one segment, read within the budget of one step of a fetch."""
 
     __slots__ = ("_budget", "_bytes_wanted", "_cold", "_file", "_hot_from", "_is_due")
 
@@ -24,9 +24,10 @@ class FetchedFile:
         bytes_wanted: int,
         is_due: bool,
     ) -> None:
-        """From `hot_from` on, all is taken to be in the page cache.
+        """Create a view of the file; bytes from `hot_from` on are assumed to be in the page cache.
 
-        Due is a first batch: it is read however much was read before, so that each fetch gets on.
+        `is_due` marks the first batch: it is read regardless of the bytes read before, so that each fetch makes
+        progress.
         """
         self._file = file
         self._cold = cold
@@ -36,15 +37,15 @@ class FetchedFile:
         self._is_due = is_due
 
     def read(self, position: int, length: int) -> bytes:
-        """Read headers; raises NotCachedError if a worker is to read them, and the records behind them."""
+        """Read headers. Raises NotCachedError if a worker must first read them and the records that follow."""
         if position < self._hot_from:
             self._need(position, length, ahead=self._bytes_wanted + WALK_CHUNK_BYTES)
         return self._cold.read(self._file, position, length)
 
     def readable(self, position: int, length: int) -> int:
-        """Return how much of a stretch of records can be read, with a header behind it.
+        """Return how many bytes of a range of records can be read together with the header that follows.
 
-        Raises NotCachedError if nothing can.
+        Raises NotCachedError if none can be read.
         """
         if position >= self._hot_from:
             return length
@@ -58,7 +59,7 @@ class FetchedFile:
         return found - WALK_CHUNK_BYTES
 
     def read_records(self, position: int, length: int) -> bytes:
-        """Read records; raises NotCachedError for a batch of which a worker is to read more than it has."""
+        """Read records. Raises NotCachedError if a worker must first read more of the batch."""
         if position < self._hot_from:
             self._need(position, length, ahead=WALK_CHUNK_BYTES)
         return self._cold.read(self._file, position, length)
@@ -69,7 +70,7 @@ class FetchedFile:
             self._ask(position, min(length + ahead, self._file.size - position), least=length)
 
     def _ask(self, position: int, length: int, *, least: int) -> None:
-        """Have a worker read, if there is room for it. Raises NotCachedError."""
+        """Request a read from a worker, if there is room for it. Raises NotCachedError."""
         if not self._cold.note(self._file, position, length, least=least, is_due=self._is_due):
             self._budget.is_short = True
         raise NotCachedError

@@ -1,4 +1,4 @@
-"""Locks on files, which other processes and other brokers of this process respect."""
+"""File locks that exclude other processes and other brokers of this process."""
 
 # ruff: noqa: PTH116 paths are strings, as in disk.py
 
@@ -8,13 +8,13 @@ import fcntl
 import os
 
 _locks_of_this_process: dict[tuple[int, int], list[int]] = {}
-"""Record locks do not exclude brokers within one process: this table does. File identity -> its open descriptors."""
+"""Open file descriptors by file identity. Record locks do not exclude brokers within one process; this table does."""
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a fork holds none of them
+    os.register_at_fork(after_in_child=_locks_of_this_process.clear)  # a forked child holds no locks
 
 
 class RealLock:
-    """A lock that ends with its descriptors."""
+    """Lock that ends when its file descriptors are closed."""
 
     def __init__(self, identity: tuple[int, int]) -> None:
         self._identity = identity
@@ -25,19 +25,19 @@ class RealLock:
 
 
 def take(path: str) -> RealLock | None:
-    """Take an exclusive lock on a file, made if missing; None if another broker holds it. Raises OSError."""
+    """Take an exclusive lock on a file, which is created if missing; return None if it is held. Raises OSError."""
     if _is_held_here(path):
         return None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
     mine = [descriptor]
-    held = _locks_of_this_process.setdefault(identity, mine)  # in one step: another thread may be here
+    held = _locks_of_this_process.setdefault(identity, mine)  # atomic, because another thread may run this code
     if held is not mine:
-        # Closing any descriptor of a file ends the process's record locks on it: this one stays as long as they.
+        # Closing any descriptor of a file releases the process's record locks on it, so this one stays open with them.
         held.append(descriptor)
         return None
     try:
-        # Java's FileChannel.lock is a POSIX record lock: the same kind keeps kwire and Kafka off one directory.
+        # Java's FileChannel.lock is a POSIX record lock; the same kind excludes Kafka and kwire from one directory.
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         RealLock(identity).release()
@@ -46,7 +46,7 @@ def take(path: str) -> RealLock | None:
 
 
 def _is_held_here(path: str) -> bool:
-    """Asked before the file is opened, so that each attempt does not keep a descriptor."""
+    """Return True if this process holds the lock; checked before the open, so that retries do not leak descriptors."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:

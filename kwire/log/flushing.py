@@ -1,4 +1,4 @@
-"""Making a log durable: what to write, the part that waits for the disk (which a worker may do), what to note then."""
+"""Flush of a log: collect what to write, sync it (which a worker may do), and record the result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.log.log_state import LogState
 
 
 class FlushJob:
-    """Files and directories to sync up to end_offset. Made and released on the loop; run() may be anywhere."""
+    """Files and directories to sync up to end_offset. Created and released on the loop; run() may run anywhere."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class FlushJob:
             raise
 
     def run(self) -> None:
-        """Sync everything; the first failure ends it and is kept: repeating a failed fsync would prove nothing."""
+        """Sync everything until the first failure, which is stored; a repeated fsync would prove nothing."""
         try:
             for file in self._files:
                 file.sync()
@@ -59,13 +59,13 @@ class FlushJob:
 
 
 def begin(log: LogState, *, pins: bool) -> FlushJob:
-    """Write what is only in memory and name all that must be synced. Raises DiskFullError, DiskFailure.
+    """Write pending entries and return a job with everything that must be synced. Raises DiskFullError, DiskFailure.
 
-    Files may be renamed or removed during a flush, and are pinned: with several for each segment, they may be many. A
-    log that is being closed keeps its files, and opens one at a time.
+    With `pins`, the files stay open, because they may be renamed or removed during the flush. A log has several files
+    for each segment, so a log that is being closed does not pin them: its files stay, and are opened one at a time.
     """
     files: list[DiskFile] = []
-    # Names that are not synced: the segments are new, or a recovery may have changed their indexes.
+    # Also if only names are not synced: the segments are new, or a recovery may have changed their indexes.
     is_behind = log.log_end_offset > log.recovery_point or log.directory in log.unsynced_paths
     for segment in log.segments.from_offset(log.recovery_point):
         has_entries = segment.has_pending_entries
@@ -84,7 +84,7 @@ def begin(log: LogState, *, pins: bool) -> FlushJob:
     if epochs.version != epochs.durable_version:
         paths.append(epochs.path)
     if paths or unsynced:
-        paths.append(log.directory)  # last: a name must not become durable before what it stands for
+        paths.append(log.directory)  # last: a name must not become durable before its content
     if not pins:
         paths = [*(file.path for file in files), *paths]
         files = []

@@ -1,18 +1,18 @@
-"""Future logs: replicas on their way into another log directory of their broker (KIP-113).
+"""Future logs: replicas that are being moved to another log directory of their broker (KIP-113).
 
-A future log is filled beside its partition's log, in "topic-partition.<32 hex digits>-future", and then takes its
-place. Until then it is nobody's data: nothing but this module and who fills it sees it. A start names the move in
-`interrupted`, so that it can begin again. The old future log goes when there is a new one, not before: a start that is
-killed while it recovers other logs must find the move again.
+A future log is filled beside its partition's log, in "topic-partition.<32 hex digits>-future", and then replaces it.
+Until then only this module and the copying code use it. A start lists interrupted moves in `interrupted`, so that they
+can begin again. The old future log is removed only after a new one exists. A start that is killed during the recovery
+of other logs thus leaves the move for the next start.
 
-A crash at any point, with any of the renames since the last sync of their directory undone, must leave one log that
-has all that was durable. replace() is one call on the loop, so nothing is appended in between:
+A crash may undo any of the renames since the last sync of their directory. After a crash at any point, one log must
+have all durable records. replace() is one call on the loop, so nothing is appended meanwhile:
 
-1. The future log is made durable, with a .moved file in it. Until here a start finds the old log, and a future one.
-2. The checkpoints of its directory name it, for it must not look as if nothing of it were durable.
-3. It gets the partition's name; the directory is synced. From here on a start may find both logs. They are the same,
-   or one has gone on: if one has a .moved file, the one that ends later is taken, and the other goes.
-4. The old log's directory is renamed for removal and synced; then the .moved file goes.
+1. The future log is made durable, with a .moved file in it. Until here a start finds the old log and a future one.
+2. The future log is added to its directory's checkpoints; otherwise none of its records would count as durable.
+3. The future log gets the partition's name; the directory is synced. From here on a start may find both logs. They are
+   equal, or only one was appended to. If one has a .moved file, the log with the larger end is kept, the other removed.
+4. The old log's directory is renamed for removal and synced; then the .moved file is removed.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ logger = logging.getLogger(__name__)
 
 MOVED_FILE: Final = ".moved"
 PREFERRED_MAX: Final = 10_000
-"""Partitions that do not exist yet of which is kept where they shall be; more are forgotten, oldest first."""
+"""Most partitions that do not exist yet for which a preferred directory is stored; the oldest are dropped first."""
 _FUTURE_DIRECTORY: Final = re.compile(r"(?P<name>.+-(0|[1-9][0-9]{0,9}))\.[0-9a-f]{32}-future")
 
 
 class Copying:
-    """How a future log is filled, as a follower's log is."""
+    """Copy of a log into a future log, which is filled as a follower's log is."""
 
     def __init__(self, log: PartitionLog, future: PartitionLog, *, is_start_known: bool) -> None:
         self.log = log
         self.future = future
         self._truncations = log.offsets.truncations if is_start_known else -1
-        """Those that the future log knows of."""
+        """Truncation count of the log that the future log reflects; -1 if unknown."""
 
     def step(self, max_bytes: int) -> int:
-        """Copy the next batches; their bytes, 0 if there are none. Raises NotReadyError, KafkaError, DiskFailure."""
+        """Copy the next batches and return their bytes, 0 if none. Raises NotReadyError, KafkaError, DiskFailure."""
         log, future = self.log, self.future
         if future.log_end_offset < log.log_start_offset or self._truncations != log.offsets.truncations:
             self._begin_again()
@@ -69,7 +69,7 @@ class Copying:
         return len(data)
 
     def _begin_again(self) -> None:
-        """The log was cut off below what was copied, or has lost at its start what would be copied next."""
+        """Start again after a truncation of the log, or after deletion of the records that would be copied next."""
         offset = _begin_offset(self.log)
         self._truncations = self.log.offsets.truncations
         self.future.truncate_fully_and_start_at(offset)
@@ -77,7 +77,7 @@ class Copying:
 
 
 class FutureLogs:
-    """The future logs of a broker."""
+    """Future logs of a broker."""
 
     def __init__(self, directories: LogDirectories, closed: ClosedLogs, surroundings: Surroundings) -> None:
         self._directories = directories
@@ -86,45 +86,45 @@ class FutureLogs:
         self._disk: Disk = surroundings.disk
         self._preferred: dict[TopicPartition, str] = {}
         self.interrupted: dict[TopicPartition, str] = {}
-        """Moves that the last stop interrupted: the log directory that each partition was on its way to."""
+        """Target log directories of the moves that the last stop interrupted, by partition."""
         self._left_over: dict[TopicPartition, list[tuple[LogDirectory, str]]] = {}
-        """Future logs of moves that were interrupted: their directories' names."""
+        """Future logs of interrupted moves, by partition: (log directory, name of the future log's directory)."""
 
-    # Where logs shall be that are not there yet
+    # Preferred directories of logs that do not exist yet
 
     def prefer(self, topic: str, partition: int, path: str) -> None:
-        """Have the partition's log made in this directory, if it is made."""
+        """Create the partition's log in this directory, if it is created later."""
         self._preferred.pop((topic, partition), None)
         self._preferred[topic, partition] = path
         if len(self._preferred) > PREFERRED_MAX:
             del self._preferred[next(iter(self._preferred))]
 
     def preferred(self, topic: str, partition: int, directories: Iterable[LogDirectory]) -> list[LogDirectory]:
-        """The directory that was asked for, if it is one of these; the log is about to be made."""
+        """Return the preferred directory if it is one of these, and forget the preference."""
         path = self._preferred.pop((topic, partition), None)
         return [directory for directory in directories if directory.path == path]
 
-    # Moving
+    # Moves
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The partition's future log."""
+        """Return the partition's future log, or None."""
         key = (topic, partition)
         return next((found.futures[key] for found in self._directories if key in found.futures), None)
 
     def begin(self, log: PartitionLog, directory: LogDirectory) -> Copying:
-        """Make an empty future log of this one. Raises KafkaError, CorruptLogError, DiskFailure."""
+        """Create an empty future log of a log. Raises KafkaError, CorruptLogError, DiskFailure."""
         try:
             start, is_start_known = _begin_offset(log), True
         except NotReadyError:
-            start, is_start_known = log.log_start_offset, False  # the first step finds it
-        name = f"{log.topic}-{log.partition}.{self._surroundings.chance.uuid().hex}-future"
+            start, is_start_known = log.log_start_offset, False  # the first step determines it
+        name = f"{log.topic}-{log.partition}.{self._surroundings.random_source.uuid().hex}-future"
         path = f"{directory.path}/{name}"
         try:
             future = self._open(path, log, directory, start_offset=start)
         except DiskFailure:
             self._directories.remove_later(PendingDeletion(0, [path]))
             raise
-        future.offsets.cleaned(log.offsets.first_dirty)  # all that is copied below it was compacted by now
+        future.offsets.cleaned(log.offsets.first_dirty)  # everything below it that is copied was already compacted
         directory.futures[log.topic, log.partition] = future
         with suppress(DiskFailure):  # a later start removes them
             self._directories.guard(directory, partial(self._disk.sync_directory, directory.path))
@@ -154,14 +154,14 @@ class FutureLogs:
                 was_clean_shutdown=durable_end is not None,
             ),
         )
-        if durable_end is None:  # no checkpoint names it, and its files have no readers
+        if durable_end is None:  # no checkpoint contains it, and its files have no readers
             self._directories.connect_failures(directory, opened)
         else:
             self._directories.connect(directory, opened)
         return opened
 
     def abandon(self, topic: str, partition: int) -> None:
-        """Take a partition's future log away, if there is one. What cannot be renamed, a later start removes."""
+        """Remove a partition's future log, if there is one. A later start removes what cannot be renamed."""
         for directory in self._directories:
             future = directory.futures.pop((topic, partition), None)
             if future is not None:
@@ -180,17 +180,16 @@ class FutureLogs:
             path = self._closed.take_away(log, directory, "delete")
             self._directories.remove_later(PendingDeletion(delay_ms, [path]))
             self._directories.settle_names(directory)
-        except DiskFailure:  # the directory is offline or full, and says why
+        except DiskFailure:  # the directory is offline or full, which is already logged
             return False
         return True
 
     # The swap
 
     def replace(self, log: PartitionLog) -> PartitionLog:
-        """Let the future log, which has all that the log has, take its place; the log that is the partition's now.
+        """Replace a log by its future log, which has all its records; return the new log of the partition.
 
-        Raises KafkaError, CorruptLogError, DiskFailure; the log is still the partition's then, and the future log of no
-        use.
+        Raises KafkaError, CorruptLogError, DiskFailure; the old log then stays, and the future log is unusable.
         """
         directories, key = self._directories, (log.topic, log.partition)
         old = directories.directory_of(log)
@@ -200,7 +199,7 @@ class FutureLogs:
         try:
             moved = self._put_in_place(log, future, new)
         except BaseException:
-            new.forget(key)  # else the checkpoints would go on naming it
+            new.forget(key)  # else the checkpoints would still contain it
             raise
         del new.futures[key]
         new.logs[key] = moved
@@ -231,9 +230,9 @@ class FutureLogs:
         return moved
 
     def _note_in_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
-        """Each file costs waiting for the disk: written are those that change.
+        """Update the checkpoints. Only files that change are written, since each one waits for the disk.
 
-        What a file says of the partition is of a log that was in the directory before, and may be of an earlier topic.
+        Entries of an earlier log of the partition in this directory, maybe of an earlier topic, are removed.
         """
         changing = {name for name, keys in directory.named.items() if key in keys} | {RECOVERY_POINT_FILE}
         directory.forget(key)
@@ -246,7 +245,7 @@ class FutureLogs:
     # At start
 
     def settle(self) -> None:
-        """Before any log is opened: find the moves that a stop interrupted, and leave each partition one log."""
+        """Find interrupted moves before any log is opened, and keep only one log of each partition."""
         names = {found.path: self._names_in(found) for found in self._directories if not found.is_offline}
         everywhere = set().union(*names.values())
         for directory in self._directories:
@@ -264,17 +263,20 @@ class FutureLogs:
             return frozenset()
 
     def _find_interrupted(self, directory: LogDirectory, names: frozenset[str], everywhere: set[str]) -> None:
-        """A future log whose partition has no log here stays: that one may be in a directory that is not there."""
+        """Find the future logs of interrupted moves.
+
+        A future log whose partition has no log here is kept, because that log may be in a missing directory.
+        """
         for name in names:
             found = _FUTURE_DIRECTORY.fullmatch(name)
             if found is not None and found["name"] in everywhere:
-                logger.info("The move to %s/%s was interrupted, and begins again", directory.path, found["name"])
+                logger.info("The move to %s/%s was interrupted and will be restarted", directory.path, found["name"])
                 topic, _, index = found["name"].rpartition("-")
                 self.interrupted[topic, int(index)] = directory.path
                 self._left_over.setdefault((topic, int(index)), []).append((directory, name))
 
     def _choose(self, name: str, holders: list[LogDirectory]) -> None:
-        """The later end is taken: after a move only one of them was appended to. If they are equal, the moved one."""
+        """Keep the log with the larger end, since only one is appended to after a move; if equal, the moved one."""
 
         def rank(directory: LogDirectory) -> tuple[int, bool]:
             path = f"{directory.path}/{name}"
@@ -284,8 +286,10 @@ class FutureLogs:
         kept = max(holders, key=rank)
         for directory in holders:
             if directory is not kept:
-                logger.warning("%s was being moved: taking the one in %s, not %s", name, kept.path, directory.path)
-                self._rename(directory, name, f"{name}.{self._surroundings.chance.uuid().hex}-delete")
+                logger.warning(
+                    "%s was being moved: keeping the log in %s, removing the one in %s", name, kept.path, directory.path
+                )
+                self._rename(directory, name, f"{name}.{self._surroundings.random_source.uuid().hex}-delete")
         self._directories.guard(kept, lambda: self._disk.unlink(f"{kept.path}/{name}/{MOVED_FILE}"))
 
     def _rename(self, directory: LogDirectory, old: str, new: str) -> None:
@@ -295,17 +299,17 @@ class FutureLogs:
 
 
 def _begin_offset(log: PartitionLog) -> int:
-    """Where a copy of the log begins: the log's start may be inside a batch, and batches are copied whole."""
+    """Return the start of a copy: batches are copied whole, and the log start offset may be inside one."""
     data = log.read(log.log_start_offset, 1)
     first = next((header.base_offset for _, header in iterate_headers(data)), log.log_start_offset)
     return min(first, log.log_start_offset)
 
 
 def _adopt(log: PartitionLog, future: PartitionLog) -> None:
-    """Give a future log what no batch tells.
+    """Copy the state of a log that its batches do not contain into its future log.
 
-    It begins a segment of its own: a snapshot of the producers, some of whom have no batch left, belongs to the
-    beginning of one, and compaction may have taken away what the log ended with.
+    The future log begins a new segment, for two reasons. A producer snapshot belongs to the beginning of a segment, and
+    some producers may have no batch left. Compaction may also have removed the last batches of the log.
     """
     log.settle()
     end = log.log_end_offset
@@ -321,7 +325,7 @@ def _adopt(log: PartitionLog, future: PartitionLog) -> None:
 
 
 def _end_offset(disk: Disk, path: str) -> int:
-    """Where the whole batches of a log end, by its files."""
+    """Return the end offset of the whole batches in a log's files."""
     found = sorted(base_offsets(disk.list(path), LOG_SUFFIX))
     for base_offset in reversed(found):
         end = _end_of_segment(Segment(disk, path, base_offset, create=False, created_ms=0))
@@ -331,7 +335,7 @@ def _end_offset(disk: Disk, path: str) -> int:
 
 
 def _end_of_segment(segment: Segment) -> int | None:
-    """None without a whole batch, or when what is there is damaged."""
+    """Return the end offset of a segment; None if it has no whole batch or is damaged."""
     try:
         return max((header.next_offset for _, header, _ in scan(segment.file)), default=None)
     except CorruptLogError:

@@ -1,4 +1,4 @@
-"""Batch headers one after the other, from a file of batches, with few bytes read."""
+"""Iteration over batch headers in a segment's file that reads few bytes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ NO_LIMIT: Final = 2**63 - 1
 
 
 class Readable(Protocol):
-    """A source of batch headers."""
+    """Source of batch headers."""
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to length bytes; fewer only at the end."""
+        """Return up to `length` bytes; fewer only at the end."""
 
 
 def walk(
     source: Readable, stem: str, base_offset: int, position: int, end: int, batches_max: int = NO_LIMIT
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers of the batches from a batch's position to the end of a segment.
+    """Yield (position, header) of the batches from a batch's position to the end of a segment.
 
-    Raises CorruptLogError where a batch cannot be, and CorruptIndexError behind batches_max of them: an index that
+    Raises CorruptLogError for an invalid batch, and CorruptIndexError after batches_max batches, because an index that
     leads to a longer walk lacks entries.
     """
     window, window_start = b"", position
@@ -46,4 +46,4 @@ def walk(
         previous = header
         batches_max -= 1
         if batches_max == 0 and position < end:
-            raise CorruptIndexError(f"they lack an entry for the batches before position {position}")
+            raise CorruptIndexError(f"an entry is missing for the batches before position {position}")

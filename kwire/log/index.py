@@ -1,13 +1,13 @@
-"""The sparse indexes beside a segment: offset -> position, and timestamp -> offset.
+"""Sparse indexes of a segment: offset -> position, and timestamp -> offset.
 
     .index      int32 relative offset (last offset of a batch - base offset), int32 position of that batch
     .timeindex  int64 timestamp, int32 relative offset: no record up to that offset has a larger timestamp
 
-Entries are kept in memory in machine order and written in Kafka's order when the segment is flushed or closed. An index
-is derived data: load() refuses what cannot be right, and the owner rebuilds it from the log.
+Entries are kept in memory in machine byte order. They are written in Kafka's byte order when the segment is flushed or
+closed. An index is derived data: load() rejects invalid content, and the owner rebuilds it from the log.
 
-A full segment has 262,000 entries by default. Its indexes are in memory while it is appended to; those of a closed one
-are searched in their files (index_pages.py) unless they are small.
+A full segment has 262,000 entries by default. Its indexes are in memory while it is appended to. Those of a closed
+segment are searched in their files (index_pages.py) unless they are small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12
 TIMESTAMP_BYTES: Final = 8
 LOADED_BYTES_MAX = 16 * 1024
-"""Size of the largest index file of a closed segment that is loaded: it takes some hundred microseconds."""
+"""Largest index file of a closed segment that is loaded into memory, which takes some hundred microseconds."""
 
 _OFFSET_ENTRY: Final = Struct(">ii")
 _TIME_ENTRY: Final = Struct(">qi")
@@ -36,13 +36,13 @@ _SWAP: Final = int(sys.byteorder == "little")
 
 
 class _IndexFile:
-    """The file behind an index: entries that are not yet written, and how much of it is."""
+    """File of an index, and the entries that are not written to it yet."""
 
     def __init__(self, disk: Disk, stem: str, kind: str) -> None:
         self._disk = disk
         self._stem = stem
         self.kind = kind
-        """How the file's name ends; thousands of segments share it."""
+        """Suffix of the file's name; one object is shared by thousands of segments."""
         self._file: DiskFile | None = None
         self._was_cut = False
         self.pending = bytearray()
@@ -56,7 +56,7 @@ class _IndexFile:
         return file.read(0, file.size) if file is not None else b""
 
     def pages(self, layout: Struct) -> IndexPages | None:
-        """Return what searches the file's entries, None if it is small enough to be loaded.
+        """Return a search of the file's entries, or None if the file is small enough to be loaded.
 
         Raises CorruptIndexError.
         """
@@ -70,17 +70,17 @@ class _IndexFile:
         file = self.file(create=False)
         data = b"" if file is None else file.read(position, length)
         if len(data) < length and (file is None or position + length <= file.size):
-            raise CorruptIndexError(f"{self.path} is not there any more")
+            raise CorruptIndexError(f"{self.path} does not exist any more")
         return data
 
     def check_size(self, size: int, layout: Struct) -> None:
-        """Raise CorruptIndexError unless so many bytes are whole entries."""
+        """Raise CorruptIndexError unless `size` is a multiple of the entry size."""
         if size % layout.size:
-            raise CorruptIndexError(f"{self.path}: {size} bytes are no whole entries")
+            raise CorruptIndexError(f"{self.path}: {size} bytes are not a multiple of the entry size")
 
     @property
     def size(self) -> int:
-        """Bytes that are written."""
+        """Bytes that are written to the file."""
         file = self.file(create=False)
         return 0 if file is None else file.size
 
@@ -90,9 +90,9 @@ class _IndexFile:
         return self._file
 
     def write(self) -> list[DiskFile]:
-        """Append what is pending; the file exists from then on even if it is empty. Returns it if a sync is needed.
+        """Append pending entries and create the file if needed; return the file if it must be synced.
 
-        An empty file is no more than its name, unless it was not empty before.
+        An empty file has no content to sync, unless it was truncated.
         """
         file = self._file or self.file(create=True)
         assert file is not None
@@ -102,7 +102,7 @@ class _IndexFile:
         return [file] if file.size > 0 or self._was_cut else []
 
     def write_anew(self) -> None:
-        """Write a file of which all entries are pending; a power cut leaves the old one or all of the new one.
+        """Write a file whose entries are all pending; a power failure leaves the old file or the whole new one.
 
         Raises DiskFullError.
         """
@@ -112,7 +112,7 @@ class _IndexFile:
             self.pending = bytearray()
 
     def truncate(self, size: int) -> None:
-        """Keep the first size bytes of written and pending entries."""
+        """Keep the first `size` bytes of written and pending entries."""
         file = self.file(create=False)
         written = file.size if file is not None else 0
         del self.pending[max(0, size - written) :]
@@ -122,7 +122,7 @@ class _IndexFile:
                 file.truncate(size)
 
     def remove(self) -> None:
-        """Delete the file; what is pending makes it anew."""
+        """Delete the file; pending entries create it again."""
         if self.file(create=False) is not None:
             self.close()
             self._disk.unlink(self.path)
@@ -135,7 +135,7 @@ class _IndexFile:
 
 
 class OffsetIndex:
-    """Where a segment's batches are, about every index.interval.bytes."""
+    """Offset index of a segment: positions of batches, about one per index.interval.bytes."""
 
     def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
         self.storage = _IndexFile(disk, stem, OFFSET_INDEX_SUFFIX + suffix)
@@ -143,7 +143,7 @@ class OffsetIndex:
         self._offsets = array("i")
         self._positions = array("i")
         self._pages: IndexPages | None = None
-        """What searches the file while the entries are not in memory."""
+        """Search of the file; None while the entries are in memory."""
         self._loaded = not load
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class OffsetIndex:
 
     @property
     def is_in_file(self) -> bool:
-        """Return whether lookups search the file; the entries must be loaded before some are added or removed."""
+        """True if lookups search the file; then the entries must be loaded before entries are added or removed."""
         return self._pages is not None
 
     @property
@@ -160,13 +160,13 @@ class OffsetIndex:
 
     @property
     def file_bytes(self) -> int:
-        """Size of the file when all entries are written."""
+        """Size of the file after all entries are written."""
         return OFFSET_ENTRY_BYTES * len(self) if self._loaded else self.storage.size
 
     def load(self, *, must_be_there: bool = False, is_whole: bool = True) -> None:
-        """Read the entries if that was not done; raises CorruptIndexError.
+        """Read the entries unless they are loaded. Raises CorruptIndexError.
 
-        A flush and a clean stop leave a file, be it empty. Only a small file is read unless the index `is_whole`.
+        A flush and a clean shutdown always leave a file, possibly empty. A large file is only read if `is_whole`.
         """
         if self._loaded:
             return
@@ -187,12 +187,12 @@ class OffsetIndex:
         self._loaded = True
 
     def unload(self) -> None:
-        """Forget the entries; load() reads those that are in the file."""
+        """Drop the entries from memory; load() reads those in the file again."""
         self._offsets, self._positions, self._pages, self._loaded = array("i"), array("i"), None, False
         self.storage.pending = bytearray()
 
     def take_entries(self, other: OffsetIndex) -> None:
-        """Take the entries of another index of the segment, of which none is written, in the place of these."""
+        """Replace the entries by those of another index of the segment, none of which is written."""
         self.reset()
         self._offsets, self._positions = other._offsets, other._positions
         self.storage.pending = other.storage.pending
@@ -207,11 +207,11 @@ class OffsetIndex:
         self.storage.pending += relative.to_bytes(4, "big") + position.to_bytes(4, "big")
 
     def lookup(self, offset: int) -> int:
-        """Position of a batch at or before the one that holds offset."""
+        """Return the position of a batch at or before the one that contains `offset`."""
         return self.lookup_entry(offset)[1]
 
     def lookup_entry(self, offset: int) -> tuple[int, int]:
-        """(last offset, position) of that batch; the segment's start if there is no entry."""
+        """Return the (last offset, position) of that batch; (-1, 0) if there is no entry."""
         if self._pages is not None:
             entry = self._pages.last_up_to(0, offset - self._base_offset)
             return (-1, 0) if entry is None else (self._base_offset + entry[0], entry[1])
@@ -219,7 +219,7 @@ class OffsetIndex:
         return (self._base_offset + self._offsets[found - 1], self._positions[found - 1]) if found else (-1, 0)
 
     def lookup_position(self, position: int) -> int:
-        """Position of the last indexed batch that starts at or before position."""
+        """Return the position of the last indexed batch that starts at or before `position`."""
         if self._pages is not None:
             entry = self._pages.last_up_to(1, position)
             return 0 if entry is None else entry[1]
@@ -227,7 +227,7 @@ class OffsetIndex:
         return self._positions[found - 1] if found else 0
 
     def last_entry(self) -> tuple[int, int]:
-        """(offset, position) of the last entry; the segment's start if there is none."""
+        """Return the (offset, position) of the last entry; the segment's start if there is none."""
         if self._pages is not None:
             offset, position = self._pages.entry(len(self) - 1)
             return self._base_offset + offset, position
@@ -241,7 +241,7 @@ class OffsetIndex:
         return [(self._base_offset + offset, at) for offset, at in zip(self._offsets, self._positions, strict=True)]
 
     def truncate_to_position(self, position: int) -> None:
-        """Forget batches that start at or after position."""
+        """Remove entries of batches that start at or after `position`."""
         assert self._pages is None, "the entries are not in memory"
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
@@ -249,14 +249,14 @@ class OffsetIndex:
         self.storage.truncate(keep * OFFSET_ENTRY_BYTES)
 
     def reset(self) -> None:
-        """Forget everything, for a rebuild."""
+        """Remove all entries, for a rebuild."""
         self._offsets, self._positions, self._pages, self._loaded = array("i"), array("i"), None, True
         self.storage.pending = bytearray()
         self.storage.truncate(0)
 
 
 class TimeIndex:
-    """The largest timestamp up to an offset, about every index.interval.bytes."""
+    """Time index of a segment: the largest timestamp up to an offset, about one entry per index.interval.bytes."""
 
     def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
         self.storage = _IndexFile(disk, stem, TIME_INDEX_SUFFIX + suffix)
@@ -264,7 +264,7 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("i")
         self._pages: IndexPages | None = None
-        """What searches the file while the entries are not in memory."""
+        """Search of the file; None while the entries are in memory."""
         self._loaded = not load
 
     def __len__(self) -> int:
@@ -272,7 +272,7 @@ class TimeIndex:
 
     @property
     def is_in_file(self) -> bool:
-        """Return whether lookups search the file; the entries must be loaded before some are added or removed."""
+        """True if lookups search the file; then the entries must be loaded before entries are added or removed."""
         return self._pages is not None
 
     @property
@@ -281,13 +281,13 @@ class TimeIndex:
 
     @property
     def file_bytes(self) -> int:
-        """Size of the file when all entries are written."""
+        """Size of the file after all entries are written."""
         return TIME_ENTRY_BYTES * len(self) if self._loaded else self.storage.size
 
     def load(self, *, is_whole: bool = True) -> None:
-        """Read the entries if that was not done; raises CorruptIndexError.
+        """Read the entries unless they are loaded. Raises CorruptIndexError.
 
-        Only a small file is read unless the index `is_whole`.
+        A large file is only read if `is_whole`.
         """
         if self._loaded:
             return
@@ -309,18 +309,18 @@ class TimeIndex:
         self._loaded = True
 
     def unload(self) -> None:
-        """Forget the entries; load() reads those that are in the file."""
+        """Drop the entries from memory; load() reads those in the file again."""
         self._timestamps, self._offsets, self._pages, self._loaded = array("q"), array("i"), None, False
         self.storage.pending = bytearray()
 
     def take_entries(self, other: TimeIndex) -> None:
-        """Take the entries of another index of the segment, of which none is written, in the place of these."""
+        """Replace the entries by those of another index of the segment, none of which is written."""
         self.reset()
         self._timestamps, self._offsets = other._timestamps, other._offsets
         self.storage.pending = other.storage.pending
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Add an entry unless an earlier one says as much."""
+        """Add an entry unless the last one has the same or a larger timestamp or offset."""
         assert self._pages is None, "the entries are not in memory"
         relative = offset - self._base_offset
         if timestamp < 0 or (self._timestamps and (timestamp <= self._timestamps[-1] or relative <= self._offsets[-1])):
@@ -330,12 +330,12 @@ class TimeIndex:
         self.storage.pending += timestamp.to_bytes(8, "big") + relative.to_bytes(4, "big")
 
     def lookup(self, timestamp: int) -> int:
-        """An offset at or before the first record whose timestamp is at least this one."""
+        """Return an offset at or before the first record whose timestamp is at least `timestamp`."""
         entry = self.lookup_entry(timestamp)
         return self._base_offset if entry is None else entry[1]
 
     def lookup_entry(self, timestamp: int) -> tuple[int, int] | None:
-        """The last (timestamp, offset) before this timestamp."""
+        """Return the last (timestamp, offset) entry before `timestamp`, or None."""
         if self._pages is not None:
             entry = self._pages.last_up_to(0, timestamp - 1)
             return None if entry is None else (entry[0], self._base_offset + entry[1])
@@ -343,7 +343,7 @@ class TimeIndex:
         return (self._timestamps[found - 1], self._base_offset + self._offsets[found - 1]) if found else None
 
     def last_entry(self) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry; (-1, base offset) if there is none."""
+        """Return the (timestamp, offset) of the last entry; (-1, base offset) if there is none."""
         if self._pages is not None:
             timestamp, offset = self._pages.entry(len(self) - 1)
             return timestamp, self._base_offset + offset
@@ -357,7 +357,7 @@ class TimeIndex:
         return [(at, self._base_offset + offset) for at, offset in zip(self._timestamps, self._offsets, strict=True)]
 
     def truncate_to_offset(self, offset: int) -> None:
-        """Forget entries at or after offset."""
+        """Remove entries at or after `offset`."""
         assert self._pages is None, "the entries are not in memory"
         keep = bisect_left(self._offsets, offset - self._base_offset)
         del self._timestamps[keep:]
@@ -365,7 +365,7 @@ class TimeIndex:
         self.storage.truncate(keep * TIME_ENTRY_BYTES)
 
     def reset(self) -> None:
-        """Forget everything, for a rebuild."""
+        """Remove all entries, for a rebuild."""
         self._timestamps, self._offsets, self._pages, self._loaded = array("q"), array("i"), None, True
         self.storage.pending = bytearray()
         self.storage.truncate(0)

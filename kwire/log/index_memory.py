@@ -1,7 +1,7 @@
-"""A bound on the memory that indexes of closed segments take: those that were used least recently are unloaded.
+"""Memory limit for indexes of closed segments: the least recently used ones are unloaded.
 
-A segment that is closed keeps what it has in memory, about 5 MiB if it is full; unloaded, it has a page of each index
-(index_pages.py). The active segment of each log keeps its own, which appends need.
+A closed segment keeps its indexes in memory, about 5 MiB if it is full. Unloaded, it keeps one page of each index
+(index_pages.py). The active segment of each log is not counted, because appends need its indexes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kwire.log.segment import Segment
 
 INDEX_BYTES_MAX: Final = 128 * 1024 * 1024
-"""About 25 full segments that were closed last."""
+"""Memory of about 25 full segments."""
 
 
 class IndexMemory:
@@ -22,10 +22,10 @@ class IndexMemory:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._sizes: dict[Segment, int] = {}
-        """By the time of their last use, the earliest first."""
+        """Size by segment, in the order of the last use, oldest first."""
 
     def use(self, segment: Segment) -> None:
-        """Note that a segment's indexes are loaded and used now; others may be unloaded for them."""
+        """Record the use of a segment's indexes, which are loaded; unload others if the limit is exceeded."""
         self.used_bytes -= self._sizes.pop(segment, 0)
         size = self._sizes[segment] = segment.index_bytes
         self.used_bytes += size
@@ -33,13 +33,13 @@ class IndexMemory:
             self._make_room(segment)
 
     def forget(self, segment: Segment) -> None:
-        """A segment is gone, or active again."""
+        """Drop a segment that was removed or is active again."""
         self.used_bytes -= self._sizes.pop(segment, 0)
 
     def _make_room(self, used: Segment) -> None:
         for segment in list(self._sizes):
             if self.used_bytes <= self.limit_bytes:
                 return
-            # What is not written yet is only in memory; a flush writes it.
+            # Entries that are not written exist only in memory; a flush writes them.
             if segment is not used and segment.unload():
                 self.forget(segment)

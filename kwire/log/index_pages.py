@@ -1,7 +1,7 @@
-"""Searches in an index file that is too large to be loaded at once: each one reads a few entries and one page.
+"""Binary search in an index file that is too large to be loaded: each search reads a few entries and one page.
 
-The entries are not verified beforehand, as a load verifies that they increase. The segment verifies each entry that it
-uses: the log must have the batch that the entry names.
+Loading would verify that the entries increase; a search does not. Instead the segment verifies each entry that it uses:
+the log must contain the entry's batch.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Final
 from kwire.log.errors import CorruptIndexError
 
 PAGE_ENTRIES: Final = 512
-"""Entries that the last search read and keeps: by default they cover 2 MiB of the log, where a consumer reads next."""
+"""Entries of the cached page; by default they cover 2 MiB of the log, where a consumer continues."""
 FIRST_BYTES: Final = 200
-"""Memory of an entry that is remembered, in a dict."""
+"""Memory of a cached entry, in a dict."""
 
 Entry = tuple[int, int]
 
@@ -24,14 +24,14 @@ class IndexPages:
     """Entries of an index file of a closed segment; both numbers of an entry increase from one to the next."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, layout: Struct) -> None:
-        """`read` reads bytes of the file from a position on; it has whole entries of this layout."""
+        """Create a search. `read` reads bytes at a position of the file, which contains whole entries of `layout`."""
         self._read = read
         self._layout = layout
         self._count = size // layout.size
         self._firsts: dict[int, Entry] = {}
-        """The first entries of pages, as far as searches have met them: the same few each time."""
+        """First entries of pages that searches have read, by page number; each search reads the same few."""
         self._page = b""
-        """The page that was searched last."""
+        """Page of the last search."""
         self._page_number = -1
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class IndexPages:
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of memory that the page and what is known of others take."""
+        """Bytes of memory of the page and the cached first entries."""
         return len(self._page) + FIRST_BYTES * len(self._firsts)
 
     def entry(self, number: int) -> Entry:
@@ -51,10 +51,7 @@ class IndexPages:
         return [self.entry(number) for number in range(self._count)]
 
     def last_up_to(self, column: int, value: int) -> Entry | None:
-        """Return the last entry whose first or second number (column 0 or 1) is at most a value, None if none is.
-
-        Raises CorruptIndexError.
-        """
+        """Return the last entry whose number in `column` (0 or 1) is at most `value`, or None."""
         if not self._page_holds(column, value):
             number = self._page_of(column, value)
             if number < 0:
@@ -71,7 +68,7 @@ class IndexPages:
         return self._in_page(low - 1) if low else None
 
     def _page_of(self, column: int, value: int) -> int:
-        """Return the number of the last page whose first entry is not behind a value, -1 if there is none."""
+        """Return the number of the last page whose first entry is at most `value`, -1 if there is none."""
         low, high = 0, (self._count + PAGE_ENTRIES - 1) // PAGE_ENTRIES
         while low < high:
             middle = (low + high) // 2
@@ -85,7 +82,7 @@ class IndexPages:
         return low - 1
 
     def _page_holds(self, column: int, value: int) -> bool:
-        """Return whether the entry is in the page, as far as the page tells."""
+        """Return True if the current page is known to contain the entry."""
         if self._page_number < 0 or self._in_page(0)[column] > value:
             return False
         is_last = (self._page_number + 1) * PAGE_ENTRIES >= self._count

@@ -1,7 +1,8 @@
-"""Making the sparse indexes of a segment again, from its batches.
+"""Rebuild of a segment's sparse indexes from its batches.
 
-A segment may have millions of them: the work goes on a step at a time, one each time that somebody needs the indexes,
-and until it ends all who do get NotReadyError. The segment keeps what it has until the new indexes are whole.
+A segment may have millions of batches, so the rebuild proceeds one step at a time, whenever the indexes are needed.
+Until it ends, every use of the indexes raises NotReadyError. The segment keeps its old indexes until the new ones are
+complete.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ if TYPE_CHECKING:
     from kwire.log.segment import Segment
 
 BATCHES_AT_ONCE: Final = 512
-"""Batches that are indexed in one step: some milliseconds."""
+"""Batches that are indexed in one step, which takes a few milliseconds."""
 _DEFAULTS: Final = LogConfig()
 
 
 def rebuild_in_steps(segment: Segment, disk: Disk) -> Iterator[None]:
-    """Derive both indexes from the log; raises CorruptLogError and leaves them as they are if it is damaged."""
+    """Rebuild both indexes from the log.
+
+    Raises CorruptLogError, and leaves the indexes unchanged, if the log is damaged.
+    """
     derived = SegmentIndexes(disk, segment.stem, segment.base_offset, load=False, suffix=segment.suffix)
     derived.memory = segment.memory
     has_markers = False
     walked = count = 0
-    while walked < segment.size:  # appends may go on between two steps
+    while walked < segment.size:  # appends may happen between two steps
         for position, header in segment.walk(walked):
             if count == BATCHES_AT_ONCE:
                 count = 0
@@ -48,10 +52,10 @@ def rebuild_in_steps(segment: Segment, disk: Disk) -> Iterator[None]:
 
 
 def _put_in_place(segment: Segment, derived: SegmentIndexes, *, has_markers: bool) -> None:
-    """What damaged the indexes may have damaged the third, of the aborted transactions.
+    """Replace the indexes, and mark the transaction index as suspect, because the same damage may affect it.
 
-    As long as those have not been derived as well, which takes the log's producers (transaction_check.py), no offset
-    index is written: that none is there tells the next start what this one knows.
+    Rebuilding the transaction index takes the log's producers (transaction_check.py). Until that is done, no offset
+    index is written: its absence makes the next start rebuild all three.
     """
     transactions = segment.transaction_index
     transactions.is_doubted = not transactions.is_believed

@@ -24,4 +24,4 @@ def check(segment: Segment) -> None:
             if header.max_timestamp != timestamp and (header.max_timestamp >= 0 or timestamp >= 0):
                 raise CorruptIndexError(f"the batch with offset {offset} does not have timestamp {timestamp}")
             return
-    raise CorruptIndexError(f"the time index names offset {offset}, which is not there")
+    raise CorruptIndexError(f"the time index has an entry for offset {offset}, which does not exist")

@@ -1,7 +1,7 @@
-"""Work in steps of which workers do the part that waits for the disk: how logs are closed, and how a start opens them.
+"""Jobs for closing and opening logs: workers do the part that waits for the disk.
 
-A stage is an iterator of jobs. It makes each job when the driver asks for it, on the event loop. Jobs of one stage may
-run at the same time; a stage begins when the one before it has ended. kwire.cluster.jobs drives stages with workers.
+A stage is an iterator of jobs. It creates each job on the event loop, when the driver requests it. Jobs of one stage
+may run at the same time; a stage begins when the previous one has ended. kwire.cluster.jobs drives stages with workers.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Protocol
 
 
 class Job(Protocol):
-    """One piece of work."""
+    """Unit of work in two parts."""
 
     def run(self) -> None:
-        """Do the part that waits for the disk. A worker may call it; a failure is kept for finish."""
+        """Do the part that waits for the disk. A worker may call it; finish handles a failure."""
 
     def finish(self) -> None:
         """Store the result, on the event loop."""
@@ -24,7 +24,7 @@ Stage = Generator[Job, None, None]
 
 
 def run_here(stages: Iterable[Stage]) -> None:
-    """Run all jobs one after another, here and now."""
+    """Run all jobs synchronously, one after another."""
     for stage in stages:
         for job in stage:
             job.run()

@@ -1,4 +1,4 @@
-"""What the log needs of workers for batches that are too large for the event loop."""
+"""Interface to the workers for batches that are too large for the event loop."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class LargeBatches(Protocol):
     def leave(self) -> None: ...
 
     def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
-        """Run it in a worker."""
+        """Run the call in a worker."""
         ...

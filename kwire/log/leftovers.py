@@ -1,4 +1,4 @@
-"""Files and directories that are nobody's data any more: how they go, and when a start cannot wait for it."""
+"""Leftover files and directories: their removal, and when a start must not wait for it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ logger = logging.getLogger(__name__)
 
 DELETED_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
 ROOM_BYTES_LEAST: Final = 16 * 1024 * 1024
-"""A start writes a little before it serves anyone: less room than this may not be enough."""
+"""Free bytes needed at start: the broker writes a little before it serves clients."""
 
 
 def make_room(disk: Disk, directory: str) -> None:
-    """Remove deleted partitions at once where the disk is full; else they are removed while the broker serves."""
+    """Remove deleted partitions at once if the disk is full; otherwise they are removed while the broker runs."""
     _, usable = disk.space(directory)
     if usable >= ROOM_BYTES_LEAST:
         return
@@ -28,7 +28,7 @@ def make_room(disk: Disk, directory: str) -> None:
 
 
 def remove(disk: Disk, paths: Iterable[str]) -> None:
-    """Remove files and directories; what fails is left for the next start."""
+    """Remove files and directories; the next start removes those that fail."""
     for path in paths:
         try:
             if disk.is_directory(path):

@@ -1,8 +1,8 @@
-"""Opening the logs that are on disk, at start: several at once, and after a crash this recovers each of them.
+"""Opening of the logs on disk at start: several at once, with recovery of each log after a crash.
 
-A worker opens a log, with descriptors and indexes of its own; from the end of its job on they are counted with all
-others. Log directories are opened one after another, because a partition that has a directory in two of them is
-settled when the first of its logs is open.
+A worker opens a log with its own file descriptors and indexes; they are counted with all others when its job ends. Log
+directories are opened one after another: if a partition has a directory in two of them, the choice is made once the
+first of its logs is open.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from kwire.protocol.error_codes import KafkaError
 logger = logging.getLogger(__name__)
 
 TopicIdOf = Callable[[str], uuid.UUID | None]
-"""Returns a topic's id by its name; None if the metadata have no such topic."""
+"""Function that returns a topic's id by its name; None if the metadata have no such topic."""
 _PARTITION_DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]{1,249})-(0|[1-9][0-9]{0,9})")
 _STRAY_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-(stray|future)")
 
 
 class OpenJob:
-    """The opening of one log."""
+    """Job that opens one log."""
 
     def __init__(self, loading: LogLoading, directory: LogDirectory, key: TopicPartition, config: LogConfig) -> None:
         self._loading = loading
@@ -49,20 +49,20 @@ class OpenJob:
         world = loading.surroundings
         self._disk = world.disk.part(loading.at_once)
         indexes = IndexMemory(INDEX_BYTES_MAX // max(8, loading.at_once))
-        own = Surroundings(disk=self._disk, clock=world.clock, chance=world.chance, indexes=indexes)
+        own = Surroundings(disk=self._disk, clock=world.clock, random_source=world.random_source, indexes=indexes)
         self._open = directory.opening(key, config, own)
         self._log: PartitionLog | None = None
         self._failure: DiskFailure | KafkaError | None = None
 
     def run(self) -> None:
-        """Open the log, and recover it if need be; a failure is kept for finish."""
+        """Open the log, with recovery if needed; finish handles a failure."""
         try:
             self._log = self._open()
         except (DiskFailure, KafkaError) as failure:
             self._failure = failure
 
     def finish(self) -> None:
-        """Let the log manager have the log. A damaged replica stays closed until a peer or a person repairs it."""
+        """Pass the log to the log manager. A damaged log stays closed until repaired from a replica or manually."""
         self._loading.surroundings.disk.adopt(self._disk)
         if self._log is not None:
             self._log.segments.share(self._loading.surroundings.indexes)
@@ -73,7 +73,7 @@ class OpenJob:
 
 
 class LogLoading:
-    """Opens all logs of the log directories, in stages."""
+    """Opening of all logs of the log directories, in stages."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LogLoading:
         self._futures = futures
         self._closed = closed
         self.at_once = at_once
-        """How many logs are opened at the same time."""
+        """Number of logs that are opened at the same time."""
         self.surroundings = surroundings
         self._config_of = config_of
         self._topic_id_of = topic_id_of
@@ -97,7 +97,7 @@ class LogLoading:
         self.opened = 0
 
     def stages(self) -> Iterator[Stage]:
-        """One for each log directory that is not loaded. Raises LogDirectoryError."""
+        """Yield one stage for each log directory that is not loaded. Raises LogDirectoryError."""
         directories = [directory for directory in self._directories if not directory.is_loaded]
         if directories:
             self._futures.settle()
@@ -105,8 +105,8 @@ class LogLoading:
             yield self._logs(directory)
             directory.is_loaded = True
             if any(log.recovery_point < directory.recovery_points.get(key, 0) for key, log in directory.logs.items()):
-                with suppress(DiskFailure):  # which took it offline, unless it is full
-                    self._directories.write_lowered(directory)  # what comes where records are missing is not durable
+                with suppress(DiskFailure):  # the failure took it offline, unless the disk is full
+                    self._directories.write_lowered(directory)  # new records at lost offsets are not durable
 
     def _logs(self, directory: LogDirectory) -> Stage:
         found = self._partitions_in(directory)
@@ -124,16 +124,16 @@ class LogLoading:
                 yield OpenJob(self, directory, (topic, partition), self._config_of(topic))
 
     def one_more(self) -> None:
-        """Count a log that is open, or stays closed."""
+        """Count a log that was opened or stays closed."""
         self._progress.one_more()
 
     def opened_log(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Take a log that is open."""
+        """Register an opened log."""
         self._directories.take_opened(directory, log)
         self.opened += 1
 
     def failed(self, directory: LogDirectory, key: TopicPartition, failure: Exception | None) -> None:
-        """Note that a log cannot be opened: one bad replica does not stop the broker, a bad device its directory."""
+        """Log that a log cannot be opened; the broker continues. A device failure takes the log directory offline."""
         if isinstance(failure, DiskFailure) and not isinstance(failure, DiskFullError):
             self._directories.take_offline(directory, failure)
         logger.error("Cannot open the log of %s-%s: %s", *key, failure)
@@ -161,7 +161,7 @@ class LogLoading:
             return None
         match = _PARTITION_DIRECTORY.fullmatch(name)
         if match is None or _STRAY_DIRECTORY.fullmatch(name):
-            logger.warning("Leaving %s alone: it is no directory of a partition", path)
+            logger.warning("Ignoring %s: it is not a partition directory", path)
             return None
         topic_partition = (match[1], int(match[2]))
         other = directories.get(*topic_partition)
@@ -170,7 +170,7 @@ class LogLoading:
         topic_id_of = self._topic_id_of
         try:
             is_settled = topic_id_of is not None and self._closed.settle_pair(directory, other, topic_id_of(match[1]))
-        except DiskFailure as failure:  # which took the directory of one of the two offline, unless it is full
+        except DiskFailure as failure:  # the failure took one of the two directories offline, unless the disk is full
             is_settled = not isinstance(failure, DiskFullError)
         if not is_settled:
             raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
@@ -178,7 +178,7 @@ class LogLoading:
 
 
 def _forget_missing(directory: LogDirectory, names: AbstractSet[str]) -> None:
-    """A partition that was taken away just before a crash is still named by the checkpoints."""
+    """Drop missing partitions from the checkpoints, which still contain one that was moved just before a crash."""
     for key in {key for offsets in directory.named.values() for key in offsets}:
         if f"{key[0]}-{key[1]}" not in names:
             directory.forget(key)

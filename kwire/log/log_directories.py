@@ -1,8 +1,8 @@
-"""The log directories of a broker: taken with their .lock files, failing as a whole, with their checkpoints.
+"""Log directories of a broker: locked by their .lock files, with checkpoints, and failing as a whole.
 
 A log directory belongs to one process. Beside the partitions it has checkpoints (recovery points, log starts, high
-watermarks) that are written now and then, and .kafka_cleanshutdown, which is written last on a clean close and removed
-before anything else is written: while it is there, no log needs a scan.
+watermarks) that are written periodically. It also has .kafka_cleanshutdown, which is written last on a clean close and
+removed before anything else is written: while it exists, no log needs a scan.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ LOCK_FILE: Final = ".lock"
 
 
 class LogDirectories:
-    """The entries of log.dirs, in their order."""
+    """Log directories of log.dirs, in their order."""
 
     def __init__(
         self, paths: Iterable[str], disk: Disk, clock: Clock, *, locks: Mapping[str, DiskLock] | None = None
     ) -> None:
-        """Open the directories; locks that the caller took already (to format a directory) become this object's.
+        """Open the directories, and take over the locks that the caller holds, for example to format a directory.
 
-        One of several whose device fails is offline from the start, and so is one that the caller could not lock.
+        If there are several, one whose device fails, or that the caller could not lock, is offline from the start.
         """
         self._disk = disk
         self._clock = clock
         self._pending: list[tuple[float, list[str]]] = []
         self._directories: list[LogDirectory] = []
         self.is_closing = False
-        """Whether the broker stops: logs are neither created nor opened."""
+        """True while the broker shuts down; logs are then neither created nor opened."""
         self._callbacks: dict[str, tuple[Callable[[DiskFailure], None], Callable[[bool], None]]] = {}
-        """By directory, what its logs call when they fail and before they are truncated: one pair for all of them."""
+        """Callbacks of the logs, by directory: for a failure, and before a truncation."""
         try:
             for path in paths:
                 self._directories.append(self._open_or_offline(path, locks))
@@ -81,7 +81,7 @@ class LogDirectories:
     def _open_or_offline(self, path: str, locks: Mapping[str, DiskLock] | None) -> LogDirectory:
         lock = None if locks is None else locks.get(path)
         try:
-            if locks is not None and lock is None:  # whose directory it is was not read: it may be well by now
+            if locks is not None and lock is None:  # its contents are unknown, even if it works again
                 raise DiskFailure("open", path, OSError(errno.EIO, "it failed before"))
             return self._open_directory(path, lock)
         except DiskFailure as failure:
@@ -94,7 +94,7 @@ class LogDirectories:
         lock = lock or disk.lock(f"{path}/{LOCK_FILE}")
         if lock is None:
             raise LogDirectoryError(
-                f"log.dirs: {path} is in use by another broker; stop it, or give this one a directory of its own"
+                f"log.dirs: {path} is in use by another broker; stop it, or configure another directory for this one"
             )
         was_clean = clean_shutdown_epoch(disk, path) is not None
         if was_clean:
@@ -117,7 +117,7 @@ class LogDirectories:
         return directory
 
     def release(self) -> None:
-        """Give the locks back."""
+        """Release the locks."""
         for directory in self._directories:
             if directory.lock is not None:
                 directory.lock.release()
@@ -125,30 +125,30 @@ class LogDirectories:
     # Logs in them
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The open log of a partition."""
+        """Return the open log of a partition, or None."""
         for directory in self._directories:
             if (log := directory.logs.get((topic, partition))) is not None:
                 return log
         return None
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every log of every directory."""
+        """Yield every open log of every directory."""
         for directory in self._directories:
             yield from directory.logs.values()
 
     def directory_of(self, log: PartitionLog) -> LogDirectory:
-        """The directory that an open log is in."""
+        """Return the directory of an open log."""
         return next(found for found in self._directories if found.logs.get((log.topic, log.partition)) is log)
 
     def has_directory(self, directory: LogDirectory, name: str) -> bool:
-        """Whether there is a directory of this name. Raises DiskFailure."""
+        """Return True if a directory of this name exists. Raises DiskFailure."""
         return self.guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
 
     def take_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Own a log that was opened."""
+        """Register a log that was opened."""
         key = (log.topic, log.partition)
-        cleaned = max(0, directory.cleaned.pop(key, 0))  # nothing vouches for what a checkpoint says
-        # What is appended where a crash tore the log has not been compacted.
+        cleaned = max(0, directory.cleaned.pop(key, 0))  # the checkpoint has no checksum
+        # Records appended after a crash truncated the log have not been compacted.
         log.offsets.cleaned(cleaned if cleaned <= log.log_end_offset else log.segments.active.base_offset)
         self.connect(directory, log)
         if directory.failure is not None:
@@ -156,24 +156,24 @@ class LogDirectories:
         directory.logs[key] = log
 
     def connect(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Have a log that checkpoints name report what concerns its directory."""
+        """Connect the callbacks of a log that is in the checkpoints of its directory."""
         self.connect_failures(directory, log)
         log.before_truncation = self._callbacks[directory.path][1]
         log.remove_later = self.remove_later
 
     def connect_failures(self, directory: LogDirectory, log: PartitionLog) -> None:
-        """Let a failure of the log take its directory offline."""
+        """Make a failure of the log take its directory offline."""
         log.health.on_failure = self._callbacks[directory.path][0]
 
     # Failures
 
     @property
     def any_offline(self) -> bool:
-        """Whether a directory is offline: a partition that is in no other one may be in it."""
+        """True if any directory is offline; it may contain partitions that no other directory has."""
         return any(directory.is_offline for directory in self._directories)
 
     def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
-        """Whatever fails here but for a full disk takes the directory offline."""
+        """Run a call; any failure except a full disk takes the directory offline."""
         try:
             return call()
         except DiskFullError:
@@ -183,37 +183,37 @@ class LogDirectories:
             raise
 
     def take_offline(self, directory: LogDirectory, failure: DiskFailure) -> None:
-        """What one file of a device did, the others may do: no log of the directory is used any more."""
+        """Take a directory offline: after the failure of one file, no log on the device is used any more."""
         directory.fail(failure)
 
-    # Files that go later
+    # Delayed removal of files
 
     def remove_later(self, pending: PendingDeletion) -> None:
-        """Schedule the removal of renamed files, by the monotonic clock: the wall clock may be set back."""
+        """Schedule the removal of renamed files, by the monotonic clock, because the wall clock may be set back."""
         self._pending.append((self._clock.monotonic_ms() + pending.delay_ms, pending.paths))
 
     def take_due_files(self) -> list[str]:
-        """Files and directories whose time to go has come; whoever takes them calls remove_files."""
+        """Return the files and directories that are due for removal; the caller passes them to remove_files."""
         now_ms = self._clock.monotonic_ms()
         due = [paths for due_ms, paths in self._pending if due_ms <= now_ms]
         self._pending = [(due_ms, paths) for due_ms, paths in self._pending if due_ms > now_ms]
         return [path for paths in due for path in paths]
 
     def remove_files(self, paths: Iterable[str]) -> None:
-        """Remove what nobody uses any more. May be called on a worker: the system takes a while for a large file."""
+        """Remove unused files. A worker may call this, since the removal of a large file takes time."""
         leftovers.remove(self._disk, paths)
 
     # Checkpoints
 
     def checkpointed_high_watermark(self, topic: str, partition: int) -> int:
-        """The high watermark of the last checkpoint, 0 if there was none."""
+        """Return the high watermark of the last checkpoint, 0 if there is none."""
         key = (topic, partition)
         return next((found.high_watermarks[key] for found in self._directories if key in found.high_watermarks), 0)
 
     def begin_checkpoints(
         self, high_watermarks: Mapping[TopicPartition, int], names: Iterable[str] = LOADED_FILES
     ) -> list[CheckpointJob]:
-        """Every directory's checkpoint files, or some of them. A worker may run a job; finish_checkpoint follows."""
+        """Return jobs that write checkpoint files of every directory; after each run(), call finish_checkpoint."""
         return [
             directory.checkpoint_job(self._disk, name, high_watermarks)
             for directory in self._directories
@@ -222,7 +222,7 @@ class LogDirectories:
         ]
 
     def finish_checkpoint(self, job: CheckpointJob) -> bool:
-        """Put a written file in its place; False if it was overtaken, and is dropped, or if its directory fails."""
+        """Rename a written file into place; return False if it is outdated, or if the rename fails."""
         (directory,) = (directory for directory in self._directories if directory.path == job.directory)
         if directory.is_offline:
             return False
@@ -236,8 +236,8 @@ class LogDirectories:
                     directory.high_watermarks = dict(job.offsets)
                 return True
         except DiskFullError:
-            # What stands there is older and as true: a start costs more of a scan. Space may be found.
-            if job.name not in directory.short_of_space:  # a checkpoint is tried every few seconds
+            # The existing file is older but still correct: a start scans more. Space may become available.
+            if job.name not in directory.short_of_space:  # a checkpoint is retried every few seconds
                 directory.short_of_space.add(job.name)
                 logger.warning("The disk is full: %s/%s stays as it was", job.directory, job.name)
         except DiskFailure as failure:
@@ -245,20 +245,23 @@ class LogDirectories:
         return False
 
     def checkpoint(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write all checkpoint files, here and now."""
+        """Write all checkpoint files synchronously."""
         for job in self.begin_checkpoints(high_watermarks):
             job.run()
             self.finish_checkpoint(job)
 
     def write_lowered(self, directory: LogDirectory, log_starts: bool = False) -> None:
-        """At once: what is cut next must not look damaged, or clean, after a crash. Without space, nothing is cut."""
+        """Write lowered offsets before a truncation; without space, the truncation fails.
+
+        Otherwise, after a crash, the truncated log would look damaged, or new records would count as compacted.
+        """
         if not directory.is_offline:
             more = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
             names = [RECOVERY_POINT_FILE, *filter(more.get, more)]
             self.guard(directory, partial(self.write_checkpoints, directory, names))
 
     def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
-        """Write some files of a directory as they should be now, here and now. Raises DiskFailure."""
+        """Write some checkpoint files of a directory synchronously. Raises DiskFailure."""
         directory.checkpoints_written += 1
         for name in names:
             offsets = directory.offsets_of(name)
@@ -266,11 +269,11 @@ class LogDirectories:
             directory.named[name] = offsets.keys()
 
     def settle_names(self, directory: LogDirectory) -> None:
-        """Make durable that logs have gone; no checkpoint that is written now and then names them any more."""
+        """Make the removal of logs durable; periodic checkpoints do not contain them any more."""
         self.forget_cleaned(directory)
         self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
     def forget_cleaned(self, directory: LogDirectory) -> None:
-        """Write the cleaner's checkpoint, which no other writes, if it names logs that have gone."""
+        """Write the cleaner's checkpoint, which is not written periodically, if it contains removed logs."""
         if directory.names_deleted:
             self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))

@@ -1,4 +1,4 @@
-"""One log directory: what its files said when it was opened, its logs, and what its checkpoints should say now."""
+"""Log directory: the content of its files when it was opened, its logs, and the current values for its checkpoints."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from kwire.log.recovery import Surroundings, open_log
 logger = logging.getLogger(__name__)
 
 LOADED_FILES: Final = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE)
-"""Checkpoints that say how a log is opened, and how much of it is committed."""
+"""Checkpoints that determine how a log is opened and how much of it is committed."""
 
 
 class LogDirectoryError(Exception):
-    """A log directory that cannot be used; the message says what to do."""
+    """Log directory that cannot be used; the message says what to do."""
 
 
 def clean_shutdown_epoch(disk: Disk, path: str) -> int | None:
-    """The broker epoch in which a directory was shut down cleanly, -1 if that is not told; None after any other end."""
+    """Return the broker epoch of a clean shutdown, -1 if it is unknown; None if the shutdown was not clean."""
     try:
         return parse_clean_shutdown(disk.read(f"{path}/{CLEAN_SHUTDOWN_FILE}"))
     except FileNotFoundError:
@@ -46,9 +46,9 @@ def clean_shutdown_epoch(disk: Disk, path: str) -> int | None:
 
 
 def previous_broker_epoch(disk: Disk, paths: Iterable[str]) -> int:
-    """The broker epoch of the last clean shutdown, -1 if any directory was not shut down cleanly (KIP-966).
+    """Return the broker epoch of the last clean shutdown, -1 if any directory was not shut down cleanly (KIP-966).
 
-    Only as long as nobody has opened the directories.
+    Must be called before the directories are opened.
     """
     try:
         epochs = {clean_shutdown_epoch(disk, path) for path in paths}
@@ -59,9 +59,9 @@ def previous_broker_epoch(disk: Disk, paths: Iterable[str]) -> int:
 
 
 def offsets_unless_broken(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
-    """What a checkpoint file says.
+    """Return the offsets in a checkpoint file, None if it is broken.
 
-    Without it recovery scans more, the leader epochs tell the log starts, and the high watermark is learnt again.
+    Without them recovery scans more, log starts come from the leader epochs, and the high watermark from replication.
     """
     try:
         return read_offsets(disk, path)
@@ -72,7 +72,7 @@ def offsets_unless_broken(disk: Disk, path: str) -> dict[TopicPartition, int] | 
 
 @dataclass(slots=True, kw_only=True)
 class LogDirectory:
-    """One entry of log.dirs and what its files said when it was opened."""
+    """Log directory from log.dirs, with the content of its files when it was opened."""
 
     path: str
     lock: DiskLock | None
@@ -81,35 +81,35 @@ class LogDirectory:
     recovery_points: dict[TopicPartition, int] = field(default_factory=dict)
     log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     high_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    """What the file says now."""
+    """High watermarks that are in the file now."""
     cleaned: dict[TopicPartition, int] = field(default_factory=dict)
-    """How far logs that are not open were compacted."""
+    """First dirty offsets of logs that are not open."""
     logs: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
     futures: dict[TopicPartition, PartitionLog] = field(default_factory=dict)
-    """Logs on their way into this directory (kwire.log.future_logs); no checkpoint names them."""
+    """Logs that are being moved to this directory (kwire.log.future_logs); no checkpoint contains them."""
     short_of_space: set[str] = field(default_factory=set)
-    """The checkpoint files that a full disk keeps as they were, each told of once."""
+    """Checkpoint files that a full disk keeps outdated; each is logged once."""
     is_loaded: bool = False
-    """Whether the logs that were in it at start have been opened."""
+    """True if the logs that were in the directory at start have been opened."""
     has_lost_log_starts: bool = False
-    """Whether the file that says them was unreadable; each log is asked then."""
+    """True if the log start checkpoint was unreadable; the log starts then come from the logs."""
     is_cordoned: bool = False
-    """Whether it gets no new logs (KIP-1066)."""
+    """True if the directory gets no new logs (KIP-1066)."""
     failure: DiskFailure | None = None
-    """Why the directory is offline; set once."""
+    """Reason why the directory is offline; set once."""
     failed: Callable[[], None] = lambda: None
-    """Called once, when the directory goes offline."""
+    """Callback for when the directory goes offline; called once."""
     checkpoints_written: int = 0
-    """Counts what makes jobs under way outdated: checkpoints written on the loop, logs taken away."""
+    """Number of changes that make running checkpoint jobs outdated: synchronous checkpoints, and removals of logs."""
     named: dict[str, AbstractSet[TopicPartition]] = field(default_factory=dict)
-    """By checkpoint file, the partitions that it names; some of them may be gone."""
+    """Partitions in each checkpoint file, by file name; some may be removed by now."""
 
     @property
     def is_offline(self) -> bool:
         return self.failure is not None
 
     def fail(self, failure: DiskFailure) -> None:
-        """Take the directory offline: none of its logs is used any more. Does nothing if it is offline already."""
+        """Take the directory offline: none of its logs is used any more. Does nothing if it is already offline."""
         if self.is_offline:
             return
         self.failure = failure
@@ -119,7 +119,7 @@ class LogDirectory:
         self.failed()
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint file should say now; of high watermarks, what it says already."""
+        """Return the current offsets for a checkpoint file; for high watermarks, those in the file."""
         if name == HIGH_WATERMARK_FILE:
             return dict(self.high_watermarks)
         if name == CLEANER_FILE:
@@ -127,12 +127,12 @@ class LogDirectory:
         return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; the files may still name it."""
+        """Remove a partition from all offsets; the files may still contain it."""
         for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned):
             offsets.pop(key, None)
 
     def keep_closed(self, key: TopicPartition) -> None:
-        """The partition is where it was, and its log is closed: the files go on saying what was true of it."""
+        """Remove a log that could not be renamed and is closed, but keep its offsets for the checkpoints."""
         log = self.logs.pop(key, None)
         if log is not None:
             self.recovery_points[key] = log.recovery_point
@@ -142,7 +142,7 @@ class LogDirectory:
     def opening(
         self, key: TopicPartition, config: LogConfig, surroundings: Surroundings, topic_id: uuid.UUID | None = None
     ) -> Callable[[], PartitionLog]:
-        """The call that opens a log as the checkpoints say; a worker may make it."""
+        """Return the call that opens a log with the offsets from the checkpoints; a worker may make it."""
         topic, partition = key
         return partial(
             open_log,
@@ -158,7 +158,7 @@ class LogDirectory:
         )
 
     def checkpoint_job(self, disk: Disk, name: str, high_watermarks: Mapping[TopicPartition, int]) -> CheckpointJob:
-        """The writing of a checkpoint file as it should be with these high watermarks."""
+        """Return the job that writes a checkpoint file, with these high watermarks."""
         if name == HIGH_WATERMARK_FILE:
             offsets = {key: high_watermarks[key] for key in self.logs if key in high_watermarks}
         else:
@@ -166,18 +166,22 @@ class LogDirectory:
         return CheckpointJob(disk, self.path, name, offsets, self.checkpoints_written)
 
     def log_starts_now(self) -> dict[TopicPartition, int]:
-        """Also those that the first segment's name tells: that the segments before it went may not be durable yet."""
+        """Return the log start offsets.
+
+        They include starts that follow from the first segment's name, because the removal of earlier segments may not
+        be durable.
+        """
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
         return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
 
     def cleaned_now(self) -> dict[TopicPartition, int]:
-        """Up to where logs were compacted; those that were not are not named."""
+        """Return the first dirty offsets of logs; logs that were never compacted are omitted."""
         opened = {key: log.offsets.first_dirty for key, log in self.logs.items()}
         return {key: offset for key, offset in (self.cleaned | opened).items() if offset > 0}
 
     @property
     def names_deleted(self) -> bool:
-        """Whether the file of the cleaner names a log that has gone; what this costs grows with what it names."""
+        """True if the cleaner's checkpoint contains removed logs; the cost grows with the size of the file."""
         return any(self._cleaned_to(key) <= 0 for key in self.named.get(CLEANER_FILE, ()))
 
     def _cleaned_to(self, key: TopicPartition) -> int:
@@ -185,5 +189,8 @@ class LogDirectory:
         return self.cleaned.get(key, 0) if log is None else log.offsets.first_dirty
 
     def recovery_points_now(self) -> dict[TopicPartition, int]:
-        """A log that is damaged and stays closed keeps its entry: the next start must not take it for unflushed."""
+        """Return the recovery points.
+
+        A damaged log that stays closed keeps its entry, so that the next start does not consider it unflushed.
+        """
         return self.recovery_points | {key: log.recovery_point for key, log in self.logs.items()}

@@ -1,7 +1,7 @@
-"""Whether a log can be used: why it is offline, whether its disk is full, and who hears of it.
+"""Health of a log: why it is offline, whether its disk is full, and the callbacks for both.
 
-A full disk leaves a log usable. Any other failure of the disk takes it offline for good, because what was written can
-no longer be known; so does damage to what is stored.
+A full disk leaves a log usable. Any other disk failure takes it offline permanently, because the content of its files
+is then uncertain. Damage to stored data does the same.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from kwire.seams import Clock
 logger = logging.getLogger(__name__)
 
 NO_SPACE_PAUSE_MS: Final = 10_000.0
-"""Between two lines that say that the disk is full: every append would write one."""
+"""Pause between log lines about a full disk, which every append would otherwise write."""
 
 T = TypeVar("T")
 
 
 class LogHealth:
-    """The state of one log."""
+    """Health of one log."""
 
     def __init__(self, name: str, clock: Clock) -> None:
-        """`name` is topic-partition, for log lines and errors."""
+        """Create the state of a healthy log. `name` is topic-partition, for log lines and errors."""
         self._name = name
         self._clock = clock
         self.failure: DiskFailure | CorruptLogError | LogClosedError | None = None
-        """Why the log is offline; set once."""
+        """Reason why the log is offline; set once."""
         self.is_closing = False
-        """Whether the broker stops: appends are refused, flushes are not."""
+        """True while the broker shuts down: appends are rejected, flushes are not."""
         self.lacks_space = False
-        """Whether the disk was full at the last write."""
+        """True if the disk was full at the last write."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
-        """Called once when the log goes offline: its directory goes with it."""
+        """Callback for when the log goes offline, which takes its directory offline too; called once."""
         self.on_trouble: Callable[[], None] | None = None
-        """Called when the log goes offline by itself, and whenever it lacks space."""
+        """Callback for damage to the log, and for each write that fails because the disk is full."""
         self._next_message_ms = 0.0
 
     @property
     def takes_no_appends(self) -> bool:
-        """Whether the log is offline, or its broker stops."""
+        """True if the log is offline or its broker shuts down."""
         return self.failure is not None or self.is_closing
 
     def guard(self, call: Callable[[], T], *, logs: bool = True) -> T:
-        """Call what uses files besides appends and reads; any failure except a full disk takes the log offline.
+        """Run a file operation other than append or read; any failure except a full disk takes the log offline.
 
-        Without `logs` the caller logs that the disk is full. Raises KafkaError if it is, or the log is offline;
+        Without `logs` the caller logs that the disk is full. Raises KafkaError if it is, or if the log is offline; also
         DiskFailure, CorruptLogError.
         """
         if self.failure is not None:
@@ -65,27 +65,27 @@ class LogHealth:
             raise self.damaged(error) from error
 
     def refusal(self) -> KafkaError:
-        """What a request to a log gets that is offline or being closed."""
+        """Return the error for requests to a log that is offline or being closed."""
         state = "closed" if self.is_closing else "offline"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._name} is {state}")
 
     def end(self, reason: DiskFailure | CorruptLogError | LogClosedError) -> None:
-        """Take the log offline without a message: whoever asks for it knows."""
+        """Take the log offline without a log message; the caller has reported the reason."""
         self.failure = self.failure or reason
 
     def damaged(self, error: CorruptLogError) -> CorruptLogError:
-        """A stored batch is not what was written: this replica must neither serve nor take anything any more.
+        """Take the log offline after a stored batch was found damaged: the replica must not serve or accept records.
 
-        Its directory's other logs go on: one bad batch says little about the device.
+        The other logs of its directory continue, because one bad batch says little about the device.
         """
         if self.failure is None:
             self.failure = error
-            logger.critical("The log of %s goes offline, for it is damaged: %s", self._name, error)
+            logger.critical("The log of %s goes offline because it is damaged: %s", self._name, error)
             self._report_trouble()
         return error
 
     def fail(self, failure: DiskFailure) -> DiskFailure:
-        """A file could not be used: the log goes offline, unless a later call may succeed."""
+        """Take the log offline after a file operation failed, unless a later call may succeed."""
         if self.failure is None and not isinstance(failure, DiskFullError):
             self.failure = failure
             logger.error("The log of %s goes offline: %s", self._name, failure)
@@ -94,7 +94,7 @@ class LogHealth:
         return failure
 
     def no_space(self, error: DiskFullError, *, logs: bool = True) -> KafkaError:
-        """The disk is full; the log stays as it is."""
+        """Record that the disk is full, and return the error for the request; the log is unchanged."""
         self.lacks_space = True
         self._report_trouble()
         now_ms = self._clock.monotonic_ms()
@@ -104,7 +104,7 @@ class LogHealth:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     def space_found(self) -> None:
-        """There is space again."""
+        """Record that there is space again."""
         self.lacks_space = False
 
     def _report_trouble(self) -> None:

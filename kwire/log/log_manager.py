@@ -1,7 +1,7 @@
-"""All logs of a broker: one directory per partition in one or more log directories.
+"""Log manager: all logs of a broker, with one directory per partition in one or more log directories.
 
-Partition directories are "topic-partition"; "topic-partition.<32 hex digits>-delete" is one whose files wait for their
-removal. Other directories are left alone and named in the broker's log.
+Partition directories are named "topic-partition"; "topic-partition.<32 hex digits>-delete" is one that will be removed.
+Other directories are not touched; their names are written to the broker's log.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ logger = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs of all partitions on this broker."""
+    """Logs of all partitions on this broker."""
 
     def __init__(
         self, paths: Iterable[str], surroundings: Surroundings, *, locks: Mapping[str, DiskLock] | None = None
     ) -> None:
-        """Open the directories; see LogDirectories."""
+        """Open the log directories; see LogDirectories."""
         self._surroundings = surroundings
         self.directories = LogDirectories(paths, surroundings.disk, surroundings.clock, locks=locks)
         self.deletions = Deletions(self.directories, surroundings.disk)
@@ -51,15 +51,15 @@ class LogManager:
     # Logs
 
     def get(self, topic: str, partition: int) -> PartitionLog | None:
-        """The open log of a partition."""
+        """Return the open log of a partition, or None."""
         return self.directories.get(topic, partition)
 
     def logs(self) -> Iterator[PartitionLog]:
-        """Every open log."""
+        """Yield every open log."""
         return self.directories.logs()
 
     def load_all(self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None) -> int:
-        """Open every partition that is on disk, here and now, and return their number. Raises LogDirectoryError."""
+        """Open every partition on disk synchronously, and return their number. Raises LogDirectoryError."""
         loading = self.loading(config_of, topic_id_of)
         run_here(loading.stages())
         return loading.opened
@@ -67,17 +67,19 @@ class LogManager:
     def loading(
         self, config_of: Callable[[str], LogConfig], topic_id_of: TopicIdOf | None = None, *, at_once: int = 1
     ) -> LogLoading:
-        """The stages that open every partition that is on disk, `at_once` of them at the same time."""
+        """Return the stages that open every partition on disk, `at_once` of them at the same time."""
         return LogLoading(
             self.directories, self.futures, self.closed, self._surroundings, config_of, topic_id_of, at_once
         )
 
     def get_or_create(self, topic: str, partition: int, config: LogConfig, topic_id: uuid.UUID | None) -> PartitionLog:
-        """The partition's log; a new one goes to the directory with the fewest logs that is not cordoned, one that
-        stayed closed to its own.
+        """Return the partition's log; open or create it if needed.
 
-        What is found may be of an earlier topic of this name, and is if a power cut took its id: no flush came after
-        that was written, so nothing in there was ever durable. It is set aside.
+        A new log is created in the directory with the fewest logs that is not cordoned; a closed log is opened in its
+        own.
+
+        A log that is found may be of an earlier topic of this name. It is if a power failure removed its topic id: no
+        flush followed the write of the id, so nothing in the log was ever durable. Such a log is set aside.
 
         Raises CorruptLogError, DiskFailure, or KafkaError if there is no space for it.
         """
@@ -85,10 +87,10 @@ class LogManager:
         if topic_id in (None, log.topic_id):
             return log
         if log.topic_id is None and log.log_end_offset == 0:
-            self.delete(topic, partition)  # half made; what checkpoints say of it may be of an earlier topic
+            self.delete(topic, partition)  # half created; checkpointed offsets may be of an earlier topic
         else:
             path = self.set_aside(topic, partition)
-            logger.warning("%s-%d: not known to be of this topic; set aside as %s", topic, partition, path)
+            logger.warning("%s-%d: may belong to another topic; set aside as %s", topic, partition, path)
         return self._open_somewhere(topic, partition, config, topic_id)
 
     def _open_somewhere(
@@ -114,7 +116,7 @@ class LogManager:
         except CorruptLogError as error:
             if topic_id is None or self.closed.has_topic_id(directory, key):
                 raise
-            self.closed.set_aside(directory, key, f"not known to be of this topic, and damaged: {error}")
+            self.closed.set_aside(directory, key, f"may belong to another topic, and is damaged: {error}")
             return self._open(directory, topic, partition, config, topic_id)
 
     def _open(
@@ -124,8 +126,8 @@ class LogManager:
         directories = self.directories
         naming = [name for name, keys in directory.named.items() if key in keys]
         if naming and not directories.has_directory(directory, f"{topic}-{partition}"):
-            # An earlier topic of this name was deleted. After a crash its offsets would be taken for those of the new
-            # one: its records below the old log start would be gone, and those below the old high watermark committed.
+            # An earlier topic of this name was deleted. Its offsets must not apply to the new topic after a crash:
+            # records below the old log start would be deleted, and those below the old high watermark committed.
             directory.forget(key)
             directories.guard(directory, partial(directories.write_checkpoints, directory, naming))
         log = directories.guard(directory, directory.opening(key, config, self._surroundings, topic_id))
@@ -133,18 +135,18 @@ class LogManager:
         return log
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a partition away: its directory is renamed now and removed after file.delete.delay.ms."""
+        """Delete a partition: rename its directory now, and remove it after file.delete.delay.ms."""
         self.delete_all([(topic, partition)])
 
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take partitions away, durably together. What a failing device does not let go, a later start sets aside."""
+        """Delete partitions, durably together. A later start sets aside those that a failing device cannot rename."""
         self.rename_deleted(partitions)
         self.deletions.settle()
 
     def rename_deleted(self, partitions: Iterable[TopicPartition]) -> None:
-        """Close the logs of partitions and rename their directories; `deletions` makes that durable.
+        """Close the logs of partitions and rename their directories; `deletions` makes the renames durable.
 
-        What a failing device does not let go, a later start sets aside.
+        A later start sets aside directories that a failing device cannot rename.
         """
         for key in partitions:
             log = self.get(*key)
@@ -152,24 +154,24 @@ class LogManager:
                 continue
             self.futures.abandon(*key)
             directory, delay_ms = self.directories.directory_of(log), log.config.file_delete_delay_ms
-            with suppress(DiskFailure):  # the directory is offline, and says why
+            with suppress(DiskFailure):  # the directory is offline, which is already logged
                 path = self.closed.take_away(log, directory, "delete")
                 self.directories.remove_later(PendingDeletion(delay_ms, [path]))
                 self.deletions.renamed(directory, key)
 
     def set_aside(self, topic: str, partition: int) -> str:
-        """Take a partition away that the metadata does not know; its directory stays, under the name returned.
+        """Close a partition that is not in the metadata; return the new name under which its directory is kept.
 
-        The metadata may be what is damaged: nobody's data is removed on its word alone.
+        The directory is not removed, because the metadata themselves may be damaged.
         """
         log = self.get(topic, partition)
         assert log is not None
         return self.closed.set_open_aside(log)
 
-    # What the server calls from time to time
+    # Periodic work
 
     def apply_retention(self, log: PartitionLog, high_watermark: int) -> bool:
-        """Let a log drop what its topic no longer keeps; return True if there may be more of it.
+        """Apply retention to a log; return True if more segments may be due.
 
         Raises NotReadyError.
         """
@@ -177,35 +179,35 @@ class LogManager:
             return False
         try:
             removed = log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark)
-        except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage: the others go on
+        except (KafkaError, DiskFailure) as error:  # no space for a new segment, or damage
             logger.warning("Retention leaves %s-%s as it is: %s", log.topic, log.partition, error)
             return False
         return len(removed) >= SEGMENTS_AT_ONCE
 
     def logs_to_flush(self) -> list[PartitionLog]:
-        """Logs whose flush.ms or a closed segment asks for a flush."""
+        """Return the logs that are due for a flush by flush.ms or because a segment was closed."""
         return [log for log in self.logs() if log.failure is None and log.flush_due()]
 
     def begin_flush(self, log: PartitionLog) -> FlushJob | None:
-        """A job that a worker may run, and that finish_flush ends; None if the log was taken away meanwhile."""
+        """Return a job that a worker may run, before finish_flush; None if the log was removed meanwhile."""
         return log.begin_flush() if self.holds(log) else None
 
     def finish_flush(self, log: PartitionLog, job: FlushJob) -> None:
-        """Take the result of a job that has run. Nobody waits for that of a log that was taken away during it."""
+        """Record the result of a job that has run; only release the job if its log was removed meanwhile."""
         if self.holds(log):
             log.finish_flush(job)
         else:
             job.release()
 
     def holds(self, log: PartitionLog) -> bool:
-        """Return whether this is the open log of its partition: not deleted, moved or closed."""
+        """Return True if this is the open log of its partition: not deleted, moved or closed."""
         return self.get(log.topic, log.partition) is log
 
     def expire_producers(self, log: PartitionLog, expiration_ms: int) -> None:
-        """Forget a log's producers that were silent for producer.id.expiration.ms."""
+        """Remove a log's producers that were inactive for producer.id.expiration.ms."""
         log.producers.expire(self._surroundings.clock.wall_ms(), expiration_ms)
 
-    # The end
+    # Closing
 
     def close(
         self,
@@ -214,16 +216,16 @@ class LogManager:
         broker_epoch: int = -1,
         high_watermarks: Mapping[TopicPartition, int] = MappingProxyType({}),
     ) -> None:
-        """Close every log, and release the log directories: here and now, without workers."""
+        """Close every log and release the log directories, synchronously and without workers."""
         run_here(self.closing(clean=clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks))
         self.directories.release()
 
     def closing(
         self, *, clean: bool, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]
     ) -> Iterator[Stage]:
-        """The stages that close every log. A clean close flushes them, and says so in a file in the end.
+        """Return the stages that close every log. A clean close flushes them and finally writes the markers.
 
-        The locks stay with who gave them.
+        The locks are not released.
         """
         return LogClosing(
             self.directories,

@@ -1,7 +1,7 @@
-"""What a log is made of: its offsets, its segments and what is derived from them.
+"""State of a log: its offsets, its segments and the data derived from them.
 
-The modules that recover, replay, roll, flush and cut a log take this, so that none of them knows PartitionLog, which
-puts their steps together.
+The modules that recover, replay, roll, flush and truncate a log receive a LogState, so that they do not depend on
+PartitionLog, which combines their steps.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.segments import Segments
 from kwire.log.unsynced_paths import UnsyncedPaths
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 
 class LogState:
-    """The parts of one partition's log."""
+    """State of one partition's log."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class LogState:
         directory: str,
         disk: Disk,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         config: LogConfig,
         segments: Segments,
         leader_epochs: LeaderEpochs,
@@ -57,17 +57,17 @@ class LogState:
         self.health = LogHealth(f"{topic}-{partition}", clock)
         self.unsynced_paths = UnsyncedPaths()
         self.remove_later: Callable[[PendingDeletion], None] | None = None
-        """Takes files of segments that were cut off; without it they are removed at once."""
+        """Callback that receives the files of truncated segments; without it they are removed at once."""
         self.disk = disk
         self.clock = clock
-        self.chance = chance
+        self.random_source = random_source
 
     @property
     def failure(self) -> DiskFailure | CorruptLogError | LogClosedError | None:
-        """Why the log is offline."""
+        """Reason why the log is offline, or None."""
         return self.health.failure
 
-    # The offsets of `offsets`, by Kafka's names
+    # The offsets in `offsets`, by Kafka's names
 
     @property
     def log_start_offset(self) -> int:

@@ -1,4 +1,4 @@
-"""Searches in a log by something else than an offset: batches by timestamp, and aborted transactions."""
+"""Log searches by other keys than an offset: batches by timestamp, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from kwire.protocol.records import LENGTH_OVERHEAD, BatchHeader, parse_header
 LENGTH_POSITION: Final = 8
 _LENGTH: Final = Struct(">i")
 HEADERS_AT_ONCE: Final = 512
-"""Batches whose headers are read in one step of a search: some milliseconds."""
+"""Batches whose headers are read in one step of a search, which takes a few milliseconds."""
 
 
 class Candidate(NamedTuple):
-    """A whole batch that, by its header, holds a record that is looked for."""
+    """Whole batch that, by its header, contains a matching record."""
 
     batch: bytes
     header: BatchHeader
 
 
 def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -> Candidate | int | None:
-    """Return the first batch at or after start_offset whose largest timestamp is at least this one; None if none has.
+    """Return the first batch at or after start_offset whose max timestamp is at least `timestamp`, or None.
 
-    After HEADERS_AT_ONCE batches the offset is returned from which the search is to go on: what the index says of a
-    segment's largest timestamp may be true of a batch below start_offset only, or of none.
+    After HEADERS_AT_ONCE batches, return the offset from which the search must continue. The index gives only the
+    largest timestamp of a segment: its batch may be below start_offset, or compacted away.
     """
     headers = 0
     for segment in segments.with_timestamps(segments.from_offset(start_offset)):
@@ -46,9 +46,9 @@ def batch_for_timestamp(segments: Segments, timestamp: int, start_offset: int) -
 
 
 def appended_bytes(segments: Segments, start_offset: int, end_offset: int, log_end_offset: int) -> int:
-    """Return the bytes of the batches from one offset up to another, 0 if they are not known without reading.
+    """Return the size of the batches between two offsets, 0 if it is unknown without reading.
 
-    They are known for the newest batches of the active segment.
+    It is known for the newest batches of the active segment.
     """
     active = segments.active
     start = active.known_position(start_offset)
@@ -57,9 +57,9 @@ def appended_bytes(segments: Segments, start_offset: int, end_offset: int, log_e
 
 
 def max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int] | None:
-    """The largest timestamp, -1 if no record has one, and the last offset of the first batch that holds it.
+    """Return the largest timestamp (-1 if no record has one) and the last offset of the first batch that has it.
 
-    The segment that holds start_offset counts as a whole, as in Kafka. None if there is no batch.
+    The segment that contains start_offset counts as a whole, as in Kafka. None if there is no batch.
     """
     best: Segment | None = None
     for segment in segments.with_timestamps(segments.from_offset(start_offset)):
@@ -71,9 +71,9 @@ def max_timestamp(segments: Segments, start_offset: int) -> tuple[int, int] | No
 def aborted_transactions(
     segments: Segments, start_offset: int, end_offset: int, entries_of: Callable[[Segment], list[AbortedTransaction]]
 ) -> list[AbortedTransaction]:
-    """The aborted transactions that have records in start_offset..end_offset.
+    """Return the aborted transactions that have records in start_offset..end_offset.
 
-    Entries are in the order of their markers: those whose marker is below start_offset are not looked at.
+    Entries are in the order of their markers; those whose marker is below start_offset are skipped.
     """
     found: list[AbortedTransaction] = []
     are_decided = False
@@ -83,8 +83,8 @@ def aborted_transactions(
             transaction = entries[index]
             if transaction.first_offset < end_offset:
                 found.append(transaction)
-            # When this marker came, everything below end_offset was decided: later entries concern later records. No
-            # batch tells whether this number is as it was written, so two must say so.
+            # When this marker was written, all transactions below end_offset were complete: later entries concern later
+            # records. No batch confirms the stored last stable offset, so two entries must agree.
             if are_decided and transaction.last_stable_offset >= end_offset:
                 return found
             are_decided = transaction.last_stable_offset >= end_offset
@@ -92,7 +92,7 @@ def aborted_transactions(
 
 
 def end_offset_of(batches: bytes) -> int:
-    """Return the offset after the last of one or more whole batches."""
+    """Return the offset after the last one of one or more whole batches."""
     position = last = 0
     while position < len(batches):
         last = position

@@ -1,4 +1,4 @@
-"""Calls of what may raise NotReadyError, repeated until they return: in steps, or at once where nothing waits."""
+"""Repeated calls of functions that may raise NotReadyError: in steps, or at once if blocking is allowed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def ready_in_steps(call: Callable[[], T]) -> Generator[None, None, T]:
-    """Return what a call returns; yield while it is not ready."""
+    """Return the result of a call; yield while it is not ready."""
     while True:
         try:
             return call()
@@ -21,7 +21,7 @@ def ready_in_steps(call: Callable[[], T]) -> Generator[None, None, T]:
 
 
 def ready_at_once(call: Callable[[], T]) -> T:
-    """Return what a call returns, on a worker or where it must not be put off."""
+    """Return the result of a call without yielding, on a worker or where the call must not be delayed."""
     while True:
         try:
             return call()

@@ -1,4 +1,4 @@
-"""What the system has of a file in its page cache."""
+"""Check whether a range of a file is in the system's page cache."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import os
 from typing import Any, Final
 
 PROBE_BYTES: Final = 128 * 1024
-"""Distance between the bytes that are asked about: what readahead brings in at once."""
+"""Distance between the bytes that are probed: the size of a readahead."""
 _WITHOUT_WAITING: int = getattr(os, "RWF_NOWAIT", 0)
-"""Flag of preadv, which Linux has; 0 elsewhere."""
+"""Linux flag of preadv; 0 on other systems."""
 _ONE_BYTE: Final = (bytearray(1),)
 _preadv: Any = getattr(os, "preadv", None)
 
 
 def is_cached(descriptor: int, position: int, length: int) -> bool:
-    """Return whether some bytes of a stretch, both ends among them, can be read without waiting for the device.
+    """Return True if sampled bytes of a range, including both ends, can be read without waiting for the device.
 
-    True if nobody can tell.
+    Also True if the system cannot report it.
     """
     if not _WITHOUT_WAITING:
         return True
@@ -26,6 +26,6 @@ def is_cached(descriptor: int, position: int, length: int) -> bool:
         _preadv(descriptor, _ONE_BYTE, position + length - 1, _WITHOUT_WAITING)
     except BlockingIOError:
         return False
-    except OSError:  # the file system cannot say, or the read will say what is wrong
+    except OSError:  # unsupported by the file system, or an error that the read will report
         return True
     return True

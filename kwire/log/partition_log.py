@@ -1,9 +1,10 @@
-"""One partition on disk: appending, reading, cutting.
+"""Log of one partition on disk: append, read, truncate.
 
 Its offsets, and their order, are in log_offsets.py.
 
-An append is: validate, check the producer's sequence, assign offsets, one write, indexes in memory, producer state. If
-anything fails before the write, or the write itself, nothing is stored. log_health.py says what failures do to a log.
+An append consists of these steps: validate, check the producer's sequence, assign offsets, one write, indexes in
+memory, producer state. If a step up to the write fails, nothing is stored. log_health.py describes the effect of
+failures on a log.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ from kwire.log.flushing import FlushJob
 from kwire.log.log_state import LogState
 from kwire.log.not_ready import ready_at_once
 from kwire.log.removal import mark_deleted
-from kwire.log.replay import take_in
+from kwire.log.replay import apply_batch
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
-from kwire.log.truncation import UnsettledCut
+from kwire.log.truncation import PendingTruncation
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -48,21 +49,24 @@ from kwire.protocol.records import (
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE: Final = 4
-"""Steps of settling that a new leader does at once: some milliseconds."""
+"""Settle steps that a new leader runs at once, which take a few milliseconds."""
 NO_LIMIT: Final = 2**63 - 1
 GATHERED_BYTES_LEAST: Final = 64 * 1024
-"""From here on it costs less to write a batch in two parts than to copy it into one."""
+"""Size from which writing a batch in two parts is cheaper than copying it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 
 class PartitionLog(LogState):
-    """The log of one partition; made by kwire.log.recovery.open_log."""
+    """Log of one partition; created by kwire.log.recovery.open_log."""
 
     before_truncation: Callable[[bool], None] | None = None
-    """Called when offsets were lowered and before files are cut, with whether the log start is one of them: they must
-    become durable first. Else a start after a crash takes the shorter log for damaged, or for all deleted."""
-    unsettled: UnsettledCut | None = None
-    """What a truncation has left to do before the next append."""
+    """Callback between the lowering of offsets and a truncation; its argument is True if the log start was lowered.
+
+    The lowered offsets must become durable before files are truncated. Otherwise a start after a crash would consider
+    the shorter log damaged, or all of its records deleted.
+    """
+    pending_truncation: PendingTruncation | None = None
+    """Work that a truncation has left to do before the next append; None if there is none."""
 
     @property
     def _active(self) -> Segment:
@@ -79,12 +83,12 @@ class PartitionLog(LogState):
         transaction_version: int = 0,
         validated: Validated | None = None,
     ) -> AppendResult:
-        """Store batches and say where; `validated` is what validate_in_steps said of a client's batch.
+        """Append batches and return their offsets; `validated` is the result of validate_in_steps for a client's batch.
 
-        Raises KafkaError with the code that Kafka answers, or DiskFailure; nothing is stored then.
+        Raises KafkaError with Kafka's error code, or DiskFailure; nothing is stored then.
         """
         has_offsets = origin in _WITH_OFFSETS
-        if self.health.takes_no_appends or (self.unsettled is not None and not has_offsets):
+        if self.health.takes_no_appends or (self.pending_truncation is not None and not has_offsets):
             raise self.health.refusal()
         if has_offsets:
             return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
@@ -92,7 +96,7 @@ class PartitionLog(LogState):
         batch, header = ready_batch(bytes(batches), self.config, origin, now_ms, validated)
         size = len(batch)
         if size > self.config.segment_bytes:
-            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than a segment may have")
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than segment.bytes")
         if header.producer_id != NO_PRODUCER_ID:
             duplicate = self._check_producer(batch, header, origin, transaction_version)
             if duplicate is not None:
@@ -127,7 +131,7 @@ class PartitionLog(LogState):
         return AppendResult(stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True)
 
     def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
-        """Batches of a leader (or of this node's own raft log), which come with offsets and epochs."""
+        """Append batches that have offsets and epochs: from a leader, or of this node's own raft log."""
         self.settle()
         epoch = leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
         headers = check_given_offsets(view, self.log_end_offset, epoch)
@@ -156,7 +160,10 @@ class PartitionLog(LogState):
     def _note_stored(
         self, batch: bytes | memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
     ) -> None:
-        """Take a written batch into indexes, epochs and producer state; header has offsets only if they were given."""
+        """Update indexes, epochs and producer state with a written batch.
+
+        `header` has the final offsets only if they were given with the batch.
+        """
         last_offset = base_offset + header.last_offset_delta
         self._active.note_batch(
             position, header.length + LENGTH_OVERHEAD, base_offset, last_offset, header.max_timestamp, self.config
@@ -169,7 +176,7 @@ class PartitionLog(LogState):
         self.producers.end_offset = last_offset + 1
 
     def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
-        aborted = take_in(header, batch, self.producers, base_offset)
+        aborted = apply_batch(header, batch, self.producers, base_offset)
         self.producers.refused.stored(header)
         if aborted is not None:
             self.health.guard(lambda: self._active.transaction_index.append(aborted))
@@ -185,10 +192,10 @@ class PartitionLog(LogState):
         min_one_batch: bool = True,
         budget: VerifyBudget | None = None,
     ) -> bytes:
-        """Whole batches from the one that holds offset, none with an offset at or above limit_offset.
+        """Return whole batches from the one that contains `offset`, all of them below limit_offset.
 
-        At most max_bytes, but for a first batch that is larger when min_one_batch asks for it; less where more would
-        have to be verified, or waited for, than the budget allows. The first batch may begin below offset.
+        Returns at most max_bytes, unless min_one_batch is set and the first batch is larger. Returns less if the budget
+        for verification or device reads is exhausted. The first batch may begin below `offset`.
         """
         if self.failure is not None:
             raise self.health.refusal()
@@ -206,21 +213,21 @@ class PartitionLog(LogState):
             raise self.health.damaged(error) from error
 
     def check_stored(self, segment: Segment, position: int, max_bytes: int) -> int:
-        """Check the CRCs of whole batches from position on; their size in bytes, 0 at the segment's end.
+        """Verify the CRCs of whole batches from `position` on, and return their size in bytes, 0 at the segment's end.
 
-        Raises CorruptLogError where one is not as it was written; the log is offline then.
+        Raises CorruptLogError for a damaged batch, after taking the log offline.
         """
         return self.health.guard(lambda: segment.check_stored(position, max_bytes))
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Up to where all transactions are decided and replicated; read_committed consumers stop there."""
+        """Return the last stable offset: below it all transactions are complete and replicated (for read_committed)."""
         first_unstable = self.producers.first_unstable_offset(high_watermark)
         if first_unstable is None or first_unstable >= high_watermark:
             return high_watermark
         return max(first_unstable, self.log_start_offset)
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions that a read_committed consumer must know for start_offset..end_offset."""
+        """Return the aborted transactions that a read_committed consumer needs for start_offset..end_offset."""
         entries_of = partial(transaction_check.checked_transactions, self)
         return self.health.guard(
             lambda: lookup.aborted_transactions(self.segments, start_offset, end_offset, entries_of)
@@ -231,11 +238,11 @@ class PartitionLog(LogState):
         return self.health.guard(lambda: lookup.batch_for_timestamp(self.segments, timestamp, start_offset))
 
     def max_timestamp(self) -> tuple[int, int] | None:
-        """The largest timestamp, and the last offset of the first batch that holds it."""
+        """Return the largest timestamp and the last offset of the first batch that has it, or None."""
         return self.health.guard(lambda: lookup.max_timestamp(self.segments, self.log_start_offset))
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
+        """Return (largest known epoch <= `epoch`, its end offset), (-1, -1) if unknown."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
@@ -245,9 +252,9 @@ class PartitionLog(LogState):
     # Rolling
 
     def roll(self, base_offset: int | None = None) -> None:
-        """Close the active segment and begin a new one; an empty active segment at that very offset stays.
+        """Close the active segment and begin a new one, unless the active one is empty and begins at this offset.
 
-        Raises KafkaError if the disk is full: the active segment stays the active one then.
+        Raises KafkaError if the disk is full; the active segment then stays active.
         """
         base_offset = self.log_end_offset if base_offset is None else base_offset
         if self._active.base_offset == base_offset and self._active.size == 0:
@@ -258,11 +265,11 @@ class PartitionLog(LogState):
 
     @property
     def unflushed_records(self) -> int:
-        """Records that a power cut may take; flush.messages bounds it."""
+        """Number of records that a power failure may lose; flush.messages bounds it."""
         return self.log_end_offset - self.recovery_point
 
     def flush_due(self) -> bool:
-        """Whether flush.ms or a closed segment asks for a flush now. For flush.messages each append asks itself."""
+        """Return True if a flush is due by flush.ms or because a segment was closed; appends check flush.messages."""
         if self.log_end_offset <= self.recovery_point:
             return False
         return (
@@ -272,7 +279,7 @@ class PartitionLog(LogState):
 
     @property
     def has_unsynced(self) -> bool:
-        """Whether a power cut would take anything."""
+        """True if a power failure would lose anything."""
         return (
             self.log_end_offset > self.recovery_point
             or self._active.has_pending_entries
@@ -281,9 +288,9 @@ class PartitionLog(LogState):
         )
 
     def begin_flush(self, *, pins: bool = True) -> FlushJob:
-        """Write what is only in memory; the job's run() may be called on a worker, finish_flush() must follow it.
+        """Write pending data and return a job; a worker may call its run(), and finish_flush() must follow.
 
-        Raises DiskFullError if the disk is full: all stays as it was, and a later flush may find space.
+        Raises DiskFullError if the disk is full; nothing has changed then, and a later flush may find space.
         """
         if self.failure is not None:
             raise self.health.refusal()
@@ -293,7 +300,7 @@ class PartitionLog(LogState):
             raise self.health.fail(error) from error
 
     def finish_flush(self, job: FlushJob) -> None:
-        """Move the recovery point, or go offline, as a job that has run says. Raises what begin_flush does."""
+        """Raise the recovery point after a job has run, or go offline if it failed. Raises what begin_flush raises."""
         job.release()
         if job.failure is not None:
             raise self.health.fail(job.failure) from job.failure
@@ -301,22 +308,22 @@ class PartitionLog(LogState):
         self.last_flush_ms = self.clock.monotonic_ms()
 
     def _note_durable(self, job: FlushJob) -> None:
-        """Take what has become durable; what was written in the place of what was cut meanwhile is not."""
+        """Record what is durable; records written after a truncation during the flush are not."""
         self.unsynced_paths.finish(job.number)
         if self.offsets.flushed(job.end_offset, job.truncations) and self.producers.is_derived:
-            self.unsettled = None
+            self.pending_truncation = None
         self.leader_epochs.durable_version = max(self.leader_epochs.durable_version, job.epochs_version)
 
     def flush(self) -> None:
-        """Make all that was appended durable, here and now."""
+        """Make all appended records durable synchronously."""
         job = self.begin_flush()
         job.run()
         self.finish_flush(job)
 
-    # Cutting
+    # Truncating
 
     def delete_records_before(self, offset: int) -> None:
-        """Move the log start; whole segments below it go with the next retention pass. The caller knows the limit."""
+        """Raise the log start; the next retention pass removes whole segments below it. The caller checks the limit."""
         if offset > self.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind {self.log_end_offset}")
         if offset > self.log_start_offset:
@@ -327,14 +334,14 @@ class PartitionLog(LogState):
         self.leader_epochs.truncate_from_start(offset)
 
     def truncate_to(self, offset: int) -> None:
-        """Cut everything from offset on, with the whole batch that holds it, as a follower does after its leader."""
+        """Truncate the log at the batch that contains `offset`, as a follower does to match its leader."""
         ready_at_once(lambda: self.cut_to(offset))
         self.settle()
 
     def cut_to(self, offset: int) -> None:
-        """Do the first part of `truncate_to`; `settle_in_steps` and a flush, or `settle`, follow before an append."""
+        """Do the first part of `truncate_to`; `settle`, or `settle_in_steps` and a flush, must precede an append."""
         if offset >= self.log_end_offset:
-            # This broker may have led, and noted an epoch that begins at the end, without a record in it.
+            # This broker may have been the leader, and stored an epoch that begins at the end and has no records.
             self.health.guard(lambda: self.leader_epochs.truncate_from_end(offset))
             return
         if offset < self.segments.first.base_offset:
@@ -345,12 +352,12 @@ class PartitionLog(LogState):
         self._lower(plan.end_offset, first_dirty=plan.cleaned_to, start=plan.end_offset)
         cut = self.health.guard(lambda: truncation.cut(self, offset))
         self.offsets.cut_to(cut.end_offset)
-        self.unsettled = UnsettledCut(self, cut.files)
+        self.pending_truncation = PendingTruncation(self, cut.files)
 
     def _lower(self, recovery_point: int, *, first_dirty: int, start: int) -> None:
-        """Before anything is cut: what lies behind the new end is not durable, and no flush under way makes it so.
+        """Lower the offsets before a truncation, so that no running flush makes anything above the new end durable.
 
-        What comes in its place has not been compacted either, nor deleted; checkpoints must not say so after a restart.
+        New records at these offsets are neither compacted nor deleted; checkpoints must not claim that after a restart.
         """
         self.health.guard(self.segments.take_back_compaction)
         before = self.offsets.lower(recovery_point=recovery_point, first_dirty=first_dirty, start=start)
@@ -359,33 +366,33 @@ class PartitionLog(LogState):
         is_start_lowered = self.log_start_offset < before[-1]
         try:
             self.health.guard(partial(self.before_truncation, is_start_lowered))
-        except (DiskFailure, KafkaError):  # nothing is cut, and the next attempt has to store it
+        except (DiskFailure, KafkaError):  # nothing is truncated; the next attempt must store the offsets
             self.offsets.restore(before)
             raise
 
     def settle_in_steps(self) -> Iterator[None]:
-        """Derive what a truncation has left unknown, a few batches at a time; a flush makes it durable."""
-        while self.unsettled is not None and self.health.guard(self.unsettled.derive_more):
+        """Derive the state that a truncation left unknown, a few batches per step; a flush makes it durable."""
+        while self.pending_truncation is not None and self.health.guard(self.pending_truncation.derive_more):
             yield
 
     def settle_or_wait(self) -> None:
-        """Settle if few steps are left; else, and where it fails, no append of a client is taken until a flush ended.
+        """Settle if few steps are left; otherwise, or on failure, reject clients' appends until a flush has ended.
 
-        What fails is logged.
+        Failures are logged.
         """
-        if self.failure is None and self.unsettled is not None:
+        if self.failure is None and self.pending_truncation is not None:
             with suppress(KafkaError, DiskFailure, CorruptLogError):
                 if sum(1 for _ in islice(self.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
                     self.settle()
 
     def settle(self) -> None:
-        """Derive it, and make the new end durable, here and now."""
-        if self.unsettled is not None:
-            self.health.guard(self.unsettled.settle)
-            self.unsettled = None
+        """Derive the unknown state and make the new end durable, synchronously."""
+        if self.pending_truncation is not None:
+            self.health.guard(self.pending_truncation.settle)
+            self.pending_truncation = None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Throw everything away; the next append is at offset."""
+        """Remove all records; the next append is at `offset`."""
         logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
         self.health.guard(lambda: truncation.settle_topic_id(self))
         self._lower(0, first_dirty=0, start=offset)
@@ -393,16 +400,16 @@ class PartitionLog(LogState):
         self.offsets.begin_at(offset)
         self.leader_epochs.clear()
         self.producers.clear(offset)
-        self.producers.is_derived, self.unsettled = True, None
+        self.producers.is_derived, self.pending_truncation = True, None
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
-        """Take some whole segments off the front that retention or the log start has passed; what is deleted when.
+        """Remove whole segments that are past retention or below the log start; return the deletions of their files.
 
-        If retention.SEGMENTS_AT_ONCE have gone, more may be due: the caller calls again. remove_later is called with
-        each of the results, also when the rest fails; without it the caller removes their files. Raises NotReadyError,
-        before anything is changed, while timestamps are derived.
+        If retention.SEGMENTS_AT_ONCE were removed, more may be due: the caller calls again. Each result is passed to
+        remove_later, even if the rest fails; without remove_later the caller removes the files. Raises NotReadyError,
+        before any change, while timestamps are derived.
         """
-        if self.failure is not None or self.unsettled is not None:  # a truncation reads what would go
+        if self.failure is not None or self.pending_truncation is not None:  # it reads segments that would be removed
             return []
         return self.health.guard(lambda: self._apply_retention(now_ms, high_watermark))
 
@@ -419,7 +426,7 @@ class PartitionLog(LogState):
         return pending
 
     def _remove_oldest(self, count: int, pending: list[PendingDeletion]) -> None:
-        """Remove the first segments; the log start moves to the first one that stays."""
+        """Remove the first segments; the log start moves to the first remaining one."""
         if count == len(self.segments):
             self.roll()
         self.delete_records_before(self.segments[count].base_offset)
@@ -429,27 +436,28 @@ class PartitionLog(LogState):
             if self.remove_later is not None:
                 self.remove_later(removed)
 
-    # Life
+    # Configuration and close
 
     def update_config(self, config: LogConfig) -> None:
-        """Take a topic's new configuration; the next append goes by it."""
+        """Set the topic's new configuration, which applies from the next append on."""
         self.config = config
 
     def assign_epoch_start(self, epoch: int, offset: int) -> None:
-        """Note that a leader's epoch begins here, before its first append."""
+        """Record that a leader's epoch begins here, before its first append."""
         self.leader_epochs.begin(epoch, offset)
 
     def assign_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Write partition.metadata, durable with the first flush; the caller logs a full disk, and tries again."""
+        """Write partition.metadata, durable with the first flush; the caller logs a full disk, and retries."""
         path = f"{self.directory}/{PARTITION_METADATA_FILE}"
         self.health.guard(lambda: self.disk.replace(path, format_partition_metadata(topic_id), sync=False), logs=False)
         self.unsynced_paths.add(path)
         self.topic_id = topic_id
 
     def close(self, *, clean: bool) -> None:
-        """Give files back; a clean close flushes first and leaves a producer snapshot, so that no scan is needed.
+        """Close the files. A clean close first flushes and writes a producer snapshot, so that no scan is needed.
 
-        Raises DiskFullError or KafkaError if a full disk keeps it from being clean, DiskFailure; files are given back.
+        Raises DiskFailure, or DiskFullError or KafkaError if the disk is too full for a clean close; the files are
+        closed anyway.
         """
         try:
             if clean and self.failure is None and (job := self.begin_last_flush()) is not None:
@@ -459,26 +467,26 @@ class PartitionLog(LogState):
             self.release_files()
 
     def begin_last_flush(self) -> FlushJob | None:
-        """Complete the small files of a log that will not be written to; a flush job if anything is not durable.
+        """Complete the small files before the close; return a flush job if anything is not durable.
 
-        Raises DiskFullError, DiskFailure; KafkaError if a cut cannot be settled.
+        Raises DiskFullError, DiskFailure; KafkaError if a truncation cannot be settled.
         """
         self._active.finish()
         self.take_snapshot()
         return self.begin_flush(pins=False) if self.has_unsynced else None
 
     def release_files(self) -> None:
-        """Give the descriptors back."""
+        """Close the file descriptors."""
         for segment in self.segments:
             segment.close()
 
     def take_snapshot(self) -> None:
-        """Write the producers' state at the log's end, so that a clean start derives nothing."""
+        """Write the producers' state at the log's end, so that a clean start need not rebuild it."""
         self.settle()
         if self.log_end_offset > self.segments.first.base_offset:
             self.health.guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed, for deletion: nothing is written any more."""
+        """Record the new path of the renamed directory and close the files: nothing is written any more."""
         self.directory = directory
         self.release_files()

@@ -1,4 +1,4 @@
-"""Where the newest batches of a segment start: readers at a log's end find them without an index."""
+"""Positions of the newest batches of a segment, with which reads at a log's end need no index."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from bisect import bisect_left
 from typing import Final
 
 POSITIONS_KEPT: Final = 256
-"""The older half goes when there are as many: 2 to 4 KB for each log that is written to."""
+"""Number of positions at which the older half is dropped: 2 to 4 KB for each log that is written to."""
 
 
 class Positions:
-    """Base offset -> position of the last batches that were appended."""
+    """Map from base offset to position, for the batches that were appended last."""
 
     __slots__ = ("_offsets", "_positions")
 
@@ -20,7 +20,7 @@ class Positions:
         self._positions = array("q")
 
     def note(self, base_offset: int, position: int) -> None:
-        """Add the batch that comes after all that are known."""
+        """Add the batch that follows all known ones."""
         if len(self._offsets) >= POSITIONS_KEPT:
             del self._offsets[: POSITIONS_KEPT // 2]
             del self._positions[: POSITIONS_KEPT // 2]
@@ -28,14 +28,14 @@ class Positions:
         self._positions.append(position)
 
     def find(self, base_offset: int) -> int:
-        """Return the position of the batch that begins with this offset, -1 if it is not known."""
+        """Return the position of the batch with this base offset, -1 if unknown."""
         found = bisect_left(self._offsets, base_offset)
         if found < len(self._offsets) and self._offsets[found] == base_offset:
             return self._positions[found]
         return -1
 
     def cut(self, position: int) -> None:
-        """Forget the batches from a position on."""
+        """Remove the batches from a position on."""
         keep = bisect_left(self._positions, position)
         del self._offsets[keep:]
         del self._positions[keep:]

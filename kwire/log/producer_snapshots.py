@@ -1,11 +1,11 @@
-"""Producer state on disk: <offset>.snapshot files, which spare recovery a replay of the whole log.
+"""Producer state on disk: <offset>.snapshot files, with which recovery need not replay the whole log.
 
     int16 version (1), uint32 CRC-32C of what follows, int32 count, then per producer:
-    int64 producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta of the last batch,
-    int64 timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1: none)
+    int64 producer id; int16 epoch; int32 last sequence; int64 last offset; int32 offset delta of the last batch;
+    int64 timestamp; int32 coordinator epoch; int64 first offset of the open transaction (-1: none)
 
-A snapshot named N is the state of the log up to, not including, offset N. It is written when a segment is closed and
-when the log is. One that does not pass its CRC is removed, and the one before it is used.
+A snapshot named N is the state of the log up to, not including, offset N. It is written when a segment or the log is
+closed. A snapshot with a wrong CRC is removed, and the previous one is used.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 SUFFIX: Final = ".snapshot"
 VERSION: Final = 1
 ENTRIES_AT_ONCE: Final = 512
-"""Producers that are decoded in one step where others wait for the event loop: about a millisecond."""
+"""Producers that are decoded in one step on the event loop, which takes about a millisecond."""
 _HEADER: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")
 _CRC_COVERS_FROM: Final = 6
 
 
 class CorruptSnapshotError(Exception):
-    """A snapshot file that cannot be believed."""
+    """Snapshot file with invalid content."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -64,12 +64,12 @@ def decode_snapshot(data: bytes, path: str) -> list[ProducerEntry]:
 
 def _checked_rows(data: bytes, path: str) -> Iterator[tuple[int, ...]]:
     if len(data) < _HEADER.size:
-        raise CorruptSnapshotError(f"{path}: {len(data)} bytes are no snapshot")
+        raise CorruptSnapshotError(f"{path}: {len(data)} bytes are too few for a snapshot")
     version, crc, count = _HEADER.unpack_from(data)
     if version != VERSION:
         raise CorruptSnapshotError(f"{path}: unknown version {version}")
     if crc != crc32c(data[_CRC_COVERS_FROM:]):
-        raise CorruptSnapshotError(f"{path}: its CRC is not right")
+        raise CorruptSnapshotError(f"{path}: its CRC is wrong")
     if len(data) != _HEADER.size + count * _ENTRY.size:
         raise CorruptSnapshotError(f"{path}: {count} producers announced in {len(data)} bytes")
     return _ENTRY.iter_unpack(data[_HEADER.size :])
@@ -90,7 +90,7 @@ def _decode_entry(row: tuple[int, ...]) -> ProducerEntry:
 
 
 class ProducerSnapshots:
-    """The snapshot files of one log's directory."""
+    """Snapshot files in one log's directory."""
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[int] = ()) -> None:
         self._disk = disk
@@ -101,22 +101,22 @@ class ProducerSnapshots:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 
     def take(self, state: ProducerState, offset: int) -> None:
-        """Write the state at offset, unless the disk is full.
+        """Write the state at `offset`, unless the disk is full.
 
-        It is not synced: its CRC tells a torn one, and it can be derived again.
+        The file is not synced: its CRC reveals an incomplete file, and the state can be rebuilt.
         """
         if offset in self.offsets:
             return
         try:
             self._disk.replace(self.path(offset), encode_snapshot(state.entries.values()), sync=False)
         except DiskFullError as error:
-            logger.warning("The disk is full: %s; a start will derive the producers from the log", error)
+            logger.warning("The disk is full: %s; the next start will rebuild the producer state from the log", error)
             return
         self.offsets.append(offset)
         self.offsets.sort()
 
     def load_latest(self, state: ProducerState, start_offset: int, end_offset: int) -> None:
-        """Set state to that of the newest sound snapshot at or below end_offset, or to nothing at start_offset."""
+        """Set the state to that of the newest valid snapshot at or below end_offset, or to empty at start_offset."""
         for _ in self.load_latest_in_steps(state, start_offset, end_offset):
             pass
 
@@ -148,12 +148,12 @@ class ProducerSnapshots:
             self._disk.unlink(self.path(offset))
 
     def remove_from(self, offset: int) -> None:
-        """Remove snapshots above offset, after the log was cut there."""
+        """Remove snapshots above `offset`, after a truncation of the log."""
         for known in [known for known in self.offsets if known > offset]:
             self.remove(known)
 
     def remove_strays(self, base_offsets: set[int]) -> None:
-        """Remove snapshots that belong to no segment, but for the last one if it is beyond all segments."""
+        """Remove snapshots that belong to no segment, except the last one if it is beyond all segments."""
         for offset in [known for known in self.offsets[:-1] if known not in base_offsets]:
             self.remove(offset)
         if self.offsets and self.offsets[-1] not in base_offsets and self.offsets[-1] < max(base_offsets, default=-1):

@@ -1,9 +1,9 @@
-"""What a log knows of its idempotent and transactional producers.
+"""State of a log's idempotent and transactional producers.
 
-For each producer id: its epoch, its last five batches (so that a retry finds its original offset), and where its open
-transaction began. From the transactions follow the last stable offset and the list of aborted ones. All of it derives
-from the batches in the log: check() judges a batch before it is stored, update() takes it in after it was, and recovery
-replays batches through update() from the newest snapshot on.
+For each producer id: its epoch, its last five batches (so that a retry gets its original offset), and the first offset
+of its open transaction. The last stable offset and the aborted transactions derive from the transactions. Everything
+derives from the batches in the log: check() validates a batch before it is stored, and update() adds it afterwards.
+Recovery replays batches with update(), starting from the newest snapshot.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kwire.protocol.wrapping import SEQUENCE_MAX, next_sequence
 logger = logging.getLogger(__name__)
 
 BATCHES_KEPT: Final = 5
-"""max.in.flight.requests.per.connection of an idempotent producer: no more of its batches can be retried."""
+"""Batches kept per producer: max.in.flight.requests.per.connection of an idempotent producer."""
 
 NO_TRANSACTION: Final = -1
 
 
 class StoredBatch(NamedTuple):
-    """One of a producer's last batches."""
+    """Batch of a producer, one of its last five."""
 
     last_sequence: int
     last_offset: int
@@ -49,7 +49,7 @@ class StoredBatch(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ProducerEntry:
-    """One producer id as the log last saw it."""
+    """State of one producer id after its last batch or marker in the log."""
 
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -57,7 +57,7 @@ class ProducerEntry:
     last_timestamp: int = -1
     current_transaction_first_offset: int = NO_TRANSACTION
     batches: list[StoredBatch] = field(default_factory=list)
-    """Oldest first; empty after a new epoch or when only markers were seen."""
+    """Oldest first; empty after a new epoch, or if there were only markers."""
 
     @property
     def last_sequence(self) -> int:
@@ -78,37 +78,39 @@ class ProducerEntry:
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction whose marker is in the log."""
+    """Transaction whose marker is in the log."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
-    """What the last stable offset became with this marker; the transaction index keeps it."""
+    """Last stable offset after this marker, which the transaction index stores."""
 
 
 class ProducerState:
-    """All producers of one log."""
+    """Producers of one log."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
         self.end_offset = 0
-        """The state is that of the log up to here."""
+        """Offset up to which the log's batches are included."""
         self._ongoing: OrderedDict[int, int] = OrderedDict()
-        """Producer id -> first offset of its open transaction; in order of those offsets, as they are appended."""
+        """First offset of the open transaction by producer id, in the order of these offsets."""
         self._unreplicated: deque[tuple[int, int]] = deque()
-        """(first offset, marker's offset) of transactions whose marker may be above the high watermark, in the order of
-        their markers."""
+        """(first offset, marker's offset) of ended transactions, in order of their markers.
+
+        Their markers may be above the high watermark.
+        """
         self._high_watermark = 0
-        """What `replicated` was told last."""
+        """High watermark of the last `replicated` call."""
         self.is_derived = True
-        """Whether it is the state of the whole log; else that is being derived, and nothing is stable."""
+        """True if the state covers the whole log; else it is being rebuilt, and no offset is stable."""
         self.refused = RefusedBatches()
-        """Not derived from the log, and left alone when all else is derived anew."""
+        """Rejected batches; they do not derive from the log, and are kept when the state is rebuilt."""
 
     def active(self) -> list[ProducerEntry]:
-        """What DescribeProducers reports."""
+        """Return the producers that DescribeProducers reports."""
         return list(self.entries.values())
 
     def clear(self, end_offset: int) -> None:
@@ -118,10 +120,10 @@ class ProducerState:
         self.end_offset = end_offset
 
     def check(self, header: BatchHeader, *, from_client: bool) -> StoredBatch | None:
-        """Judge a data batch on the leader: the batch it repeats, or None if it is new; raises KafkaError."""
+        """Validate a data batch on the leader; return the batch that it duplicates, or None. Raises KafkaError."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
-            # All that was known of it is gone (retention, expiration): any sequence number is taken.
+            # The producer's state was removed (retention, expiration): any sequence number is accepted.
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 _check_epoch(ProducerEntry(producer_id=header.producer_id), header.producer_epoch)
             if from_client:
@@ -140,13 +142,13 @@ class ProducerState:
         return None
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, *, supports_epoch_bump: bool) -> None:
-        """Judge an end-of-transaction marker on the leader; raises KafkaError."""
+        """Validate an end-of-transaction marker on the leader. Raises KafkaError."""
         entry = self.entries.get(header.producer_id) or ProducerEntry(producer_id=header.producer_id)
         _check_epoch(entry, header.producer_epoch)
         is_open = entry.current_transaction_first_offset != NO_TRANSACTION
         if supports_epoch_bump and header.producer_epoch == entry.producer_epoch and is_open:
-            # KIP-890: the coordinator bumps the epoch before it ends a transaction, so a marker of the epoch that
-            # wrote the open one is late. With nothing open it is the retry of a marker that was stored.
+            # KIP-890: the coordinator increments the epoch before it ends a transaction. A marker with the epoch of the
+            # open transaction is therefore late. If no transaction is open, it is the retry of a stored marker.
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"the marker of producer {header.producer_id} has epoch {header.producer_epoch}, which is not newer",
@@ -158,13 +160,13 @@ class ProducerState:
             )
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
-        """Refuse an epoch that is over, before anything else is asked about a batch; raises KafkaError."""
+        """Reject an old epoch, before other checks of a batch. Raises KafkaError."""
         entry = self.entries.get(producer_id)
         if entry is not None:
             _check_epoch(entry, epoch)
 
     def update(self, header: BatchHeader, base_offset: int) -> None:
-        """Take in a stored data batch; base_offset is where it was put."""
+        """Add a data batch that was stored at base_offset."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -184,7 +186,7 @@ class ProducerState:
     def update_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, offset: int
     ) -> CompletedTransaction | None:
-        """Take in a stored marker; the transaction that it ends, or None if nothing was open."""
+        """Add a stored marker; return the transaction that it ends, or None if none was open."""
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(producer_id=header.producer_id)
@@ -203,7 +205,7 @@ class ProducerState:
         return CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit, last_stable_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """The first offset whose outcome is open or not yet replicated."""
+        """Return the first offset of a transaction that is open or not replicated, None if there is none."""
         if not self.is_derived:
             return 0
         first = next(iter(self._ongoing.values()), None)
@@ -213,14 +215,14 @@ class ProducerState:
         return first
 
     def replicated(self, high_watermark: int) -> None:
-        """Forget what is kept of transactions whose marker is below the high watermark."""
+        """Drop the transactions whose marker is below the high watermark."""
         self._high_watermark = high_watermark
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0][1] < high_watermark:
             unreplicated.popleft()
 
     def derived(self) -> None:
-        """All batches of the log have been taken in again."""
+        """Mark the state as complete after all batches of the log were added again."""
         self.is_derived = True
         self.replicated(self._high_watermark)
 
@@ -237,22 +239,22 @@ class ProducerState:
         )
 
     def has_batches(self, producer_id: int, producer_epoch: int) -> bool:
-        """Whether the last sequence number of an epoch is known."""
+        """Return True if the last sequence number of an epoch is known."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.producer_epoch == producer_epoch and bool(entry.batches)
 
     def check_begins(self, header: BatchHeader) -> None:
-        """Refuse the first batch of a transaction of its own epoch whose predecessors are missing (KIP-890)."""
+        """Reject the first batch of a transaction with its own epoch if earlier batches are missing (KIP-890)."""
         self.refused.check(header)
         entry = self.entries.get(header.producer_id)
         if header.base_sequence != 0 and (entry is None or not entry.batches):
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id}, of whom nothing is known, begins with sequence {header.base_sequence}",
+                f"unknown producer {header.producer_id} begins with sequence {header.base_sequence}",
             )
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were silent for so long; returns their number."""
+        """Remove producers that are inactive for expiration_ms and have no open transaction; return their number."""
         expired = [
             producer_id
             for producer_id, entry in self.entries.items()
@@ -264,7 +266,7 @@ class ProducerState:
         return len(expired)
 
     def put_all(self, entries: Iterable[ProducerEntry]) -> None:
-        """Take the entries of a snapshot, when there are no others."""
+        """Add the entries of a snapshot to an empty state."""
         assert not self.entries
         self.entries = {entry.producer_id: entry for entry in entries if entry.producer_id != NO_PRODUCER_ID}
         open_ones = [

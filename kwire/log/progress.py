@@ -1,4 +1,4 @@
-"""A line in the broker's log now and then about work that may take long."""
+"""Progress lines in the broker's log about work that may take long."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_MS: Final = 1000.0
 LOOK_BYTES: Final = 4 * 1024 * 1024
-"""Between two looks at the clock: 60,000 batches of one record, about a second of a slow machine."""
+"""Bytes between two checks of the clock: 60,000 batches of one record, about a second on a slow machine."""
 
 
 class Progress:
-    """Counts what is done of a known number; says so at the first, at the last, and every second in between.
+    """Progress of a known number of items; logged at the first, at the last, and every second in between.
 
-    Work that is mostly over at once is `quiet`: only the lines in between are said.
+    For work that is usually fast, `quiet` omits the first and the last line.
     """
 
     def __init__(self, what: str, count: int, clock: Clock, *, quiet: bool = False) -> None:
@@ -39,7 +39,7 @@ class Progress:
 
 
 class BytesProgress:
-    """Says every second how far one file has been read, if that takes so long."""
+    """Progress of the read of one file, logged every second."""
 
     def __init__(self, what: str, size: int, clock: Clock) -> None:
         self._what = what
@@ -49,7 +49,7 @@ class BytesProgress:
         self._next_ms = clock.monotonic_ms() + INTERVAL_MS
 
     def reached(self, position: int) -> None:
-        """All before this position has been read."""
+        """Record that everything before this position has been read."""
         if position < self._look_at:
             return
         self._look_at = position + LOOK_BYTES

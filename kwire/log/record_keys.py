@@ -1,9 +1,9 @@
-"""The walk over a batch's records that compaction needs: keys, offsets, which records are tombstones, where each lies.
+"""Parser for compaction: the keys, offsets and positions of a batch's records, and which are tombstones.
 
-Compaction looks at every record twice, so what one costs is what compaction costs. Records that are built alike, as
-those of one producer mostly are, are taken column by column: slices with the record's size as their step. The others
-are taken one by one. Bodies were checked when they were appended and their CRC since: only what would lead out of them
-is refused.
+Compaction parses every record twice, so this parser determines its cost. Records of the same layout, as one producer
+mostly writes them, are parsed column by column: slices with the record's size as their step. The others are parsed one
+by one. Bodies were validated when they were appended, and their CRC was verified since: only lengths that exceed the
+body are rejected.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from kwire.protocol.records import InvalidRecordsError
 from kwire.protocol.wrapping import as_int64
 
 _ALIKE_LEAST: Final = 8
-"""Fewer records than this are taken faster one by one."""
+"""Number of records below which parsing one by one is faster."""
 _MIXED_MOST: Final = 64
-"""Records that are taken one by one before it is tried again whether they are alike."""
+"""Records that are parsed one by one before the next check for a common layout."""
 _FINAL: Final = bytes(range(128))
 _CONTINUED: Final = bytes(range(128, 256))
-"""Bytes that end a varint, and bytes that another one follows."""
+"""Last bytes of varints, and bytes that are continued."""
 
 
 class KeyedRecords:
-    """The records of one batch, by index."""
+    """Records of one batch, by index."""
 
     __slots__ = ("keys", "offset_deltas", "starts", "tombstones")
 
@@ -31,13 +31,13 @@ class KeyedRecords:
         self.keys: list[bytes | None] = []
         self.offset_deltas: list[int] = []
         self.starts: list[int] = []
-        """Where each record begins; after the last, where it ends."""
+        """Start position of each record, followed by the end of the last one."""
         self.tombstones: set[int] = set()
-        """Records without a value."""
+        """Indexes of the records without a value."""
 
 
 def keyed_records(body: bytes, record_count: int) -> KeyedRecords:
-    """The records of an uncompressed body. Raises InvalidRecordsError."""
+    """Parse the records of an uncompressed body. Raises InvalidRecordsError."""
     records = KeyedRecords()
     position = index = 0
     try:
@@ -52,13 +52,13 @@ def keyed_records(body: bytes, record_count: int) -> KeyedRecords:
     except IndexError as error:
         raise InvalidRecordsError("a record ends early") from error
     if position != len(body):
-        raise InvalidRecordsError(f"{record_count} records are not what the batch holds")
+        raise InvalidRecordsError(f"{record_count} records do not fill the batch's body exactly")
     records.starts.append(position)
     return records
 
 
 def _take_mixed(body: bytes, position: int, count: int, records: KeyedRecords) -> int:
-    """Take records one by one; where the next begins. Lengths of one and two bytes are read in place."""
+    """Parse records one by one and return the position after them; one- and two-byte lengths are decoded inline."""
     keys, deltas, starts = records.keys, records.offset_deltas, records.starts
     size = len(body)
     for _ in range(count):
@@ -71,7 +71,7 @@ def _take_mixed(body: bytes, position: int, count: int, records: KeyedRecords) -
             end, position = _varint(body, position)
             end += position
             position += 1
-        while body[position] > 127:  # the timestamp delta, behind the attributes
+        while body[position] > 127:  # the timestamp delta, after the attributes
             position += 1
         byte = body[position + 1]
         if byte < 128:
@@ -104,9 +104,9 @@ def _take_mixed(body: bytes, position: int, count: int, records: KeyedRecords) -
 
 
 def _take_alike(body: bytes, start: int, most: int, records: KeyedRecords) -> int:
-    """Take the records from here on that have the layout of the first of them; their number, 0 if they are too few.
+    """Parse the next records that have the layout of the first one; return their number, 0 if they are too few.
 
-    The end of the last one is left behind as one more start.
+    The end of the last record is appended to `starts`.
     """
     length, attributes_at = _varint(body, start)
     stride = attributes_at - start + length
@@ -121,7 +121,7 @@ def _take_alike(body: bytes, start: int, most: int, records: KeyedRecords) -> in
     for at in (*range(start, attributes_at), *range(key_length_at, key_at), *range(value_length_at, value_at)):
         if count < _ALIKE_LEAST:
             return 0
-        # Sizes come first: as far as they agree, the next record does begin where it is looked for.
+        # Sizes come first: while they are equal, the next record begins at the expected position.
         column = body[at : at + count * stride : stride]
         count = len(column) - len(column.lstrip(column[:1]))
     count = _as_wide(body, attributes_at + 1, delta_at, count, stride)
@@ -141,7 +141,7 @@ def _take_alike(body: bytes, start: int, most: int, records: KeyedRecords) -> in
 
 
 def _as_wide(body: bytes, start: int, end: int, count: int, stride: int) -> int:
-    """How many records have varints of this width there."""
+    """Return how many records have varints of this width at this position."""
     for at in range(start, end):
         column = body[at : at + count * stride : stride]
         count = len(column) - len(column.lstrip(_FINAL if at == end - 1 else _CONTINUED))
@@ -149,7 +149,7 @@ def _as_wide(body: bytes, start: int, end: int, count: int, stride: int) -> int:
 
 
 def _column(body: bytes, start: int, end: int, count: int, stride: int) -> list[int]:
-    """Varints of one width that are not negative."""
+    """Return the varints of a column, which have the same width and are not negative."""
     low = body[start : start + count * stride : stride]
     if end - start == 1:
         return [byte >> 1 for byte in low]
@@ -160,7 +160,7 @@ def _column(body: bytes, start: int, end: int, count: int, stride: int) -> list[
 
 
 def largest_timestamp(body: bytes, starts: list[int], chosen: list[int], base_timestamp: int) -> int:
-    """Of the records that are chosen by index; there is at least one."""
+    """Return the largest timestamp of the records with the chosen indexes, of which there is at least one."""
     largest = -(2**63)
     for index in chosen:
         position = starts[index]
@@ -172,7 +172,7 @@ def largest_timestamp(body: bytes, starts: list[int], chosen: list[int], base_ti
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint, and the position behind it."""
+    """Return a zigzag varint and the position after it."""
     byte = body[position]
     if byte < 128:
         return (byte >> 1) ^ -(byte & 1), position + 1

@@ -1,8 +1,8 @@
-"""The walk over a batch's records: the broker's one loop per record.
+"""Validation of a batch's records: the broker's only loop over single records.
 
-walk_plain() runs for each record of each uncompressed batch, and its time per record is a large part of what a produced
-byte costs: it knows the ordinary shapes only, builds nothing and says nothing. Whatever it does not know, good or bad,
-is judged by walk_records(), which decides and explains.
+walk_plain() runs for each record of each uncompressed batch, and its time per record is a large part of the cost of a
+produced byte. It accepts common layouts only, and creates no objects or messages. Any other batch, valid or not, is
+passed to walk_records(), which validates it and reports the errors.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from typing import Final, NamedTuple
 from kwire.protocol.records import NO_TIMESTAMP
 
 RECORDS_AT_ONCE: Final = 512
-"""Records that are walked in one step of the event loop: about a millisecond."""
+"""Records that are validated in one step on the event loop, which takes about a millisecond."""
 FAULTS_MAX: Final = 100
-"""Faulty records that one answer lists; the batch is refused all the same."""
+"""Most faulty records that one response lists; the batch is rejected in any case."""
 
 _ONE_BYTE_DELTAS: Final = 64
 _TWO_BYTE_DELTAS: Final = 8192
 PLAIN_RECORDS_MAX: Final = _TWO_BYTE_DELTAS
-"""Most records of a batch that are checked in one step of the event loop."""
+"""Most records of a batch that are validated in one step on the event loop."""
 _ALIKE_LEAST: Final = 8 if __file__.endswith(".py") else _TWO_BYTE_DELTAS + 1
-"""Fewer records than this are checked faster one by one; where this module is compiled, all are."""
+"""Number of records below which validation one by one is faster; in the compiled module it always is."""
 _MIXED_MOST: Final = 64
-"""Records that are taken one by one before it is tried again whether they are alike."""
+"""Records that are validated one by one before the next check for a common layout."""
 
 _FINAL: Final = bytes(range(128))
 _CONTINUED: Final = bytes(range(128, 256))
-"""Bytes that end a varint, and bytes that another one follows."""
+"""Last bytes of varints, and bytes that are continued."""
 _NARROW_DELTAS: Final = bytes(index << 1 for index in range(_ONE_BYTE_DELTAS))
 _WIDE_DELTAS: Final = (
     bytes(index << 1 & 127 | 128 for index in range(_TWO_BYTE_DELTAS)),
     bytes(index >> 6 for index in range(_TWO_BYTE_DELTAS)),
 )
-"""What the columns of offset deltas must be: record i has delta i."""
+"""Expected columns of offset deltas: record i has delta i."""
 
 _Taken = tuple[int, int, int, int]
-"""Next index, next position, smallest and largest timestamp delta."""
+"""(next index, next position, smallest timestamp delta, largest timestamp delta)."""
 
 
 class MalformedRecordError(ValueError):
-    """The batch's body is not the records that its header declares."""
+    """Body of a batch that does not contain exactly the records that its header declares."""
 
 
 class RecordFault(NamedTuple):
-    """One record that the topic does not take."""
+    """Record that the topic's configuration rejects."""
 
     batch_index: int
     message: str
@@ -55,20 +55,20 @@ class RecordFault(NamedTuple):
 
 @dataclass(slots=True)
 class WalkRules:
-    """What the topic asks of each record."""
+    """Rules of the topic's configuration for each record."""
 
     needs_key: bool
     oldest: int
     newest: int
     fixed_timestamp: int | None
-    """The timestamp of all records of a LogAppendTime batch."""
+    """Timestamp of all records of a LogAppendTime batch; None for other batches."""
 
 
 def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int = 0) -> tuple[int, int] | None:
-    """(smallest, largest) timestamp delta if all of batch from start on is record_count ordinary records, else None.
+    """Return the (smallest, largest) timestamp delta if the batch contains record_count plain records, else None.
 
-    The base timestamp itself counts as delta 0: a batch without a record at delta 0 gets a wider range than it has.
-    Records that are built alike are checked column by column, the others one by one.
+    Delta 0, the base timestamp, is always included: the range may be wider than that of the records. Records of the
+    same layout are checked column by column, the others one by one.
     """
     if record_count > PLAIN_RECORDS_MAX:
         return None
@@ -92,9 +92,9 @@ def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int =
 
 
 def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bool) -> _Taken | None:
-    """Take the records from index to stop one by one; None if one of them is not ordinary.
+    """Check the records from index to stop one by one; return None if one of them is not plain.
 
-    A length's parity bit is its sign: those of all lengths are gathered and looked at once.
+    The lowest bit of a length is its sign: the bits of all lengths are collected and checked once.
     """
     signs = previous = smallest = largest = 0
     for expected in range(index, stop):
@@ -109,7 +109,7 @@ def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bo
         else:
             end = position + 1 + (byte >> 1)
             position += 2
-        byte = body[position]  # timestamp delta, behind the attributes
+        byte = body[position]  # timestamp delta, after the attributes
         if byte != previous or byte > 127:
             delta = byte
             if byte > 127:
@@ -159,9 +159,9 @@ def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bo
 
 
 def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_key: bool) -> _Taken | None:
-    """Take the records from here on that have the layout of the first of them; None if they are too few.
+    """Check the next records that have the layout of the first one; return None if they are too few.
 
-    Each column is a slice with the record's size as its step, so that one comparison does for all records.
+    Each column is a slice with the record's size as its step, so that one comparison covers all records.
     """
     is_narrow = index < _ONE_BYTE_DELTAS
     layout = _layout(body, start, needs_key, 1 if is_narrow else 2)
@@ -171,7 +171,7 @@ def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_ke
     count = min(_ONE_BYTE_DELTAS if is_narrow else record_count, record_count) - index
     count = min(count, (len(body) - start) // stride)
     for at in constants:
-        # Sizes come first: as far as they agree, the next record does begin where it is looked for.
+        # Sizes come first: while they are equal, the next record begins at the expected position.
         column = body[at : at + count * stride : stride]
         count = len(column) - len(column.lstrip(column[:1]))
         if count < _ALIKE_LEAST:
@@ -195,7 +195,7 @@ def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_ke
 
 
 def _layout(body: bytes, start: int, needs_key: bool, delta_bytes: int) -> tuple[int, int, int, list[int]] | None:
-    """(size, where the timestamp and the offset delta are, where the lengths are) of an ordinary record at start."""
+    """Return (size, position of timestamp, position of offset delta, positions of lengths) of a plain record."""
     length, attributes_at = _varint(body, start)
     timestamp_at = attributes_at + 1
     _, delta_at = _varint(body, timestamp_at)
@@ -219,9 +219,9 @@ def _layout(body: bytes, start: int, needs_key: bool, delta_bytes: int) -> tuple
 def walk_records(
     body: bytes, record_count: int, base_timestamp: int, rules: WalkRules, faults: list[RecordFault]
 ) -> Generator[None, None, int]:
-    """Check that body is exactly record_count well-formed records; returns the largest timestamp.
+    """Check that the body is exactly record_count well-formed records; return the largest timestamp.
 
-    Records that are well-formed but not taken are noted in faults. Yields after every RECORDS_AT_ONCE records.
+    Well-formed records that the topic rejects are added to `faults`. Yields after every RECORDS_AT_ONCE records.
     """
     max_timestamp = NO_TIMESTAMP
     position = index = 0
@@ -234,7 +234,7 @@ def walk_records(
             delta, has_key, position = _walk_record(body, position, end, index)
             timestamp = base_timestamp + delta if rules.fixed_timestamp is None else rules.fixed_timestamp
             max_timestamp = max(max_timestamp, timestamp)
-            _judge_record(index, timestamp, has_key, rules, faults)
+            _check_record(index, timestamp, has_key, rules, faults)
             index += 1
             if index % RECORDS_AT_ONCE == 0:
                 yield
@@ -246,8 +246,8 @@ def walk_records(
 
 
 def _walk_record(body: bytes, position: int, end: int, index: int) -> tuple[int, bool, int]:
-    """(timestamp delta, whether there is a key, end of the record)."""
-    timestamp_delta, position = _varint(body, position + 1)  # behind the attributes, of which no bit is in use
+    """Return (timestamp delta, True if there is a key, end of the record)."""
+    timestamp_delta, position = _varint(body, position + 1)  # after the attributes, of which no bit is in use
     offset_delta, position = _varint(body, position)
     if offset_delta != index:
         raise MalformedRecordError(f"record {index} has offset delta {offset_delta}")
@@ -283,7 +283,7 @@ def _walk_headers(body: bytes, position: int, end: int, index: int) -> int:
     return position
 
 
-def _judge_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, faults: list[RecordFault]) -> None:
+def _check_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, faults: list[RecordFault]) -> None:
     if len(faults) >= FAULTS_MAX:
         return
     if rules.needs_key and not has_key:
@@ -294,7 +294,7 @@ def _judge_record(index: int, timestamp: int, has_key: bool, rules: WalkRules, f
 
 
 def _length(body: bytes, position: int) -> tuple[int, int]:
-    """A field's length. One that leads out of the body is an IndexError here: its end may be no index at all."""
+    """Return a field's length. Raises IndexError if it exceeds the body, since a huge position may be no index."""
     length, position = _varint(body, position)
     if length > len(body):
         raise IndexError(length)
@@ -302,7 +302,7 @@ def _length(body: bytes, position: int) -> tuple[int, int]:
 
 
 def _varint(body: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint of any length, and the position behind it."""
+    """Return a zigzag varint of any length and the position after it."""
     result = shift = 0
     while True:
         byte = body[position]

@@ -1,10 +1,10 @@
-"""Opening a partition's directory, whatever state it was left in.
+"""Recovery: opens a partition's directory, in whatever state it is.
 
-After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are believed. Otherwise every
-segment from the recovery point on is read batch by batch; the first batch that is not whole ends the log there, and
-what lies behind it goes. What lies below the recovery point was durable, and is never cut: a flaw there keeps the log
-from opening, or shows when it is read. Everything but the .log files is derived and made again when it is missing or
-wrong. Opening twice gives the same as opening once, also if the first attempt was interrupted.
+After a clean shutdown nothing is scanned: sizes, indexes and the producer snapshot are trusted. Otherwise every segment
+from the recovery point on is read batch by batch. The log is truncated at the first incomplete or corrupt batch.
+Batches below the recovery point were durable, and are never truncated: damage there prevents the log from opening, or
+is detected when it is read. All files but the .log files are derived, and rebuilt if they are missing or wrong. Opening
+twice gives the same result as opening once, also if the first attempt was interrupted.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ from kwire.protocol.records import (
     InvalidRecordsError,
     crc_matches,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
 INTERRUPTED_SUFFIXES: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")
 LARGE_SEGMENT_BYTES: Final = 64 * 1024 * 1024
-"""From here on a segment's scan may take long enough to be told of."""
+"""Size from which the scan of a segment may take long enough to be logged."""
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Surroundings:
-    """What a log is given from outside."""
+    """Dependencies of a log: disk, clock, random number generator and index memory."""
 
     disk: Disk
     clock: Clock
-    chance: Chance
+    random_source: RandomSource
     indexes: IndexMemory = field(default_factory=IndexMemory)
-    """Of all logs together."""
+    """Shared by all logs."""
 
 
 def open_log(
@@ -86,9 +86,9 @@ def open_log(
     recovery_point: int = 0,
     was_clean_shutdown: bool = False,
 ) -> PartitionLog:
-    """The log in directory, which is made if it is not there; without a known start, the leader epochs tell it.
+    """Open the log in a directory, created if missing; without log_start_offset, the leader epochs determine it.
 
-    The topic's id is given to a log that is made; what is found without one may be of another topic.
+    The topic id is assigned to a new log only; an existing log without one may belong to another topic.
     """
     disk = surroundings.disk
     is_new = not disk.is_directory(directory)
@@ -113,7 +113,7 @@ def open_log(
         directory=directory,
         disk=disk,
         clock=surroundings.clock,
-        chance=surroundings.chance,
+        random_source=surroundings.random_source,
         config=config,
         segments=Segments(segments, surroundings.indexes),
         leader_epochs=leader_epochs,
@@ -140,12 +140,12 @@ def open_log(
     if topic_id is not None and is_new:
         log.assign_topic_id(topic_id)
     if log.unflushed_records >= config.flush_messages:
-        log.flush()  # what is read must be durable here, and what was recovered is about to be read
+        log.flush()  # records must be durable before they are read, and recovered ones are about to be read
     return log
 
 
 def _segments(disk: Disk, directory: str, found: Sequence[int], start: int, now_ms: int) -> list[Segment]:
-    """The segments that were found, or an empty one at the start."""
+    """Return the segments that were found, or an empty one at the start."""
     if not found:
         return [Segment(disk, directory, start, create=True, created_ms=now_ms)]
     segments = [Segment(disk, directory, offset, create=False, created_ms=now_ms) for offset in found]
@@ -155,19 +155,19 @@ def _segments(disk: Disk, directory: str, found: Sequence[int], start: int, now_
 
 
 def _note_names(log: LogState) -> None:
-    """The directories that hold the name of the log, and those of its files, are to be synced."""
+    """Mark the directories that contain the names of the log and of its files as unsynced."""
     log.unsynced_paths.add(log.directory, log.directory.rpartition("/")[0] or "/")
 
 
 def _note_unsynced(log: LogState) -> None:
-    """What may be in memory only, as the process was killed: names, and what it had written."""
+    """Mark names and files as unsynced that may not be durable, because the process was killed."""
     _note_names(log)
     written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
     log.unsynced_paths.add(*(path for path in written if log.disk.exists(path)))
 
 
 def _tidy(disk: Disk, directory: str) -> list[str]:
-    """Finish or undo what was interrupted: deletions, swaps of compacted segments, half-written files."""
+    """Complete or undo interrupted operations: deletions, swaps of compacted segments, incomplete files."""
     names = disk.list(directory)
     if any(name.endswith(INTERRUPTED_SUFFIXES) for name in names):
         _undo(disk, directory, names)
@@ -178,8 +178,8 @@ def _tidy(disk: Disk, directory: str) -> list[str]:
 
 
 def _undo(disk: Disk, directory: str, names: list[str]) -> None:
-    # A .swap file is whole and replaces its segment; unless a .cleaned one of the same compaction was left beside it,
-    # which means that the swap had not been decided.
+    # A .swap file is complete and replaces its segment, unless a .cleaned file of the same compaction exists: then the
+    # swap had not been decided.
     cleaned = [base_offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     undecided_from = min((offset for offset in cleaned if offset is not None), default=None)
     for name in names:
@@ -190,12 +190,12 @@ def _undo(disk: Disk, directory: str, names: list[str]) -> None:
 
 
 def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) -> bool:
-    """Whether it was an index without a log, or one of an empty log, which would not fit what is appended."""
+    """Remove an index without a log or with an empty log, whose appends it would not match; return True if removed."""
     if name[20:] not in INDEX_SUFFIXES or base_offset_of(name) is None:
         return False
     log = f"{name[:20]}{LOG_SUFFIX}"
     if log not in names:
-        logger.warning("Removing %s, whose log is not there", name)
+        logger.warning("Removing %s, whose log does not exist", name)
     elif disk.size(f"{directory}/{log}") > 0:
         return False
     disk.unlink(f"{directory}/{name}")
@@ -203,14 +203,14 @@ def _removed_as_stray(disk: Disk, directory: str, name: str, names: set[str]) ->
 
 
 def _complete_swaps(disk: Disk, directory: str) -> None:
-    """A compaction had written its result and was replacing the old segments with it."""
+    """Complete swaps: compaction had written its result and was replacing the old segments with it."""
     for base_offset in base_offsets(disk.list(directory), LOG_SUFFIX + SWAP_SUFFIX):
         swap = Segment(disk, directory, base_offset, create=False, created_ms=0, suffix=SWAP_SUFFIX)
         end_offset = ready_at_once(swap.next_offset)
         swap.close()
-        names = disk.list(directory)  # an index of the segment that was wrong is there no more
-        # What has the new segment's own name is replaced by the renames; an index that has no .swap any more may be the
-        # old or the new one, and is made again.
+        names = disk.list(directory)  # a wrong index of the segment has been removed
+        # Files with the new segment's own name are replaced by the renames. An index without a .swap file may be the
+        # old or the new one, and is rebuilt.
         for kind in SPARSE_INDEX_SUFFIXES:
             name = f"{segment_name(base_offset)}{kind}"
             if f"{name}{SWAP_SUFFIX}" not in names:
@@ -225,17 +225,17 @@ def _complete_swaps(disk: Disk, directory: str) -> None:
 
 
 def _offset_of_swap(name: str) -> int | None:
-    """Return the base offset of a file that compaction is swapping in; None for any other name."""
+    """Return the base offset in the name of a .swap file; None for any other name."""
     is_swap = name.endswith(SWAP_SUFFIX) and name[20 : -len(SWAP_SUFFIX)] in SEGMENT_SUFFIXES
     return base_offset_of(name) if is_swap else None
 
 
 def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID | None:
-    """Return the topic id in a directory's partition.metadata; None if there is none that can be read.
+    """Return the topic id in a directory's partition.metadata; None if there is no readable one.
 
-    The first flush of a log makes the file durable. Before, a power cut may leave a part of it; after a flush, which
-    `was_flushed` says, a file that cannot be read is damage. Raises CorruptLogError for damage: what was durable must
-    not be taken for the log of another topic, in whose place an empty one begins.
+    The first flush of a log makes the file durable. Before that, a power failure may leave an incomplete file. After a
+    flush (`was_flushed`), an unreadable file is damage. Raises CorruptLogError for damage, because a log with durable
+    records must not be replaced by an empty log of another topic.
     """
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     try:
@@ -250,12 +250,12 @@ def read_topic_id(disk: Disk, directory: str, *, was_flushed: bool) -> uuid.UUID
 
 
 def _recover(log: LogState) -> None:
-    """Scan from the recovery point on; cut at the first flaw."""
+    """Scan the log from the recovery point on, and truncate it at the first flaw."""
     segments = log.segments.from_offset(log.recovery_point)
     log.snapshots.remove_strays({segment.base_offset for segment in log.segments})
     producers = ProducerState()
     start = segments[0].base_offset
-    # Snapshots and epochs of what is scanned now were not durable, and may be of batches that were cut since.
+    # Snapshots and epochs of scanned segments were not durable, and may belong to truncated batches.
     log.snapshots.remove_from(start)
     log.leader_epochs.truncate_from_end(start)
     log.snapshots.load_latest(producers, log.log_start_offset, start)
@@ -280,7 +280,10 @@ def _recover(log: LogState) -> None:
         if not is_whole or (following is not None and not _continues(log, segment, following, producers.end_offset)):
             for later in segments[index + 1 :]:
                 logger.warning(
-                    "Removing segment %s of %s-%s behind a flaw", later.base_offset, log.topic, log.partition
+                    "Removing segment %s of %s-%s after a flaw in an earlier segment",
+                    later.base_offset,
+                    log.topic,
+                    log.partition,
                 )
             while log.segments.active is not segment:
                 remove_last_segment(log)
@@ -298,11 +301,11 @@ def _recover(log: LogState) -> None:
 
 
 def _continues(log: LogState, segment: Segment, following: Segment, end_offset: int) -> bool:
-    """Whether a segment may follow on one whose batches end at end_offset.
+    """Return True if a segment may follow one whose batches end at end_offset.
 
-    A power cut may take whole batches off the end of a segment, where no flaw shows, and leave the next segment. Only
-    compaction leaves such a gap for good (Apache Kafka's does), and then there are others before it; or it is wider
-    than a segment's offsets. What is missing below the recovery point is not for this start to judge.
+    A power failure may remove whole batches from the end of a segment, where no flaw shows, and leave the next segment.
+    Apart from that, only compaction (Apache Kafka's) leaves such a gap. There are then other gaps before it, or the gap
+    is wider than a segment's offset range. Gaps below the recovery point are not checked here.
     """
     if following.base_offset - segment.base_offset > RELATIVE_OFFSET_MAX + 1:
         return True
@@ -312,7 +315,7 @@ def _continues(log: LogState, segment: Segment, following: Segment, end_offset: 
 
 
 def recover_segment(segment: Segment, log: LogState, producers: ProducerState) -> bool:
-    """Read every batch, rebuild what is derived, cut at the first flaw; True if there was none."""
+    """Read every batch, rebuild the derived files, and truncate at the first flaw; return True if there was none."""
     segment.reset_indexes()
     segment.transaction_index.reset()
     position, next_offset = 0, segment.base_offset
@@ -338,16 +341,16 @@ def recover_segment(segment: Segment, log: LogState, producers: ProducerState) -
         )
     if not is_whole:
         logger.warning(
-            "Cutting %s.log at %s of %s bytes: what follows is no whole batch", segment.stem, position, segment.size
+            "Truncating %s.log at %s of %s bytes: no valid whole batch follows", segment.stem, position, segment.size
         )
         segment.file.truncate(position)
-    segment.finish()  # Kafka believes the time index's last entry of a segment that it does not scan
+    segment.finish()  # Kafka trusts the time index's last entry of a segment that it does not scan
     segment.mark_verified()
     return is_whole
 
 
 def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers: ProducerState) -> bool:
-    """False if it is a control batch that cannot be read."""
+    """Add a batch to the state; return False if it is a control batch that cannot be decoded."""
     try:
         aborted = replay_batch(header, batch, producers)
     except InvalidRecordsError:
@@ -358,15 +361,15 @@ def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers:
 
 
 def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
-    """Bring offsets, epochs and producers in line with the batches that are there."""
+    """Make offsets, epochs and producers consistent with the existing batches."""
     if log.log_start_offset > log.log_end_offset:
-        # The checkpoint is ahead of a log that lost its tail: nothing below the start may show up again.
+        # The log lost its tail, and the checkpointed start is above its end: nothing below the start may reappear.
         log.truncate_fully_and_start_at(log.log_start_offset)
         return
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
         _recall_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
-    # After a clean stop an epoch that begins at the end stays: its leader may go on. It says nothing of any record.
+    # After a clean shutdown, keep an epoch that begins at the end, because its leader may continue. It has no records.
     log.leader_epochs.truncate_from_end(log.log_end_offset + (1 if was_clean_shutdown else 0))
     log.snapshots.remove_from(log.log_end_offset)
     if was_clean_shutdown:
@@ -376,7 +379,7 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
 
 
 def _recall_epochs(log: LogState) -> None:
-    """The file was lost, or a crash undid a move of the log start that it knew of: the batches tell the epochs, too."""
+    """Rebuild the epochs from the batches, after the file was lost or a crash undid a move of the log start."""
     log.leader_epochs.derive(
         (header.partition_leader_epoch, header.base_offset) for segment in log.segments for _, header in segment.walk(0)
     )

@@ -1,10 +1,10 @@
-"""Which batches of idempotent producers were refused: each comes again, and nothing behind it may come before.
+"""Rejected batches of idempotent producers: a later batch must not be stored before the retry of a rejected one.
 
-A batch is refused because there was no space for it, or because its transaction's coordinator did not know of the
-partition (kwire.coordinator.transaction.gate). A client that sends several at once may hear of the refusal long after
-the reason is gone, for answers come in order. A later batch that is stored before would take the place of the refused
-one where nothing is known of the producer. Told of a gap, librdkafka begins a new epoch, and stores again what it knows
-no answer to.
+A batch is rejected because the disk is full, or because its transaction's coordinator does not have the partition
+(kwire.coordinator.transaction.gate). A client with several requests in flight may receive the error long after its
+cause has ended, because responses arrive in order. If the producer's state is unknown, a later batch would then be
+stored in place of the rejected one. When librdkafka receives an error for a gap, it begins a new epoch, and sends
+batches without a response again, which duplicates them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, NO_SEQUENCE, Ba
 from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
-"""For each reason; the one whose first refusal is the longest ago is forgotten for another."""
+"""Limit per reason; beyond it, the producer with the oldest first rejection is dropped."""
 BEHIND_MAX: Final = 4
-"""With five requests on their way, so many follow a batch before its client hears of it."""
+"""Batches that may follow a rejected one before its client receives the error, with five requests in flight."""
 
 
 class _Refused:
-    """The first batch of a producer's newest epoch that found no space."""
+    """First batch of a producer's newest epoch that was rejected because the disk was full."""
 
     __slots__ = ("base_sequence", "held_back", "producer_epoch")
 
@@ -30,39 +30,39 @@ class _Refused:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
         self.held_back: list[int] = []
-        """The base sequences of the batches behind it that have come since it came last."""
+        """Base sequences of later batches that arrived after the last attempt of this one."""
 
     def is_given_up(self, header: BatchHeader) -> bool:
-        """Whether a batch behind it tells that it will not come again: it would have come before this one."""
+        """Return True if a later batch shows that this one will not be retried: a retry would have arrived before."""
         return header.base_sequence in self.held_back or len(self.held_back) == BEHIND_MAX
 
     def is_behind(self, header: BatchHeader) -> bool:
-        """Whether a batch comes later in the same epoch."""
+        """Return True if a batch comes later in the same epoch."""
         return header.producer_epoch == self.producer_epoch and 0 < self._distance_to(header) <= SEQUENCE_MAX // 2
 
     def is_settled_by(self, header: BatchHeader) -> bool:
-        """Whether it is not waited for any more once this batch is stored."""
+        """Return True if this batch is not expected any more once the given one is stored."""
         if header.producer_epoch != self.producer_epoch:
             return header.producer_epoch > self.producer_epoch
         return self._distance_to(header) <= SEQUENCE_MAX // 2
 
     def _distance_to(self, header: BatchHeader) -> int:
-        """Sequence numbers begin again at 0: what lies before is as far as can be."""
+        """Return the distance in sequence numbers, which wrap around to 0; earlier ones have the largest distances."""
         return (header.base_sequence - self.base_sequence) & SEQUENCE_MAX
 
 
 class RefusedBatches:
-    """Those of one log's producers."""
+    """Rejected batches of one log's producers."""
 
     def __init__(self) -> None:
         self._without_space: dict[int, _Refused] = {}
         self._not_admitted: dict[int, tuple[int, int]] = {}
-        """By producer id, epoch and lowest sequence of the batches that the transaction gate has refused."""
+        """(epoch, lowest sequence) of the batches that the transaction verification rejected, by producer id."""
 
-    # Batches that found no space
+    # Batches rejected because of a full disk
 
     def found_no_space(self, header: BatchHeader) -> None:
-        """A batch was judged to be the next one, and found no space."""
+        """Record that the next batch of a producer was rejected because the disk is full."""
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID or header.base_sequence == NO_SEQUENCE:
             return
@@ -71,7 +71,7 @@ class RefusedBatches:
             del self._without_space[next(iter(self._without_space))]
 
     def check(self, header: BatchHeader) -> None:
-        """Refuse what is behind a batch without space as that was: KafkaError KAFKA_STORAGE_ERROR."""
+        """Reject a batch that follows one that a full disk rejected. Raises KafkaError KAFKA_STORAGE_ERROR."""
         refused = self._without_space.get(header.producer_id)
         if refused is None or not refused.is_behind(header):
             return
@@ -85,27 +85,27 @@ class RefusedBatches:
             f"comes before {header.base_sequence}",
         )
 
-    # Batches that the transaction gate has refused
+    # Batches rejected by the transaction verification
 
     def not_admitted(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """A batch with this sequence, -1 if sequences do not count, was refused for whatever reason but space.
+        """Record the rejection of a batch for another reason than space; `sequence` is -1 if sequences do not matter.
 
-        Apache Kafka, too, keeps the lowest sequence until an append succeeds.
+        Like Apache Kafka, this keeps the lowest sequence until an append succeeds.
         """
         known_epoch, lowest = self._not_admitted.get(producer_id, (epoch, sequence))
         if sequence < 0 or known_epoch > epoch:
             return
-        self._not_admitted.pop(producer_id, None)  # the newest stands last
+        self._not_admitted.pop(producer_id, None)  # the newest is last
         self._not_admitted[producer_id] = epoch, min(lowest, sequence) if known_epoch == epoch else sequence
         if len(self._not_admitted) > PRODUCERS_MAX:
             del self._not_admitted[next(iter(self._not_admitted))]
 
     def admit(self, producer_id: int, epoch: int, sequence: int, *, has_batches: bool) -> KafkaError | None:
-        """Return the error of a batch before which a refused one has to come; None admits it.
+        """Return the error for a batch if a rejected one must precede it; None if the batch is accepted.
 
-        A log that has batches of the epoch (`has_batches`) knows better which one is next: what was refused here may
-        have been a late repetition, or has been admitted by another leader meanwhile. (Apache Kafka forgets what it
-        refused when its log, be it a follower's, takes in anything of the producer's transactions.)
+        If the log has batches of the epoch (`has_batches`), these determine the next sequence instead. The rejected
+        batch may have been a late retry, or another leader may have stored it meanwhile. (Apache Kafka drops its entry
+        when any replica's log appends a transactional batch of the producer.)
         """
         known_epoch, lowest = self._not_admitted.get(producer_id, (-1, 0))
         if known_epoch == epoch and sequence > lowest and not has_batches:
@@ -117,12 +117,12 @@ class RefusedBatches:
             self._not_admitted.pop(producer_id, None)
         return None
 
-    # Both
+    # Both reasons
 
     def stored(self, header: BatchHeader) -> None:
-        """A batch was stored, here or by another leader; one that is only replayed tells nothing new."""
+        """Record that a batch was stored, here or by another leader; replayed batches do not count."""
         producer_id = header.producer_id
-        if header.attributes & CONTROL_FLAG:  # the transaction has ended: what was not stored is not part of it
+        if header.attributes & CONTROL_FLAG:  # its unstored batches are not part of the transaction
             self._without_space.pop(producer_id, None)
             self._not_admitted.pop(producer_id, None)
             return

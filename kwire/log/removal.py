@@ -1,4 +1,4 @@
-"""Taking segments away from a log."""
+"""Removal of segments from a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kwire.log.segment import Segment
 
 
 def remove_last_segment(log: LogState) -> None:
-    """Delete the newest segment's files, or have them deleted: what they held was never committed."""
+    """Remove the newest segment and delete its files, now or later: its records were never committed."""
     segment = log.segments.remove_last()
     if log.remove_later is not None:
         log.remove_later(mark_deleted(log, segment, delay_ms=0))
@@ -20,7 +20,7 @@ def remove_last_segment(log: LogState) -> None:
 
 
 def mark_deleted(log: LogState, segment: Segment, *, delay_ms: int) -> PendingDeletion:
-    """Rename a removed segment's files, which readers may still hold, and say when they may go."""
+    """Rename a removed segment's files, which readers may still use, and return their deletion."""
     segment.close()
     log.snapshots.remove(segment.base_offset)
     paths = [rename_deleted(log.disk, path) for path in segment.paths() if log.disk.exists(path)]

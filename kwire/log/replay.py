@@ -1,4 +1,4 @@
-"""Deriving producer state, and with it the transaction index, from the batches of a log."""
+"""Replay of a log's batches: derives the producer state and the transaction index."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, BatchHeader
 Batch = bytes | memoryview
 
 BATCHES_AT_ONCE: Final = 512
-"""Batches that are looked at in one step where others wait for the event loop: some milliseconds."""
+"""Batches that are replayed in one step on the event loop, which takes a few milliseconds."""
 RECALL_BYTES: Final = 64 * 1024
-"""How far from the log's end recent batches are looked for: cheap for each of thousands of partitions at start."""
+"""Distance from the log's end within which recent batches are searched: cheap for thousands of partitions at start."""
 
 
 def replay_producers(log: LogState) -> None:
-    """The producer state of the whole log: from its newest snapshot, then from the batches after it."""
+    """Derive the producer state of the whole log from its newest snapshot and the batches after it."""
     for _ in replay_producers_in_steps(log):
         pass
 
@@ -37,7 +37,7 @@ def replay_producers_in_steps(log: LogState) -> Iterator[None]:
 
 
 def replay_segment(segment: Segment, producers: ProducerState, start_offset: int) -> None:
-    """Take a segment's batches from start_offset on into producers; a log may start inside its first batch."""
+    """Replay a segment's batches from start_offset on; a log may start inside its first batch."""
     for _ in replay_in_steps(segment, producers, start_offset):
         pass
 
@@ -56,12 +56,14 @@ def replay_in_steps(segment: Segment, producers: ProducerState, start_offset: in
 
 
 def replay_batch(header: BatchHeader, batch: Batch, producers: ProducerState) -> AbortedTransaction | None:
-    """Take in one batch with a producer id, which is read only if it is a control batch; see `take_in`."""
-    return take_in(header, batch, producers, header.base_offset)
+    """Replay one batch with a producer id; `batch` is used only for control batches. See `apply_batch`."""
+    return apply_batch(header, batch, producers, header.base_offset)
 
 
-def take_in(header: BatchHeader, batch: Batch, producers: ProducerState, base_offset: int) -> AbortedTransaction | None:
-    """Take in one batch that is stored at an offset; return the transaction that it aborts, if it does."""
+def apply_batch(
+    header: BatchHeader, batch: Batch, producers: ProducerState, base_offset: int
+) -> AbortedTransaction | None:
+    """Add one batch that is stored at base_offset; return the transaction that it aborts, or None."""
     if not header.attributes & CONTROL_FLAG:
         producers.update(header, base_offset)
         return None
@@ -77,10 +79,10 @@ def take_in(header: BatchHeader, batch: Batch, producers: ProducerState, base_of
 
 
 def recall_recent_batches(log: LogState) -> None:
-    """Find the batches before a producer's last one, which a snapshot does not hold, near the log's end.
+    """Find each producer's batches before its last one near the log's end, because a snapshot has only the last.
 
-    A producer that lost its answers in a restart may repeat any of its last five batches; without this the broker would
-    take the older ones for a gap in the sequence.
+    A producer that received no response because of a restart may retry any of its last five batches. Without this, the
+    broker would report the older ones as a gap in the sequence.
     """
     active = log.segments.active
     found: dict[int, list[StoredBatch]] = {}

@@ -1,7 +1,8 @@
-"""Which segments a log may lose: those past retention.ms, retention.bytes or the log start.
+"""Retention: selects the segments that are past retention.ms, retention.bytes or the log start.
 
-Whole segments, oldest first, and only below the high watermark. The active segment can go too when all of it is past
-retention.ms: a new one is begun first, so that a log always has a segment and offsets go on.
+Only whole segments are removed, oldest first, and only below the high watermark. The active segment can be removed too
+if all of it is past retention.ms: a new one is created first, so that a log always has a segment and its end offset is
+kept.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from kwire.log.log_state import LogState
 from kwire.log.segment import Segment
 
 SEGMENTS_AT_ONCE: Final = 32
-"""Segments that one call removes: with their indexes, some 200 microseconds for each."""
+"""Segments that one call removes; with their indexes, each takes about 200 microseconds."""
 
 
 IsPast = Callable[[Segment, int], bool]
-"""Whether a segment, below an offset that it does not reach, may go; asked of each in turn, oldest first."""
+"""Predicate for a segment and its exclusive upper bound offset: True if it may be removed. Called oldest first."""
 
 
 class Rule(NamedTuple):
-    """A reason for segments to go."""
+    """Reason for the removal of segments."""
 
     reason: str
     is_past: IsPast
 
 
 def rules(log: LogState, now_ms: int) -> Iterator[Rule]:
-    """The rules of a log, one after another: what one has removed counts for the next.
+    """Yield the rules of a log, one after another; each is evaluated after the removals of the previous one.
 
     Raises NotReadyError, before anything is removed, while timestamps are derived.
     """
@@ -39,7 +40,7 @@ def rules(log: LogState, now_ms: int) -> Iterator[Rule]:
 
 
 def count_past(log: LogState, is_past: IsPast, high_watermark: int, most: int) -> int:
-    """How many of the first segments may go, at most so many."""
+    """Return how many of the first segments may be removed, at most `most`."""
     last = len(log.segments) - 1
     count = 0
     for index, segment in enumerate(log.segments):
@@ -58,7 +59,7 @@ def _past_retention_ms(log: LogState, now_ms: int) -> IsPast:
     def is_past(_: Segment, __: int) -> bool:
         if retention_ms < 0:
             return False
-        segment = next(segments)  # the same one: all are asked about, in order
+        segment = next(segments)  # the same segment: the predicate is called for all in order
         newest = segment.max_timestamp if segment.max_timestamp >= 0 else modified_ms(log, segment)
         return now_ms - newest > retention_ms
 
@@ -66,7 +67,7 @@ def _past_retention_ms(log: LogState, now_ms: int) -> IsPast:
 
 
 def modified_ms(log: LogState, segment: Segment) -> int:
-    """What counts as the age of a segment without timestamps."""
+    """Return the time that counts as the age of a segment without timestamps."""
     return log.disk.modified_ms(segment.file.path)
 
 

@@ -1,4 +1,4 @@
-"""When a log begins a new segment, and how: by size, by age in record time, when an index is full, when offsets end."""
+"""Rolling: begins a new segment by size, by age in record time, or if an index or the offset range is full."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ logger = logging.getLogger(__name__)
 
 
 def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-    """Whether batches of size bytes, up to last_offset, belong to a new segment."""
+    """Return True if batches of `size` bytes, up to last_offset, need a new segment."""
     segment_size = segment.file.size
     if segment_size == 0:
-        # It may also begin behind them: for a wide gap before batches that found no space, and did not come again.
+        # The segment may even begin after them: after a wide gap, batches were rejected for lack of space and not
+        # retried.
         return not 0 <= last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
-    # segment.ms counts in record time where there is such, so that old data is segmented as new data is.
+    # segment.ms is measured in record time, if there are timestamps, so that old data is segmented like new data.
     if segment.first_timestamp is not None and segment.first_timestamp >= 0:
         waited_ms = max_timestamp - segment.first_timestamp
     else:
@@ -35,19 +36,19 @@ def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max
 
 
 def base_offset(log_end_offset: int, first_offset: int, last_offset: int) -> int:
-    """Where a segment begins that gets the batches first_offset..last_offset of a leader.
+    """Return the base offset of a new segment for the batches first_offset..last_offset of a leader.
 
-    Compaction on the leader may leave a gap before them. It goes into the new segment, so that recovery takes a gap
-    between two segments for what it is, lost batches; unless it is wider than a segment's offsets, which no loss is.
+    Compaction on the leader may leave a gap before them. The gap becomes part of the new segment, so that a gap between
+    two segments always means lost batches. Only a gap wider than a segment's offset range is left between segments.
     """
     return log_end_offset if last_offset - log_end_offset <= RELATIVE_OFFSET_MAX else first_offset
 
 
 def roll(log: LogState, base_offset: int) -> None:
-    """Close the active segment and begin one at base_offset."""
+    """Close the active segment and begin a new one at base_offset."""
     active = log.segments.active
     ready_at_once(active.load)
-    if active.size == 0:  # replicated batches that begin later than the empty segment
+    if active.size == 0:  # replicated batches that begin after the empty segment
         remove_last_segment(log)
     else:
         active.finish()
@@ -58,10 +59,10 @@ def roll(log: LogState, base_offset: int) -> None:
 
 
 def begin_segment(log: LogState, base_offset: int) -> None:
-    """Make a new segment the active one."""
+    """Create a segment and make it the active one."""
     segment = Segment(log.disk, log.directory, base_offset, create=True, created_ms=log.clock.wall_ms())
     if log.config.segment_jitter_ms > 0:
-        segment.jitter_ms = int(log.chance.uniform(0, min(log.config.segment_jitter_ms, log.config.segment_ms)))
+        segment.jitter_ms = int(log.random_source.uniform(0, min(log.config.segment_jitter_ms, log.config.segment_ms)))
     log.segments.append(segment)
     log.unsynced_paths.add(log.directory)
 

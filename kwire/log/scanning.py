@@ -1,4 +1,4 @@
-"""Reading all of a segment's bytes, for who must see every batch whole: recovery, and the end of a log that moves."""
+"""Full scan of a segment, used where every batch must be complete: recovery, and the end offset of a moved log."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kwire.log.disk import DiskFile
 from kwire.protocol.records import BATCH_HEADER_BYTES, LENGTH_OVERHEAD, BatchHeader, parse_header
 
 SCAN_CHUNK_BYTES: Final = 1024 * 1024
-"""What a scan reads at once: large enough to be cheap, small enough to be kept by the thousand."""
+"""Bytes that a scan reads at once: large enough to be efficient, small enough for many scans."""
 LENGTH_MIN: Final = BATCH_HEADER_BYTES - LENGTH_OVERHEAD
 
 
 def scan(file: DiskFile) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of each whole batch, checked for its length only; stops before a partial one."""
+    """Yield (position, header, bytes) of each whole batch, with only its length checked; stop before a partial one."""
     size = file.size
     position = chunk_start = 0
     chunk = b""

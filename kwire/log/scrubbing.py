@@ -1,6 +1,6 @@
-"""Reading what nobody reads: the CRC of every batch in every closed segment, a little at a time.
+"""Scrubbing: verifies the CRC of every batch in every closed segment, a little at a time.
 
-A disk that loses bits does so where nobody looks for months. A pass finds them while another copy may still be sound.
+Disks may corrupt data that is not read for months. A pass detects that while another replica may still be intact.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kwire.log.segment import Segment
 from kwire.protocol.error_codes import KafkaError
 
 STEP_BYTES: Final = 64 * 1024
-"""Read at once: what a loop can check between two requests. A larger batch is read whole."""
+"""Bytes per step, which the event loop can check between two requests. A larger batch is read whole."""
 
 
 def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
-    """Check all closed segments of logs; the bytes read by each step, which the caller spreads over time.
+    """Check all closed segments of the logs; yield the bytes read by each step, which the caller spreads over time.
 
-    A log whose data is damaged goes offline, and the pass goes on with the next one. Segments may come and go between
-    two steps, and so may logs: those that is_held denies are left alone.
+    A damaged log goes offline, and the pass continues with the next one. Segments and logs may be added or removed
+    between two steps; logs for which is_held returns False are skipped.
     """
     for log in logs:
         yield from _check(log, is_held)
@@ -35,7 +35,7 @@ def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterat
         index = 0 if checked is None else log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
         if segment is not checked or log.offsets.truncations != truncations:
-            # Retention or compaction was here, or the segment was cut and has other batches now.
+            # The segment was replaced by retention or compaction, or was truncated and has other batches now.
             checked, position, truncations = segment, 0, log.offsets.truncations
         if segment is log.segments.active:
             return
@@ -44,7 +44,7 @@ def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterat
         except NotReadyError:
             yield 0
             continue
-        except (KafkaError, DiskFailure):  # the log is offline, and said why
+        except (KafkaError, DiskFailure):  # the log is offline, which is already logged
             return
         if size == 0:
             checked, position = log.segments[index + 1], 0

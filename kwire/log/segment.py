@@ -1,8 +1,8 @@
-"""One segment: a .log file with its indexes.
+"""Segment: a .log file with its indexes.
 
-Positions are bytes from the file's start. What was appended or recovered by this process is known to be whole; the rest
-is checked (CRC and bounds) when it is first read, and the checked ranges are remembered, so that a flipped bit on disk
-is never served as data and sound data is checked once.
+Positions are bytes from the file's start. Data that this process appended or recovered are known to be valid. All other
+data are checked (CRC and bounds) when they are first read, and the checked ranges are stored. A flipped bit on disk is
+therefore never served, and valid data are checked only once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def segment_name(base_offset: int) -> str:
 
 
 class Segment(SegmentIndexes):
-    """Batches from base_offset on, up to the next segment's."""
+    """Segment of a log: batches from base_offset up to the next segment's."""
 
     def __init__(
         self, disk: Disk, directory: str, base_offset: int, *, create: bool, created_ms: int, suffix: str = ""
@@ -52,16 +52,16 @@ class Segment(SegmentIndexes):
         self.created_ms = created_ms
         self.jitter_ms = 0
         self.knows_timestamps = self.is_loaded
-        """Whether the first and the largest timestamp are in memory; they are kept when the indexes are unloaded."""
+        """True if the first and the largest timestamp are in memory; they stay there when the indexes are unloaded."""
         self._rebuild: Iterator[None] | None = None
-        """What is left of deriving the indexes."""
+        """Remaining steps of a rebuild of the indexes; None if there is none."""
         self._is_rebuilt = False
-        """Whether the indexes were derived when the segment was closed: what is not written of them may be dropped."""
+        """True if the indexes were rebuilt in a closed segment: entries that are not written may then be dropped."""
         self._verified = Ranges()
         self._verified_from = self.file.size
-        """All from here on was written or scanned by this process; what lies before is in _verified once read."""
+        """Start of the data that this process wrote or scanned; earlier data are in _verified once they were read."""
         self.stored_end: int | None = None
-        """Where the offsets of what was found here end at the latest, if that is known from elsewhere."""
+        """Upper bound for the offsets of stored batches, if it is known from the next segment."""
 
     @property
     def size(self) -> int:
@@ -71,14 +71,15 @@ class Segment(SegmentIndexes):
 
     @property
     def has_pending_entries(self) -> bool:
-        """Return whether a flush must write index entries."""
+        """True if a flush must write index entries."""
         is_held_back = self.transaction_index.is_doubted
         return bool(self.time_index.storage.pending or (self.offset_index.storage.pending and not is_held_back))
 
     def write_indexes(self) -> list[DiskFile]:
-        """Append pending index entries to their files; returns the files, for a sync.
+        """Append pending index entries to their files; return the files that must be synced.
 
-        Raises DiskFullError for the aborted transactions only: what the sparse indexes lack is found by reading on.
+        Raises DiskFullError only for the aborted transactions: missing entries of sparse indexes only lengthen
+        searches.
         """
         self.transaction_index.write()
         transactions = self.transaction_index.file()
@@ -86,7 +87,7 @@ class Segment(SegmentIndexes):
         return files + self._write_sparse_indexes() if self.is_loaded else files
 
     def _write_sparse_indexes(self) -> list[DiskFile]:
-        """The time index first: what is behind the last entry of the offset index is found by reading on."""
+        """Write the time index first: batches after the offset index's last entry are found by reading on."""
         try:
             files = self.time_index.storage.write()
             if not self.transaction_index.is_doubted:
@@ -99,11 +100,11 @@ class Segment(SegmentIndexes):
     # Reading
 
     def load(self) -> None:
-        """Make indexes and timestamps ready for use; derives them if the files cannot be right.
+        """Make indexes and timestamps ready for use; rebuild them if the files are invalid.
 
         Large indexes of a closed segment stay in their files.
 
-        Raises NotReadyError, as whatever uses the indexes does, while they are derived; each call does a step.
+        Raises NotReadyError during a rebuild, like all functions that use the indexes; each call does one step.
         """
         if not self.is_loaded:
             self._load()
@@ -112,18 +113,18 @@ class Segment(SegmentIndexes):
             self.memory.use(self)
 
     def know_timestamps(self) -> None:
-        """Find the first and the largest timestamp, which are kept when the indexes are unloaded."""
+        """Load the first and the largest timestamp, which stay in memory when the indexes are unloaded."""
         if not self.knows_timestamps:
             self.load()
 
     @property
     def index_bytes(self) -> int:
-        """What the indexes take of memory."""
+        """Memory of the indexes in bytes."""
         sparse = self.offset_index.memory_bytes + self.time_index.memory_bytes
         return sparse + self.transaction_index.memory_bytes
 
     def unload(self) -> bool:
-        """Give the memory of the indexes back; False if a flush has yet to write a part of them."""
+        """Release the memory of the indexes; return False if a flush must first write a part of them."""
         if self.has_pending_entries and not self._is_rebuilt:
             return False
         self._forget_indexes()
@@ -136,20 +137,20 @@ class Segment(SegmentIndexes):
         self.is_loaded = False
 
     def bound_by(self, memory: IndexMemory | None) -> None:
-        """Bound the memory of the indexes: another segment is the active one, and few read at the end of this one."""
+        """Add the indexes to a memory limit, because another segment is now active and reads at the end are rare."""
         self.memory = memory
         self._positions = None
         if memory is not None and self.index_bytes:
             memory.use(self)
 
     def unbound(self) -> None:
-        """Keep the indexes: the segment is the active one again, or its log has it no more."""
+        """Exempt the indexes from the memory limit, because the segment is active again or was removed."""
         if self.memory is not None:
             self.memory.forget(self)
             self.memory = None
         self._is_rebuilt = False
         if self.offset_index.is_in_file or self.time_index.is_in_file:
-            self._forget_indexes()  # an active segment has them in memory
+            self._forget_indexes()  # an active segment needs them in memory
 
     def _load(self) -> None:
         if self._rebuild is not None:
@@ -163,13 +164,13 @@ class Segment(SegmentIndexes):
             header = self.header_at(0)
             self.first_timestamp = None if header is None else header.max_timestamp
             self._note_end()
-        except (CorruptIndexError, CorruptLogError) as error:  # the index may have led to where no batch is
+        except (CorruptIndexError, CorruptLogError) as error:  # the index may point to a wrong position
             self._derive_indexes(error)
             return
         self.is_loaded = True
 
     def _note_end(self) -> None:
-        """Find the largest timestamp, of which the indexes know all but the batches after their last entry."""
+        """Find the largest timestamp, from the indexes and the batches after their last entry."""
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
         position = self._checked_position(self.offset_index.last_entry()[1])
         self._bytes_since_index_entry = self.size - position
@@ -178,7 +179,7 @@ class Segment(SegmentIndexes):
                 self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
     def _search(self, search: Callable[[], T]) -> T:
-        """Return what is found by the indexes, which are made again if they turn out to be wrong or too sparse."""
+        """Run a search that uses the indexes; rebuild them if they are wrong or too sparse."""
         self.load()
         try:
             return search()
@@ -194,16 +195,16 @@ class Segment(SegmentIndexes):
         self._derive_more(steps)
 
     def _derive_more(self, steps: Iterator[None]) -> None:
-        self._rebuild = None  # if a step fails, nothing is left to continue
+        self._rebuild = None  # if a step fails, there is nothing to continue
         for _ in steps:
             self._rebuild = steps
             raise NotReadyError
 
     def write_rebuilt(self) -> None:
-        """Write what was derived; for a closed segment no flush does it, and without space it is derived again.
+        """Write rebuilt indexes, since no flush writes those of a closed segment; without space they are rebuilt later.
 
-        The time index is durable before it is there: its first entries alone would be believed, and retention would
-        miss the largest timestamp. An offset index that lacks entries is noticed by the search that needs them.
+        The time index is durable before it gets its name: a file with only its first entries would look valid, and
+        retention would miss the largest timestamp. A search detects an offset index that lacks entries.
         """
         if not self.is_loaded:
             return
@@ -216,9 +217,9 @@ class Segment(SegmentIndexes):
             self._write_sparse_indexes()
 
     def position_of(self, offset: int, source: Readable | None = None) -> int:
-        """Where the first batch starts whose last offset is at or above offset; the file's size if there is none.
+        """Return the position of the first batch whose last offset is at or above `offset`; the file's size if none is.
 
-        Raises what the source of headers raises, which is the file if none is given.
+        Raises the errors of the source of headers, which is the file by default.
         """
         if (known := self.known_position(offset)) >= 0:
             return known
@@ -233,13 +234,14 @@ class Segment(SegmentIndexes):
         return self.size
 
     def known_position(self, offset: int) -> int:
-        """Return where the batch that begins with this offset starts, -1 if that is not known without reading."""
+        """Return the position of the batch with this base offset, -1 if it is unknown without reading."""
         return -1 if self._positions is None else self._positions.find(offset)
 
     def _checked_position(self, position: int, last_offset: int | None = None, source: Readable | None = None) -> int:
-        """Return a position that the index names; raises CorruptIndexError if no batch, with this end, is there.
+        """Return a position from the index. Raises CorruptIndexError if no batch, with this last offset, is there.
 
-        What this process wrote or scanned needs no proof if the index is in memory: its entries increase.
+        Positions that this process wrote or scanned are not checked if the index is in memory, because its entries
+        increase.
         """
         if position == 0 or (self._verified_from <= position < self.size and not self.offset_index.is_in_file):
             return position
@@ -253,14 +255,14 @@ class Segment(SegmentIndexes):
             and last_offset in (None, header.last_offset)
         ):
             return position
-        raise CorruptIndexError(f"no batch is at position {position} as they say")
+        raise CorruptIndexError(f"an entry points to position {position}, where no such batch begins")
 
     def walk_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers from a batch at or before a position on, with no more than an index entry's distance between."""
+        """Yield (position, header) from a batch at or before `position` on, within the distance of an index entry."""
         return self.walk(self._search(lambda: self._checked_position(self.offset_index.lookup_position(position))))
 
     def end_below(self, offset: int) -> int:
-        """The offset after the last batch that ends below offset; the base offset if there is none."""
+        """Return the offset after the last batch that ends below `offset`; the base offset if there is none."""
         return self._search(lambda: self._end_below(offset))
 
     def _end_below(self, offset: int) -> int:
@@ -274,7 +276,7 @@ class Segment(SegmentIndexes):
         return found
 
     def offset_before_timestamp(self, timestamp: int) -> int:
-        """An offset at or before the first record whose timestamp is at least this one."""
+        """Return an offset at or before the first record whose timestamp is at least `timestamp`."""
         return self._search(lambda: self._offset_before_timestamp(timestamp))
 
     def _offset_before_timestamp(self, timestamp: int) -> int:
@@ -290,10 +292,10 @@ class Segment(SegmentIndexes):
     def read(
         self, offset: int, max_bytes: int, limit_offset: int | None, budget: VerifyBudget | None, *, min_one_batch: bool
     ) -> bytes | None:
-        """Whole batches from the one that holds offset, below limit_offset (None: no limit), as the budget suffices.
+        """Return whole batches within the budget, from the one that contains `offset` up to limit_offset.
 
-        None if all batches are below offset. Raises NotCachedError if they are cold and the budget does not wait for
-        the device.
+        Without limit_offset there is no limit. None if all batches are below `offset`. Raises NotCachedError if they
+        are not in the page cache and the budget does not allow waiting for the device.
         """
         if max_bytes <= 0 and not min_one_batch:
             return b""
@@ -317,7 +319,7 @@ class Segment(SegmentIndexes):
         return self._read_records(start, end, source)
 
     def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None, is_due: bool) -> FetchedFile | None:
-        """Return what a fetch reads through; None if it reads the file, as nothing is cold or may be waited for."""
+        """Return the view through which a fetch reads; None if nothing is cold, or if waiting is allowed."""
         if budget is None or budget.cold is None:
             return None
         hot_from = max(self._verified_from, self.size - HOT_BYTES) if self.memory is None else self.size
@@ -331,7 +333,7 @@ class Segment(SegmentIndexes):
     def _read_unverified(
         self, start: int, end: int, budget: VerifyBudget, source: FetchedFile | None, *, min_one_batch: bool
     ) -> bytes:
-        """Read what is verified from start on, and the batches behind it for which the budget suffices."""
+        """Read verified data from `start` on, and as many of the following batches as the budget allows."""
         first = self._verified.end_from(start)
         if end - first > budget.left:
             all_end, end_max = end, first + max(budget.left, 0)
@@ -345,9 +347,9 @@ class Segment(SegmentIndexes):
     def _whole_batches_end(
         self, start: int, end: int, limit_offset: int | None, source: Readable | None, *, min_one_batch: bool
     ) -> int:
-        """The end of the last batch that ends by end, below limit_offset.
+        """Return the end of the last batch that ends at or before `end` and is below limit_offset.
 
-        The end of the first one if none does and one is wanted, or its start.
+        If there is none, return the end of the first batch if min_one_batch is set, else its start.
         """
         return self._search(lambda: self._find_end(start, end, limit_offset, source, min_one_batch))
 
@@ -383,7 +385,7 @@ class Segment(SegmentIndexes):
         self._verified.add(start, start + len(data))
 
     def _check_what_follows(self, last: BatchHeader | None, position: int, source: Readable | None) -> None:
-        """No CRC covers a batch's base offset and leader epoch: its neighbours must fit."""
+        """Check that base offset and leader epoch, which no CRC covers, match those of the neighbouring batches."""
         if last is None:
             return
         if position < self.size:
@@ -403,21 +405,21 @@ class Segment(SegmentIndexes):
         raise CorruptLogError(f"{self.stem}.log: no batch at position {start + position}")
 
     def header_at(self, position: int, source: Readable | None = None) -> BatchHeader | None:
-        """The header of the batch at position; None at the end."""
+        """Return the header of the batch at a position, None at the end."""
         data = (self.file if source is None else source).read(position, BATCH_HEADER_BYTES)
         return parse_header(data) if len(data) == BATCH_HEADER_BYTES else None
 
     def walk(
         self, position: int, batches_max: int = NO_LIMIT, source: Readable | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Headers from a batch's position on (header_walk.py)."""
+        """Yield (position, header) from a batch's position on (header_walk.py)."""
         read_from = self.file if source is None else source
         return walk(read_from, self.stem, self.base_offset, position, self.size, batches_max)
 
-    # Cutting and removing
+    # Truncating and removing
 
     def truncate(self, position: int) -> None:
-        """Cut the log at a batch's start; indexes are left to the caller's recovery if it must rebuild them."""
+        """Truncate the log at a batch's start, with the indexes."""
         ready_at_once(self.load)
         self._rebuild = None
         self.offset_index.truncate_to_position(position)
@@ -434,7 +436,7 @@ class Segment(SegmentIndexes):
             self.first_timestamp = None
 
     def next_offset(self) -> int:
-        """The offset after the last batch."""
+        """Return the offset after the last batch."""
         return self._search(self._find_next_offset)
 
     def _find_next_offset(self) -> int:
@@ -445,16 +447,16 @@ class Segment(SegmentIndexes):
         return found
 
     def read_batch(self, position: int, header: BatchHeader) -> bytes:
-        """One whole batch, checked."""
+        """Return one whole batch, verified."""
         data = self.file.read(position, header.size_in_bytes)
         if position < self._verified_from and not self._verified.contain(position, position + len(data)):
             self._verify(data, position)
         return data
 
     def check_stored(self, position: int, max_bytes: int) -> int:
-        """Read and check whole batches from position on, at least one; their size in bytes, 0 at the end.
+        """Verify at least one whole batch from `position` on; return their size in bytes, 0 at the end.
 
-        Unlike a reader's check this one trusts nothing that was read or written before.
+        Unlike the check of a read, this one verifies everything, also what was read or written before.
         """
         if position >= self.size:
             return 0
@@ -463,15 +465,15 @@ class Segment(SegmentIndexes):
         return end - position
 
     def mark_verified(self) -> None:
-        """Note that a scan has checked every batch."""
+        """Record that a scan has checked every batch."""
         self._verified_from = 0
 
     def paths(self) -> list[str]:
-        """Where its files are or would be."""
+        """Return the paths of the segment's files, including those that do not exist."""
         return [self.stem + kind + self.suffix for kind in SEGMENT_SUFFIXES]
 
     def drop_suffix(self) -> None:
-        """Put the files of a compacted segment in their place; what they replace is gone."""
+        """Rename the files of a compacted segment to their final names; the files that they replace are gone."""
         self.close()
         for path in self.paths():
             if self._disk.exists(path):
@@ -483,7 +485,7 @@ class Segment(SegmentIndexes):
         self.file = self._disk.open(f"{self.stem}.log")
 
     def close(self) -> None:
-        """Give descriptors back."""
+        """Close the file descriptors."""
         if self.memory is not None:
             self.memory.forget(self)
         self.file.close()

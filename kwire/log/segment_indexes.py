@@ -1,6 +1,6 @@
-"""The sparse indexes of a segment, and what else is derived from its batches one after another.
+"""Sparse indexes of a segment, and other data derived from its batches in order.
 
-A segment has one of these for its life (it is one). Indexes that are made again have another one until they are whole.
+A segment has one such object for its lifetime (it is a subclass). A rebuild uses a second one until it is complete.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from kwire.log.positions import Positions
 from kwire.protocol.records import BATCH_HEADER_BYTES
 
 BATCHES_BETWEEN_ENTRIES_MAX: Final = INDEX_INTERVAL_BYTES_MAX // BATCH_HEADER_BYTES + 2
-"""Batches from the one that an index entry names up to the one that the next entry names, both included."""
+"""Most batches from the one of an index entry up to the one of the next entry, both included."""
 
 
 class SegmentIndexes:
-    """Offset index and time index of one segment, its timestamps, and where its newest batches start."""
+    """Offset index and time index of one segment, its timestamps, and the positions of its newest batches."""
 
     def __init__(self, disk: Disk, stem: str, base_offset: int, *, load: bool, suffix: str = "") -> None:
         self.stem = stem
         self.suffix = suffix
-        """What its files' names end with while compaction has not put them in their place."""
+        """Suffix of the file names while compaction has not renamed them to their final names."""
         self.base_offset = base_offset
         self.offset_index = OffsetIndex(disk, stem, base_offset, load=load, suffix=suffix)
         self.time_index = TimeIndex(disk, stem, base_offset, load=load, suffix=suffix)
         self.is_loaded = not load
-        """Whether indexes and timestamps below are in memory."""
+        """True if the indexes, and the timestamps below, are in memory."""
         self.max_timestamp = -1
         self.offset_of_max_timestamp = base_offset
         self.first_timestamp: int | None = None
-        """The first batch's max timestamp, from which segment.ms counts."""
+        """Max timestamp of the first batch, from which segment.ms is measured."""
         self.is_full = False
-        """Whether an index has no room left."""
+        """True if an index has no room left."""
         self.memory: IndexMemory | None = None
-        """What bounds the indexes of closed segments; the active one, and one by itself, has none."""
+        """Memory limit for the indexes of closed segments; None for an active or a standalone segment."""
         self._bytes_since_index_entry = 0
         self._positions: Positions | None = None
-        """Of a segment that is or was written to by this process."""
+        """Positions of recent batches, if this process has written to the segment."""
 
     def note_batch(
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
     ) -> None:
-        """Index a batch that was just written at position."""
+        """Index a batch that was just written at `position`."""
         if self.memory is None:
             if self._positions is None:
                 self._positions = Positions()
@@ -63,19 +63,19 @@ class SegmentIndexes:
         self._bytes_since_index_entry += size
 
     def _is_full(self, index_bytes: int) -> bool:
-        """The time index keeps room for the entry that finish() adds."""
+        """Return True if an index is full; the time index reserves room for the entry that finish() adds."""
         return (
             len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
             or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
         )
 
     def finish(self) -> None:
-        """Complete the time index when no more batches will come, as Kafka does on roll and close."""
+        """Complete the time index when no more batches follow, as Kafka does on roll and close."""
         if self.is_loaded:
             self.time_index.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
     def reset_indexes(self) -> None:
-        """Forget the indexes and what was derived with them."""
+        """Clear the indexes and the data derived with them."""
         self.offset_index.reset()
         self.time_index.reset()
         self.is_loaded = True
@@ -86,7 +86,7 @@ class SegmentIndexes:
         self.is_full = False
 
     def take_indexes(self, derived: SegmentIndexes) -> None:
-        """Let indexes that were made again, of all batches, take the place of these."""
+        """Replace the indexes by rebuilt ones that cover all batches."""
         self.reset_indexes()
         self.offset_index.take_entries(derived.offset_index)
         self.time_index.take_entries(derived.time_index)

@@ -1,4 +1,4 @@
-"""The segments of one log, in order."""
+"""Segments of one log, in order."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kwire.log.segment import Segment
 from kwire.log.verify_budget import VerifyBudget
 
 SEGMENTS_AT_ONCE: Final = 16
-"""Segments whose timestamps are read in one step, with the ends of their indexes: some milliseconds."""
+"""Segments whose timestamps are read in one step, with the ends of their indexes, in a few milliseconds."""
 
 
 class Segments:
-    """At least one segment; the last is the active one. A segment ends where the next begins."""
+    """Segments of a log, at least one; the last is the active one. A segment ends where the next begins."""
 
     def __init__(self, segments: list[Segment], memory: IndexMemory | None = None) -> None:
-        """`memory` bounds the indexes of all but the active one."""
+        """Create the list; `memory` limits the indexes of all segments but the active one."""
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._memory = memory
         self.changes = 0
-        """How often segments were removed, cut or replaced: who walks over them in steps begins anew."""
+        """Number of removals, truncations and replacements of segments; a change restarts iterations in steps."""
         self.before_removal: Callable[[], None] | None = None
-        """Called before segments are removed or cut: a compaction that is about to take their place is taken back."""
+        """Callback before segments are removed or truncated, which undoes a pending swap of a compaction."""
         for segment in segments[:-1]:
             segment.bound_by(memory)
 
@@ -48,17 +48,17 @@ class Segments:
         return self._segments[0]
 
     def index_of(self, offset: int) -> int:
-        """Which segment offset belongs to; the first if it is below all."""
+        """Return the index of the segment to which `offset` belongs; 0 if it is below all segments."""
         return max(0, bisect_right(self._base_offsets, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that offset belongs to and all after it."""
+        """Return the segment to which `offset` belongs and all later ones."""
         return self._segments[self.index_of(offset) :]
 
     def with_timestamps(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """Some of the segments, with timestamps in memory; raises NotReadyError behind SEGMENTS_AT_ONCE that had none.
+        """Yield the segments with their timestamps in memory.
 
-        The next call goes further.
+        Raises NotReadyError after SEGMENTS_AT_ONCE that had none; the next call gets further.
         """
         learned = 0
         for segment in segments:
@@ -70,7 +70,7 @@ class Segments:
             yield segment
 
     def share(self, memory: IndexMemory) -> None:
-        """Let another bound hold for the indexes: that of all logs, when this log has been opened."""
+        """Use another memory limit, that of all logs, after this log was opened."""
         self._memory = memory
         for segment in self._segments[:-1]:
             segment.bound_by(memory)
@@ -82,7 +82,7 @@ class Segments:
         self._base_offsets.append(segment.base_offset)
 
     def take_back_compaction(self) -> None:
-        """To be called before a segment is cut."""
+        """Undo a pending swap of a compaction, before a segment is truncated."""
         self.changes += 1
         if self.before_removal is not None:
             self.before_removal()
@@ -95,7 +95,7 @@ class Segments:
         return removed
 
     def remove_last(self) -> Segment:
-        """The segment before it is the active one again, until another one is appended."""
+        """Remove the last segment; the one before it becomes active, until another one is appended."""
         self.take_back_compaction()
         del self._base_offsets[-1]
         removed = self._segments.pop()
@@ -104,7 +104,7 @@ class Segments:
         return removed
 
     def replace(self, old: list[Segment], new: Segment) -> None:
-        """Let a compacted segment take the place of neighbours; it begins where the first of them does."""
+        """Replace neighbouring segments by a compacted one, which has the base offset of the first."""
         self.changes += 1
         index = self._segments.index(old[0])
         assert self._segments[index : index + len(old)] == old
@@ -115,7 +115,7 @@ class Segments:
         new.bound_by(self._memory)
 
     def upper_bound(self, index: int, log_end_offset: int) -> int:
-        """Where the segment at index ends."""
+        """Return the exclusive end offset of the segment at an index."""
         return self._base_offsets[index + 1] if index + 1 < len(self._base_offsets) else log_end_offset
 
     def size_in_bytes(self) -> int:
@@ -131,9 +131,9 @@ class Segments:
         *,
         min_one_batch: bool,
     ) -> bytes:
-        """Whole batches from the one that holds offset, below limit, out of the first segment that has any.
+        """Return whole batches from the one that contains `offset`, below `limit`, from the first segment that has any.
 
-        See `PartitionLog.read`. Raises what `Segment.read` does.
+        See `PartitionLog.read`. Raises the errors of `Segment.read`.
         """
         index = self.index_of(offset)
         while offset < limit and index < len(self._segments):

@@ -1,7 +1,7 @@
-"""The first record with a timestamp: in steps, for a batch of some kilobytes may hold millions of records.
+"""Search for the first record with a timestamp, in steps, because a batch of a few KB may contain millions of records.
 
-A batch is copied out of the log, and its records are read a few at a time outside of it. What unpacks to more than a
-mebibyte is unpacked by a worker, one batch at a time for all who search: many searches cannot fill the memory.
+A batch is copied out of the log, and the records of the copy are read a few at a time. A batch of more than 256 KiB
+uncompressed is decompressed by a worker, one batch at a time for all searches, which bounds their memory.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kwire.protocol.wrapping import as_int64
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 RECORDS_AT_ONCE: Final = 512
-"""Records of one step: less than a millisecond."""
+"""Records that are read in one step, in less than a millisecond."""
 
 
 class TimestampOffset(NamedTuple):
-    """A record found by its timestamp."""
+    """Record found by its timestamp."""
 
     offset: int
     timestamp: int
@@ -36,22 +36,25 @@ class TimestampOffset(NamedTuple):
 
 
 _Looked = tuple[BatchHeader, "tuple[int, int] | None"]
-"""A batch that was looked into, and the (offset, timestamp) that was found there."""
+"""(header of a batch that was searched, (offset, timestamp) that was found in it or None)."""
 
 
 class TimestampSearch:
-    """Searches one log; `log_now` tells which it is after others have run, or raises what is to be answered."""
+    """Search in one log; `log_now` returns the current log after each step, or raises the error for the request."""
 
     def __init__(self, log_now: Callable[[], PartitionLog], large_batches: LargeBatches) -> None:
         self._log_now = log_now
         self._large_batches = large_batches
 
     def first(self, timestamp: int) -> Steps[TimestampOffset | None]:
-        """The first record of the log with this timestamp or a later one."""
+        """Return the first record of the log with this timestamp or a later one, or None."""
         return self._search(timestamp, INT64_MAX, self._log_now().log_start_offset, is_exact=True)
 
     def largest(self) -> Steps[TimestampOffset | None]:
-        """The first record with the largest timestamp, -1 if none has one; it may lie below the log start (Kafka)."""
+        """Return the first record with the largest timestamp (-1 if none has one), or None for an empty log.
+
+        As in Kafka, the record may be below the log start.
+        """
         found = yield from ready_in_steps(lambda: self._log_now().max_timestamp())
         if found is None:
             return None
@@ -59,7 +62,7 @@ class TimestampSearch:
         return (yield from self._search(timestamp, timestamp, last_offset, is_exact=False))
 
     def _search(self, low: int, high: int, start_offset: int, *, is_exact: bool) -> Steps[TimestampOffset | None]:
-        """Through the batches from the one with start_offset on, whose earlier records count unless it is exact."""
+        """Search the batches from the one with start_offset on; its earlier records count unless `is_exact`."""
         while True:
             looked = yield from self._look_next(low, high, start_offset, is_exact)
             if looked is None:
@@ -72,7 +75,7 @@ class TimestampSearch:
             yield None
 
     def _look_next(self, low: int, high: int, start_offset: int, is_exact: bool) -> Steps[_Looked | None]:
-        """Look into the next batch; None if there is none. Who waits for the place of a large one holds nothing."""
+        """Search the next batch; None if there is none. While a search waits for a large batch, it holds no data."""
         try:
             return (yield from self._look(low, high, start_offset, is_exact, is_large=False))
         except DecompressedTooLargeError:
@@ -104,7 +107,7 @@ class TimestampSearch:
 
 
 class RecordTimes:
-    """Offsets and timestamps of a batch's records, read one after another; what else they hold is skipped."""
+    """Search over the offsets and timestamps of a batch's records, which skips their other fields."""
 
     def __init__(self, header: BatchHeader, low: int, high: int, start_offset: int) -> None:
         """Search for a timestamp of low..high, both included, at or after start_offset."""
@@ -117,7 +120,7 @@ class RecordTimes:
         self._count = 0
 
     def search(self, body: bytes) -> Generator[None, None, tuple[int, int] | None]:
-        """(offset, timestamp) of the first record; raises InvalidRecordsError."""
+        """Return the (offset, timestamp) of the first matching record, or None. Raises InvalidRecordsError."""
         while self._position < len(body):
             found = self._search_some(body)
             if found is not None:
@@ -137,7 +140,7 @@ class RecordTimes:
                 end = position + length
                 if length < 0 or end > size:
                     raise InvalidRecordsError("a record is longer than its batch")
-                timestamp_delta, position = read_varint(body, position + 1)  # behind the attributes
+                timestamp_delta, position = read_varint(body, position + 1)  # after the attributes
                 offset_delta, position = read_varint(body, position)
                 if position > end or not INT32_MIN <= offset_delta <= INT32_MAX:
                     raise InvalidRecordsError("a record is longer than its length says, or its offset than 32 bits")

@@ -1,12 +1,13 @@
-"""Aborted transactions, believed only where the batches say the same.
+"""Verification of a segment's aborted transactions against its batches.
 
-A .txnindex file has no checksum, and what it says decides which records a read_committed consumer sees and which ones
-compaction removes. So what a start found in it is compared with the log when it is first used, entry by entry: at the
-last offset there is that producer's abort marker, at the first offset a transactional batch of it, and none before it.
-If that is not so, or if the segment's other indexes had to be made again, its entries are derived from the log.
+A .txnindex file has no checksum, and its entries decide which records a read_committed consumer receives and which ones
+compaction removes. Entries that existed at start are therefore compared with the log when they are first used. The last
+offset must be that of the producer's abort marker. The first offset must be that of a transactional batch of the
+producer, and the transaction must have no batch before it. If an entry does not match, or if the segment's other
+indexes had to be rebuilt, the entries are derived from the log.
 
-A segment may have a hundred thousand of them, and millions of batches: the comparison goes on a step at a time, one
-each time that somebody asks, and until it ends all who ask are told to ask again.
+A segment may have a hundred thousand entries and millions of batches. The comparison proceeds one step per call, and
+raises NotReadyError until it ends.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ logger = logging.getLogger(__name__)
 ENTRIES_AT_ONCE: Final = 8
 """Entries that are compared in one step: each takes two searches in the log, up to 0.5 ms."""
 WALK_BYTES: Final = 8 * 1024 * 1024
-"""How far into a segment each batch is looked at."""
+"""Size of the part of a segment in which each batch is checked."""
 
 
 def checked_transactions(log: LogState, segment: Segment) -> list[AbortedTransaction]:
-    """Return the aborted transactions whose markers are in segment.
+    """Return the aborted transactions whose markers are in the segment.
 
-    Raises NotReadyError while they are compared with the log; each call does a step of that.
+    Raises NotReadyError during the comparison with the log; each call does one step.
     """
     index = segment.transaction_index
     if index.is_held:
@@ -55,14 +56,14 @@ def checked_transactions(log: LogState, segment: Segment) -> list[AbortedTransac
 def _go_on(log: LogState, segment: Segment) -> None:
     index = segment.transaction_index
     steps = index.check or _check(log, segment)
-    index.check = None  # where a step fails, nothing is left to go on with
+    index.check = None  # if a step fails, there is nothing to continue
     for _ in steps:
         index.check = steps
         raise NotReadyError
 
 
 def _check(log: LogState, segment: Segment) -> Iterator[None]:
-    """Compare and, if need be, derive; from the beginning if the log's segments have changed between two steps."""
+    """Compare the entries and derive them if needed; start again if the log's segments change between two steps."""
     while True:
         changes = log.segments.changes
         for _ in _compare(log, segment):
@@ -76,7 +77,7 @@ def _check(log: LogState, segment: Segment) -> Iterator[None]:
 def _compare(log: LogState, segment: Segment) -> Iterator[None]:
     index = segment.transaction_index
     if not (yield from _are_sound(log, segment)) or index.is_doubted:
-        logger.warning("%s does not say what its log does: deriving it again", index.path)
+        logger.warning("%s does not match its log: rebuilding it", index.path)
         _write(segment, (yield from _derived(log, segment)))
     index.is_believed = not index.is_held
 
@@ -109,9 +110,10 @@ def _are_sound(log: LogState, segment: Segment) -> Generator[None, None, bool]:
 def _begin_where_they_say(
     log: LogState, segment: Segment, entries: list[AbortedTransaction]
 ) -> Generator[None, None, bool]:
-    """By the producers at the segment's start, and by walking over its first batches.
+    """Check that no transaction begins before its entry's first offset.
 
-    What lies below the log's start does not count: a producer may be forgotten that had begun something there.
+    This uses the producers at the segment's start and its first batches. Batches below the log start do not count,
+    because the state of their producers may have been removed.
     """
     at_start = yield from _open_at_start(log, segment)
     if at_start is None:
@@ -140,7 +142,7 @@ def _begin_where_they_say(
 
 
 def _open_at_start(log: LogState, segment: Segment) -> Generator[None, None, dict[int, int] | None]:
-    """First offset of the transaction that each producer was in, None if no snapshot tells."""
+    """Return the first offset of each producer's open transaction at the segment's start, None without a snapshot."""
     producers = ProducerState()
     yield from log.snapshots.load_latest_in_steps(producers, segment.base_offset, segment.base_offset)
     if segment.base_offset not in log.snapshots.offsets:
@@ -164,7 +166,7 @@ def _ends_at_its_marker(segment: Segment, entry: AbortedTransaction) -> bool:
 
 
 def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
-    """True also where retention or compaction has taken that batch, as nothing is left to compare with."""
+    """Return True if the entry begins at a batch of its transaction, or if that batch was removed."""
     if not 0 <= entry.first_offset <= entry.last_offset:
         return False
     if entry.first_offset < segments.first.base_offset:
@@ -178,7 +180,7 @@ def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
 
 
 def _derived(log: LogState, segment: Segment) -> Generator[None, None, list[AbortedTransaction]]:
-    """From the producers at the segment's start, and its markers; those that come meanwhile as well."""
+    """Derive the entries from the producers at the segment's start and its markers, including new ones."""
     producers = ProducerState()
     yield from log.snapshots.load_latest_in_steps(producers, log.log_start_offset, segment.base_offset)
     for earlier in log.segments.from_offset(producers.end_offset):

@@ -2,8 +2,8 @@
 
     int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's), int64 last stable offset
 
-Entries are in the order of their markers. They are appended as they happen, because read_committed fetches need them,
-and derived again from the batches when the segment is recovered.
+Entries are in the order of their markers. They are appended at once, because read_committed fetches need them, and
+rebuilt from the batches when the segment is recovered.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from kwire.log.files import TRANSACTION_INDEX_SUFFIX
 logger = logging.getLogger(__name__)
 
 ENTRY_MEMORY_BYTES: Final = 250
-"""About what an entry takes of memory: a tuple and its numbers."""
+"""Approximate memory of an entry: a tuple and its numbers."""
 _ENTRY: Final = struct.Struct(">hqqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """One transaction whose records read_committed consumers must skip."""
+    """Aborted transaction, whose records read_committed consumers must skip."""
 
     producer_id: int
     first_offset: int
@@ -33,7 +33,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers are in one segment; no file unless there is one."""
+    """Aborted transactions whose markers are in one segment; there is no file if there are none."""
 
     def __init__(self, disk: Disk, stem: str, suffix: str = "") -> None:
         self._disk = disk
@@ -42,20 +42,22 @@ class TransactionIndex:
         self._file: DiskFile | None = None
         self._entries: list[AbortedTransaction] | None = None
         self._pending = bytearray()
-        """Entries that a full disk did not take."""
+        """Entries that could not be written because the disk was full."""
         self.is_believed = False
-        """Whether what was found in the file was compared with the log; what was appended since needs no comparison."""
+        """True if the entries in the file were compared with the log; entries appended since need no comparison."""
         self.check: Iterator[None] | None = None
-        """The rest of a comparison that has begun."""
+        """Remaining steps of a comparison that has begun."""
         self.is_held = False
-        """Whether the entries were derived from the log and a full disk did not take them: they are in memory only."""
+        """True if the entries were derived from the log and exist in memory only, because the disk was full."""
         self.is_malformed = False
-        """Whether the file has something else than whole entries."""
+        """True if the file contains anything but whole entries."""
         self.is_doubted = False
         """True after the segment's other indexes were rebuilt, until this one is rebuilt as well."""
         self.has_new_name = False
-        """Whether the file was made and its directory is not synced since; a flush sees to that. A power cut after a
-        clean shutdown would take the name, and nobody would look for it."""
+        """True if the file was created and its directory was not synced since; the next flush syncs it.
+
+        Otherwise a power failure after a clean shutdown could remove the file, which no start would notice.
+        """
 
     @property
     def path(self) -> str:
@@ -73,19 +75,19 @@ class TransactionIndex:
 
     @property
     def memory_bytes(self) -> int:
-        """What the entries take of memory."""
+        """Memory of the entries in bytes."""
         return 0 if self._entries is None else ENTRY_MEMORY_BYTES * len(self._entries)
 
     def unload(self) -> None:
-        """Give the memory back, unless a full disk has kept some from the file."""
+        """Release the memory, unless some entries are not in the file because the disk was full."""
         if not self._pending and not self.is_held:
             self._entries = None
 
     def append(self, transaction: AbortedTransaction) -> None:
-        """Note a transaction whose marker was stored; what a full disk keeps from the file is written by write()."""
+        """Add a transaction whose marker was stored; if the disk is full, write() adds it to the file later."""
         self.entries().append(transaction)
         if self.is_held:
-            return  # the file takes all of them or none
+            return  # the file gets all entries or none
         self._pending += _ENTRY.pack(0, *transaction)
         try:
             self.write()
@@ -93,7 +95,7 @@ class TransactionIndex:
             logger.warning("The disk is full: %s; the aborted transaction is written with the next flush", error)
 
     def write(self) -> None:
-        """Append what is pending. Raises DiskFullError."""
+        """Append pending entries to the file. Raises DiskFullError."""
         if self._pending:
             if self._file is None:
                 self.has_new_name |= not self._disk.exists(self.path)
@@ -102,7 +104,7 @@ class TransactionIndex:
             self._pending = bytearray()
 
     def truncate(self, end_offset: int) -> None:
-        """Forget transactions whose marker is at or after end_offset."""
+        """Remove transactions whose marker is at or after end_offset."""
         self.check = None
         kept = [entry for entry in self.entries() if entry.last_offset < end_offset]
         file = self.file()
@@ -114,14 +116,14 @@ class TransactionIndex:
         self._entries = kept
 
     def reset(self) -> None:
-        """Forget everything, for a rebuild of a log that is not served before it is complete."""
+        """Remove all entries, for a rebuild of a log that is not served before it is complete."""
         file = self.file()
         if file is not None and file.size:
             file.truncate(0)
         self._believe([])
 
     def replace(self, transactions: list[AbortedTransaction]) -> None:
-        """Take what was derived from the log, durably; a full disk leaves the file as it is, and them in memory.
+        """Replace the entries durably by those derived from the log; on a full disk they are in memory only.
 
         Raises DiskFullError.
         """
@@ -141,7 +143,7 @@ class TransactionIndex:
         self.is_believed, self.is_malformed, self.is_doubted, self.is_held = True, False, False, False
 
     def file(self) -> DiskFile | None:
-        """The file, None if there is none."""
+        """Return the file, None if there is none."""
         if self._file is None and self._disk.exists(self.path):
             self._file = self._disk.open(self.path)
         return self._file

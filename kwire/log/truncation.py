@@ -1,8 +1,8 @@
-"""Cutting a log's end off, as a follower does when its leader's log went another way.
+"""Truncation of a log's end, as a follower does when its log has diverged from its leader's.
 
-A cut has two parts. The first one shortens files and offsets, at once. The second one derives the state of the
-producers from the batches that stay, which may be many, and makes the new end durable; before it the log takes no
-appends, and read_committed consumers are told that nothing in it is stable.
+A truncation has two parts. The first part shortens files and offsets immediately. The second part derives the
+producers' state from the remaining batches, which may be many, and makes the new end durable. Until then the log
+accepts no appends, and its last stable offset is its start.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kwire.log.rolling import begin_segment
 from kwire.log.segments import Segments
 
 
-class UnsettledCut:
-    """The second part of a cut."""
+class PendingTruncation:
+    """Second part of a truncation."""
 
     def __init__(self, log: LogState, files: list[DiskFile]) -> None:
         self._log = log
@@ -29,11 +29,11 @@ class UnsettledCut:
         log.producers.is_derived = False
 
     def derive_more(self) -> bool:
-        """Derive the producers from a few more batches; return False when all are."""
+        """Derive the producers' state from a few more batches; return False if it is complete."""
         if self._log.producers.is_derived:
             return False
         steps = self._replay
-        self._replay = replay_producers_in_steps(self._log)  # where a step fails, the next call begins anew
+        self._replay = replay_producers_in_steps(self._log)  # if a step fails, the next call starts again
         for _ in steps:
             self._replay = steps
             return True
@@ -41,23 +41,23 @@ class UnsettledCut:
         return False
 
     def settle(self) -> None:
-        """Do all that is left, here and now."""
+        """Do all remaining work synchronously."""
         while self.derive_more():
             pass
         for file in self._files:
-            file.sync()  # when it is no longer the active segment no flush will do it
+            file.sync()  # no flush syncs it after it is no longer the active segment
 
 
 class CutPlan(NamedTuple):
-    """What a cut will leave, found before anything is changed."""
+    """Planned result of a truncation, determined before anything is changed."""
 
     end_offset: int
     cleaned_to: int
-    """Where the dirty part begins at the latest."""
+    """Upper bound of the first dirty offset after the truncation."""
 
 
 class Cut(NamedTuple):
-    """What a cut has left."""
+    """Result of a truncation."""
 
     end_offset: int
     files: list[DiskFile]
@@ -65,9 +65,9 @@ class Cut(NamedTuple):
 
 
 def plan(segments: Segments, offset: int) -> CutPlan:
-    """Find the end of a log without the batch that holds offset, and all behind it.
+    """Return the end of a log without the batch that contains `offset`, and without all later ones.
 
-    Raises NotReadyError while the indexes that lead there are derived.
+    Raises NotReadyError while the indexes for the search are rebuilt.
     """
     last = segments.from_offset(offset - 1)[0]
     last.position_of(offset)
@@ -76,13 +76,13 @@ def plan(segments: Segments, offset: int) -> CutPlan:
 
 
 def cut(log: LogState, offset: int) -> Cut:
-    """Remove everything from offset on, and the whole batch that holds it.
+    """Remove everything from `offset` on, and the whole batch that contains it.
 
-    Newest files go first: a crash on the way leaves a log that is longer than wanted, never one with a hole.
+    The newest files are removed first: a crash in between leaves a log that is too long, never one with a gap.
     """
     try:
         return _cut(log, offset)
-    except DiskFullError as full:  # although a part of the log was removed: there is no going back to before
+    except DiskFullError as full:  # a part of the log was removed, which cannot be undone
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
@@ -97,30 +97,31 @@ def _cut(log: LogState, offset: int) -> Cut:
     try:
         indexes = active.write_indexes()
     except DiskFullError:
-        indexes = []  # aborted transactions that found no space before hold up the flush that will write them
+        indexes = []  # aborted transactions that could not be written before delay the flush that writes them
     end_offset = ready_at_once(active.next_offset)
     log.leader_epochs.truncate_from_end(end_offset)
     log.snapshots.remove_from(end_offset)
-    log.unsynced_paths.add(log.directory)  # a snapshot that came back would be of batches that are gone
+    log.unsynced_paths.add(log.directory)  # a snapshot that reappeared would contain removed batches
     return Cut(end_offset, [active.file, *indexes])
 
 
 def truncate_fully(log: LogState, offset: int) -> None:
-    """Remove everything; leave an empty segment at offset."""
+    """Remove all segments and begin an empty one at `offset`."""
     while len(log.segments):
         remove_last_segment(log)
     try:
         _settle_names(log)
         log.snapshots.remove_from(-1)
         begin_segment(log, offset)
-    except DiskFullError as full:  # although all of the log was removed: there is nothing to go back to
+    except DiskFullError as full:  # all of the log was removed, which cannot be undone
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
 def settle_topic_id(log: LogState) -> None:
-    """Make partition.metadata durable if no flush has: a recovery point above 0 says that it is.
+    """Make partition.metadata durable if no flush has done so, since a recovery point above 0 implies that it is.
 
-    Else a power cut that tears the file would look like damage to a log that was flushed, and keep it closed.
+    Otherwise a power failure that leaves an incomplete file would look like damage to a flushed log, and keep it
+    closed.
     """
     path = f"{log.directory}/{PARTITION_METADATA_FILE}"
     if path in log.unsynced_paths:
@@ -128,5 +129,5 @@ def settle_topic_id(log: LogState) -> None:
 
 
 def _settle_names(log: LogState) -> None:
-    """Make the removals durable: a segment that came back behind what is appended now would look like its sequel."""
+    """Make the removals durable: a segment that reappeared would seem to follow the records that are appended now."""
     log.disk.sync_directory(log.directory)

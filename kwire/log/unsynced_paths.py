@@ -1,24 +1,24 @@
-"""Which files and directories of a log, besides its segments, the next flush has to make durable."""
+"""Files and directories of a log, besides its segments, that the next flush must make durable."""
 
 
 class UnsyncedPaths:
-    """Files and directories besides segments that a flush has to make durable.
+    """Files and directories, besides segments, that a flush must make durable.
 
-    Each stays until a flush that began after it was written has ended: a second flush of the same log, which may end
-    before the first one, must not tell of segments whose names only the first one syncs.
+    Each path stays until a flush that began after it was written has ended. A second flush of the same log may end
+    before the first one. It must not declare segments durable whose names only the first one syncs.
     """
 
     def __init__(self) -> None:
         self._flushes = 0
         self._begun_before: dict[str, int] = {}
-        """How many flushes had begun when a path was written."""
+        """Number of flushes that had begun when a path was written, by path."""
 
     def add(self, *paths: str) -> None:
         for path in paths:
             self._begun_before[path] = self._flushes
 
     def discard(self, path: str) -> None:
-        """Leave a path to somebody else, who makes it durable before anything says that this log is."""
+        """Remove a path that the caller makes durable before the log counts as durable."""
         self._begun_before.pop(path, None)
 
     def __contains__(self, path: str) -> bool:
@@ -28,10 +28,10 @@ class UnsyncedPaths:
         return len(self._begun_before)
 
     def begin(self) -> tuple[int, set[str]]:
-        """The number of a flush that begins now, and what it is to make durable."""
+        """Return the number of a flush that begins now, and the paths that it must make durable."""
         self._flushes += 1
         return self._flushes, set(self._begun_before)
 
     def finish(self, flush: int) -> None:
-        """Forget what that flush has made durable."""
+        """Remove the paths that this flush has made durable."""
         self._begun_before = {path: begun for path, begun in self._begun_before.items() if begun >= flush}

@@ -1,6 +1,7 @@
-"""Budget of the reads of one step: how many batches they may verify, and whether they may wait for the device.
+"""Budget for the reads of one step: bytes of batches to verify, and whether reads may wait for the device.
 
-Others have their turn when it is used up. What is not in the system's page cache is left to a worker (cold_reads.py).
+When it is used up, other tasks get their turn. Data outside of the system's page cache are read by a worker
+(cold_reads.py).
 """
 
 from __future__ import annotations
@@ -17,29 +18,29 @@ if TYPE_CHECKING:
 LENGTH_POSITION: Final = 8
 _LENGTH: Final = Struct(">i")
 BUDGET_BYTES: Final = 4 * 1024 * 1024
-"""So much takes some milliseconds: about a thousand small batches."""
+"""Bytes that take a few milliseconds to verify; about a thousand small batches."""
 BATCH_COST: Final = 4096
-"""Bytes that each batch counts for besides its own: to look at a header takes longer than to verify a small batch."""
+"""Cost of each batch in addition to its bytes: reading a header takes longer than verifying a small batch."""
 
 
 class VerifyBudget:
-    """Bytes that the reads of one step may verify; bytes that are verified already cost nothing."""
+    """Bytes that the reads of one step may verify; bytes that were verified before are free."""
 
     __slots__ = ("cold", "is_short", "left")
 
     def __init__(self, left: int = BUDGET_BYTES, cold: ColdReads | None = None) -> None:
-        """Without a place for what is `cold`, reads wait for the device."""
+        """Create a budget; without `cold`, reads wait for the device."""
         self.left = left
         self.cold = cold
         self.is_short = False
-        """Whether a read has returned less than it was asked for: there is more, and the next read returns it."""
+        """True if a read returned less than requested; the next read continues there."""
 
     def take(self, data: bytes, position: int) -> int:
-        """Spend the budget on the batches in data from position on, at least on one; return where the last one ends."""
+        """Spend the budget on the batches in `data` from `position` on, at least on one; return the end of the last."""
         size = len(data)
         while position < size:
             if size - position < BATCH_HEADER_BYTES:
-                return size  # no batch, which the verification reports
+                return size  # not a batch, which the verification reports
             length: int = _LENGTH.unpack_from(data, position + LENGTH_POSITION)[0]
             if length < LENGTH_MIN:
                 return size

@@ -1,4 +1,4 @@
-"""The numbers of Kafka's APIs, as of 4.3.1."""
+"""Numbers of Kafka's APIs, as of 4.3.1."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import IntEnum
 
 
 class ApiKey(IntEnum):
-    """The first two bytes of a request."""
+    """Number of an API: the first two bytes of a request."""
 
-    __hash__ = int.__hash__  # Enum's own is written in Python, and these are keys on the hot path
+    __hash__ = int.__hash__  # Enum's own is written in Python, and these keys are used on the hot path
 
     PRODUCE = 0
     FETCH = 1

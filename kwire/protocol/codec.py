@@ -1,10 +1,10 @@
-"""Messages to bytes and back.
+"""Encoding of messages to bytes, and decoding.
 
 Each (class, version) has one decoder and one encoder, compiled on first use: see decoder_source and encoder_source.
-Dispatch keeps the compiled functions; everybody else calls decode and encode.
+Dispatch keeps the compiled functions; all other callers use decode and encode.
 
-A decoder raises ProtocolError for whatever the peer got wrong, and takes time and memory in proportion to its input. An
-encoder raises EncodeError for a value that the version cannot express: that is our mistake, not the peer's.
+A decoder raises ProtocolError for any invalid input from the peer; its time and memory are proportional to its input.
+An encoder raises EncodeError for a value that the version cannot express, which is an error of the caller.
 """
 
 from collections.abc import Callable, Generator
@@ -36,7 +36,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 T_contra = TypeVar("T_contra", contravariant=True)
 Detached = list[tuple[int, Buffer]]
-"""Record buffers that were left out of the encoded bytes, each with the position where it belongs."""
+"""Record buffers that are not part of the encoded bytes, each with its position in them."""
 
 
 class Decoder(Protocol[T_co]):
@@ -44,7 +44,7 @@ class Decoder(Protocol[T_co]):
 
 
 class PiecesDecoder(Protocol[T_co]):
-    """A decoder that stops now and then (source.STEPS), for a message of which there may be much."""
+    """Decoder for large messages that yields after every source.STEPS elements."""
 
     def __call__(self, buffer: bytes | bytearray, position: int, /) -> Generator[None, None, tuple[T_co, int]]: ...
 
@@ -54,7 +54,7 @@ class Encoder(Protocol[T_contra]):
 
 
 class PiecesEncoder(Protocol[T_contra]):
-    """A generator that encodes and yields every source.STEPS elements; only it may write to `out` until its end."""
+    """Generator that encodes, and yields after every source.STEPS elements; the caller must not write to `out`."""
 
     def __call__(
         self, message: T_contra, out: bytearray, detached: Detached | None, /
@@ -68,7 +68,7 @@ _pieces_encoders: dict[tuple[type, int], Callable[..., Any]] = {}
 
 
 def decoder(cls: type[T], version: int) -> Decoder[T]:
-    """The compiled decoder: (buffer, position) -> (message, position behind it)."""
+    """Return the compiled decoder: (buffer, position) -> (message, position after it)."""
     compiled = _decoders.get((cls, version))
     if compiled is None:
         schema = schema_of(cls)
@@ -79,7 +79,7 @@ def decoder(cls: type[T], version: int) -> Decoder[T]:
 
 
 def encoder(cls: type[T], version: int) -> Encoder[T]:
-    """The compiled encoder: appends a message to a bytearray; see `encode`."""
+    """Return the compiled encoder, which appends a message to a bytearray; see `encode`."""
     compiled = _encoders.get((cls, version))
     if compiled is None:
         schema = schema_of(cls)
@@ -90,7 +90,7 @@ def encoder(cls: type[T], version: int) -> Encoder[T]:
 
 
 def pieces_decoder(cls: type[T], version: int) -> PiecesDecoder[T]:
-    """Return the decoder in pieces, which is compiled when it is first asked for."""
+    """Return the decoder in pieces, compiled on first use."""
     compiled = _pieces_decoders.get((cls, version))
     if compiled is None:
         compiled = _pieces_decoders[cls, version] = compile_decoder(schema_of(cls), version, in_pieces=True)
@@ -98,7 +98,7 @@ def pieces_decoder(cls: type[T], version: int) -> PiecesDecoder[T]:
 
 
 def pieces_encoder(cls: type[T], version: int) -> PiecesEncoder[T]:
-    """Return the encoder in pieces, which is compiled when it is first asked for."""
+    """Return the encoder in pieces, compiled on first use."""
     compiled = _pieces_encoders.get((cls, version))
     if compiled is None:
         compiled = _pieces_encoders[cls, version] = compile_encoder(schema_of(cls), version, in_pieces=True)
@@ -106,19 +106,19 @@ def pieces_encoder(cls: type[T], version: int) -> PiecesEncoder[T]:
 
 
 def decode(cls: type[T], version: int, buffer: bytes | bytearray, position: int = 0) -> T:
-    """The message at `position`. Bytes behind it are ignored, as Kafka ignores them in requests."""
+    """Return the message at `position`. Bytes after it are ignored, as Kafka does in requests."""
     return decoder(cls, version)(buffer, position)[0]
 
 
 def decode_prefix(cls: type[T], version: int, buffer: bytes | bytearray, position: int = 0) -> tuple[T, int]:
-    """The message at `position`, and the position behind it."""
+    """Return the message at `position`, and the position after it."""
     return decoder(cls, version)(buffer, position)
 
 
 def encode(value: object, version: int, out: bytearray, detached: Detached | None = None) -> None:
     """Append a message to `out`.
 
-    With `detached`, record batches are not copied: their length prefix is written, and (len(out), buffer) noted, for a
-    caller that hands the pieces to the socket one by one.
+    With `detached`, record batches are not copied: their length prefix is written, and (len(out), buffer) is added to
+    `detached`, for a caller that passes the pieces to the socket one by one.
     """
     encoder(type(value), version)(value, out, detached)

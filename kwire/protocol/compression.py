@@ -1,7 +1,7 @@
-"""The four compression codecs of record batches, with a cap on what a batch may grow to.
+"""Compression codecs of record batches, with a limit on the decompressed size.
 
-A length field inside compressed data is never trusted for an allocation: output buffers start small and grow up to
-the caller's cap, so that a few bytes from a peer cannot cost more memory than the cap.
+A length field inside compressed data is never used as the size of an allocation. Output buffers start small and grow up
+to the caller's limit. A few bytes from a peer therefore cannot allocate more memory than the limit.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import cramjam
 Data = bytes | bytearray | memoryview
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Cap used where the caller has no setting at hand."""
+"""Limit for callers without a configured one."""
 
 ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
-"""RFC 8878 asks decoders to accept 8 MiB; a frame that wants more makes the decoder allocate it before any output."""
+"""Largest window size: RFC 8878 recommends that decoders support 8 MiB.
+
+For a larger one, the decoder would allocate it before any output.
+"""
 
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
@@ -29,7 +32,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class Codec(IntEnum):
-    """Bits 0-2 of a batch's attributes."""
+    """Compression codec: bits 0-2 of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -49,15 +52,15 @@ CODEC_NAMES: Final[dict[str, Codec]] = {
 
 
 class CompressionError(Exception):
-    """The data is no valid stream of its codec."""
+    """Data that are not a valid stream of their codec."""
 
 
 class DecompressedTooLargeError(CompressionError):
-    """The data is larger than the cap once decompressed."""
+    """Data that exceed the limit when decompressed."""
 
 
 def compress(codec: Codec, data: Data, level: int | None = None) -> bytes:
-    """Data in the framing that Java clients write and every client reads."""
+    """Compress data with the framing that Java clients write and every client reads."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -71,7 +74,7 @@ def compress(codec: Codec, data: Data, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Data, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The plain bytes, at most bytes_max of them."""
+    """Return the decompressed bytes. Raises DecompressedTooLargeError if they exceed bytes_max."""
     if codec is Codec.NONE:
         return bytes(data)
     if codec is Codec.GZIP:
@@ -85,7 +88,7 @@ def decompress(codec: Codec, data: Data, bytes_max: int = DECOMPRESSED_BYTES_MAX
 
 
 def _compress_snappy(data: Data) -> bytes:
-    """Xerial's framing: a header, then blocks that each carry their compressed length."""
+    """Compress with Xerial's framing: a header, then blocks with their compressed lengths."""
     view = memoryview(data)
     parts = [_XERIAL_HEADER]
     for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
@@ -95,7 +98,7 @@ def _compress_snappy(data: Data) -> bytes:
 
 
 def _compress_lz4(data: Data, level: int | None) -> bytes:
-    # Java's reader refuses linked blocks.
+    # Java's reader rejects linked blocks.
     packer = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     packer.compress(bytes(data))
     return bytes(packer.finish())
@@ -122,7 +125,7 @@ def _decompress_gzip(data: Data, bytes_max: int) -> bytes:
 
 
 def _decompress_snappy(data: Data, bytes_max: int) -> bytes:
-    """Xerial framing as Java writes it, or one raw block as librdkafka may write it."""
+    """Decompress Xerial's framing, as Java writes it, or one raw block, as librdkafka may write it."""
     view = memoryview(data)
     if bytes(view[:8]) != _XERIAL_MAGIC:
         return _snappy_block(view, bytes_max, bytes_max)
@@ -157,14 +160,14 @@ def _snappy_block(block: memoryview, room: int, bytes_max: int) -> bytes:
 
 
 def _check_zstd_window(data: Data, bytes_max: int) -> None:
-    """Refuse a frame that would make the decoder allocate more window than allowed (RFC 8878, 3.1.1.1.2)."""
+    """Reject a frame whose window exceeds the limit, before the decoder allocates it (RFC 8878, 3.1.1.1.2)."""
     view = memoryview(data)
-    if len(view) < 6 or view[4] & 0x20:  # a single segment: its window is its content, which the cap bounds
+    if len(view) < 6 or view[4] & 0x20:  # a single segment: its window is its content, which bytes_max limits
         return
     exponent, mantissa = view[5] >> 3, view[5] & 7
     window = (1 << (10 + exponent)) * (8 + mantissa) // 8
     if window > max(ZSTD_WINDOW_BYTES_MAX, bytes_max):
-        raise DecompressedTooLargeError(f"the zstd frame wants a window of {window} bytes")
+        raise DecompressedTooLargeError(f"the zstd frame requires a window of {window} bytes")
 
 
 def _decompress_growing(decompress_into: Callable[[Data, bytearray], int], data: Data, bytes_max: int) -> bytes:

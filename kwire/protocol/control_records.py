@@ -1,8 +1,8 @@
-"""Records in control batches: what brokers tell one another and clients skip.
+"""Control records: information for brokers, which clients skip.
 
 key     int16 version (0), int16 type
 value   transaction markers (abort, commit): int16 version (0), int32 coordinator epoch
-        the others: int16 version, then the message of that name in flexible encoding, which kwire.cluster owns
+        other types: int16 version, then the message of that name in flexible encoding, which kwire.cluster owns
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MARKER_VALUE: Final = struct.Struct(">hi")
 
 
 class ControlRecordType(IntEnum):
-    """The type field of a control record's key."""
+    """Type field of a control record's key."""
 
     ABORT = 0
     COMMIT = 1
@@ -32,7 +32,7 @@ class ControlRecordType(IntEnum):
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class EndTransactionMarker:
-    """The end of one producer's transaction in one partition."""
+    """Marker that ends one producer's transaction in one partition."""
 
     is_commit: bool
     coordinator_epoch: int
@@ -43,7 +43,7 @@ def control_record_key(control_type: ControlRecordType) -> bytes:
 
 
 def control_record_type(key: bytes | None) -> int:
-    """The type number, which may be one that this release does not know."""
+    """Return the type number, which may be unknown to this version."""
     if key is None or len(key) < _KEY.size:
         raise InvalidRecordsError("a control record has no key")
     version, control_type = _KEY.unpack_from(key)
@@ -61,7 +61,7 @@ def encode_marker_batch(
     base_offset: int = 0,
     partition_leader_epoch: int = -1,
 ) -> bytearray:
-    """A control batch that ends a transaction."""
+    """Return a control batch that ends a transaction."""
     control_type = ControlRecordType.COMMIT if marker.is_commit else ControlRecordType.ABORT
     record = Record(
         key=control_record_key(control_type),
@@ -80,7 +80,7 @@ def encode_marker_batch(
 
 
 def decode_marker(batch: bytes | bytearray | memoryview) -> EndTransactionMarker | None:
-    """The marker in a control batch; None if the batch is empty (compacted away) or of another type."""
+    """Return the marker in a control batch; None if the batch is empty (compacted away) or of another type."""
     records = decode_batch(batch)
     if not records:
         return None

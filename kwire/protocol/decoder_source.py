@@ -1,15 +1,15 @@
-"""Compiles the decoder of one message in one version.
+"""Compiler of decoders, one for each message and version.
 
-The function made here is one straight line with a loop per array, no calls for the usual sizes:
+The generated function is straight-line code with a loop per array, and has no calls for the usual sizes:
 
-    def decode_X_v12(buf, pos): -> (value, position behind it), or ProtocolError
+    def decode_X_v12(buf, pos): -> (value, position after it), or ProtocolError
 
-How hostile input is bounded. A Python slice behind the buffer's end is silently shorter, so `pos` may step over the end
-for a moment; but it never steps back (every length is checked to be no less than zero), every read of a number or of a
-length raises behind the end, and the function's last act is to compare `pos` with the end. Every array element has at
-least one such read, and counts are compared with the bytes that remain, so work and memory stay proportional to the
-input. A request may have ELEMENTS_MAX array elements in all: each becomes an object and a step of its handler. A
-decoder in pieces, for large requests, lets others have their turn between some of them.
+Hostile input is bounded as follows. A Python slice beyond the buffer's end is silently shorter, so `pos` may
+temporarily exceed the end. But it never decreases, because every length is checked to be non-negative. Every read of a
+number or a length beyond the end raises, and the function finally compares `pos` with the end. Every array element
+contains at least one such read, and counts are compared with the remaining bytes, so time and memory are proportional
+to the input. A request may have ELEMENTS_MAX array elements in total, because each becomes an object and a step of its
+handler. A decoder in pieces, for large requests, lets other tasks run between some elements.
 """
 
 import struct
@@ -84,7 +84,7 @@ class _DecoderSource(Source):
         self._after_run.clear()
 
     def _struct(self, schema: Schema, target: str) -> None:
-        """A frozen struct is made at its end from local variables, any other is made first and filled."""
+        """Generate code for a struct: a frozen one is created last from local variables, any other is created first."""
         class_name = self.constant(schema.name + "_", schema.cls)
         prefix = f"{target}_" if schema.frozen else f"{target}."
         if not schema.frozen:
@@ -139,7 +139,7 @@ class _DecoderSource(Source):
             self._primitive(spec, spec.type, target, nullable=nullable)
 
     def _nested_struct(self, schema: Schema, target: str, *, nullable: bool, tagged: bool) -> None:
-        """Null is -1, but 0 among the tags, where Kafka writes a varint."""
+        """Generate code for a nullable struct: null is -1, but 0 in a tag section, where Kafka writes a varint."""
         inner = self.fresh("struct")
         if not nullable:
             self._struct(schema, inner)
@@ -170,7 +170,7 @@ class _DecoderSource(Source):
             self.line("pos = stop")
 
     def _length(self, old_format: str, *, compact: bool, target: str = "size") -> None:
-        """Read a length or count into `target`; null is -1."""
+        """Generate code that reads a length or count into `target`; null is -1."""
         if not compact:
             self._read_fixed(old_format, struct.calcsize(">" + old_format), target)
             self._flush()
@@ -183,7 +183,7 @@ class _DecoderSource(Source):
         self.line(f"{target} -= 1")
 
     def _null(self, name: str, length: str, target: str, *, nullable: bool) -> None:
-        """Handle negative lengths; the caller goes on with the `else` of the value itself."""
+        """Generate code for negative lengths; the caller continues with the `else` for the value itself."""
         with self.block(f"if {length} < 0:"):
             if nullable:
                 with self.block(f"if {length} != -1:"):

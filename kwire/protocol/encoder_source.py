@@ -1,9 +1,8 @@
-"""Compiles the encoder of one message in one version.
+"""Compiler of encoders, one for each message and version.
 
     def encode_X_v12(message, out, detached): appends to the bytearray `out`, or raises EncodeError
 
-Neighbouring fixed-size fields, the lengths of old-style strings and arrays, and empty tag sections are written by one
-pack.
+Adjacent fixed-size fields, lengths of old-style strings and arrays, and empty tag sections are written by one pack.
 """
 
 import struct
@@ -75,7 +74,7 @@ class _EncoderSource(Source):
             self.line(f"raise ValueError('this version has no {spec.name}')")
 
     def _differs(self, spec: FieldSchema, source: str) -> str:
-        """An expression that is true unless the field has its default."""
+        """Return an expression that is true unless the field has its default."""
         default = spec.default
         if default is None:
             return f"{source} is not None"
@@ -120,7 +119,7 @@ class _EncoderSource(Source):
             self._primitive(spec, spec.type, source, nullable=nullable)
 
     def _nested_struct(self, schema: Schema, source: str, *, nullable: bool, tagged: bool) -> None:
-        """Null is -1, but 0 among the tags, where Kafka writes a varint."""
+        """Generate code for a nullable struct: null is -1, but 0 in a tag section, where Kafka writes a varint."""
         inner = self.fresh("struct")
         self.line(f"{inner} = {source}")
         if not nullable:
@@ -162,7 +161,7 @@ class _EncoderSource(Source):
             self.line(f"detached.append((len(out), {data}))")
 
     def _length(self, data: str, old_format: str, *, compact: bool, nullable: bool) -> None:
-        """Write the length prefix, and everything before it, so that the data itself may follow."""
+        """Generate code that writes the length prefix and everything before it, so that the data can follow."""
         null = f"-1 if {data} is None else " if nullable else ""
         if not compact:
             self._write_fixed(old_format, f"{null}len({data})")

@@ -1,8 +1,8 @@
-"""Every error code of Kafka 4.3.1, in one table, and the exceptions of this layer.
+"""Error codes of Kafka 4.3.1 in one table, and the exceptions of this layer.
 
-Three kinds of trouble are never mixed: the peer sent nonsense (ProtocolError, the connection is closed), an outcome
-that Kafka's protocol names (an ErrorCode in a response; inside the broker one KafkaError carries it), and a mistake of
-our own (EncodeError or an assertion).
+Three kinds of errors are kept apart. Invalid bytes from the peer raise ProtocolError, and the connection is closed.
+Outcomes in Kafka's protocol have an ErrorCode in a response; inside the broker a KafkaError contains it. A kwire bug
+raises EncodeError or an assertion.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Self
 
 
 class ErrorCode(IntEnum):
-    """Number, whether a client may retry, and the meaning in one line."""
+    """Error code with its number, True if a client may retry, and its meaning in one line."""
 
     retriable: bool
     meaning: str
@@ -25,7 +25,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:
-        """A code of a newer version, in a response, counts as an error that nobody expects, as in Apache Kafka."""
+        """Return UNKNOWN_SERVER_ERROR for a code of a newer version in a response, as Apache Kafka does."""
         return cls(-1) if isinstance(value, int) else None
 
     UNKNOWN_SERVER_ERROR = -1, False, "the broker failed in a way that no other code describes"
@@ -178,25 +178,25 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(Exception):
-    """The peer sent bytes that are no valid message. The connection is closed; nothing else can be believed on it."""
+    """Bytes from the peer that are not a valid message. The connection is closed, because its state is unknown."""
 
 
 class UnknownRecordTypeError(ProtocolError):
-    """A record of an internal topic is of a type that is not declared; its reader decides whether to skip it."""
+    """Record of an internal topic with an undeclared type; its reader decides whether to skip it."""
 
 
 class EncodeError(ValueError):
-    """A value cannot be expressed in the version asked for."""
+    """Value that the requested version cannot express."""
 
 
 MESSAGE_CHARACTERS_MAX = 8000
-"""Of an error's message: it may quote what a client sent, and must fit into a string of 32767 bytes all the same."""
+"""Limit for an error's message, which may quote a client's data and must fit into a string of 32767 bytes."""
 
 
 class KafkaError(Exception):
-    """An outcome that Kafka's protocol has a code for.
+    """Outcome for which Kafka's protocol has a code.
 
-    `record_errors` are (index in the batch, what is wrong) of single records, for Produce (KIP-467).
+    `record_errors` are (index in the batch, message) of single records, for Produce (KIP-467).
     """
 
     def __init__(
@@ -204,30 +204,30 @@ class KafkaError(Exception):
     ) -> None:
         if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
             message = f"{message[: MESSAGE_CHARACTERS_MAX - 3]}..."
-        # Arguments alone, as attributes of its own would take another 200 bytes of each of 100,000 in an answer.
+        # Only arguments: attributes would take another 200 bytes of each of 100,000 errors in an answer.
         super().__init__(code, message, record_errors)
 
     @property
     def code(self) -> ErrorCode:
-        """The code that is sent."""
+        """Error code for the response."""
         found: ErrorCode = self.args[0]
         return found
 
     @property
     def message(self) -> str | None:
-        """What is sent beside the code, where the protocol has a place for it; None for the code's own meaning."""
+        """Message for the response, if it has a field for one; None for the code's own meaning."""
         found: str | None = self.args[1]
         return found
 
     @property
     def record_errors(self) -> Sequence[tuple[int, str | None]]:
-        """What is wrong with single records."""
+        """Errors of single records."""
         found: Sequence[tuple[int, str | None]] = self.args[2]
         return found
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message or self.code.meaning}"
 
-    def anew(self) -> "KafkaError":
-        """Return the same outcome without a traceback: one that is kept would keep the locals of all its frames."""
+    def without_traceback(self) -> "KafkaError":
+        """Return the same outcome without a traceback, which would keep the locals of all its frames alive."""
         return KafkaError(self.code, self.message, record_errors=self.record_errors)

@@ -1,12 +1,12 @@
-"""The frame around each request and response on a connection.
+"""Frames of requests and responses on a connection.
 
-    size        int32: bytes that follow. The connection cuts frames by it; parse_request_header sees what follows.
+    size        int32: bytes that follow. The connection splits frames by it; parse_request_header gets what follows.
     request     header: int16 api key, int16 api version, int32 correlation id, nullable string client id with an int16
                 length, then a tag section when the request is flexible (header version 2, else 1); then the body
     response    header: int32 correlation id, then a tag section when the response is flexible (header version 1,
                 else 0); then the body
 
-An ApiVersions response always has header version 0: its reader cannot know yet what the broker speaks (KIP-511).
+An ApiVersions response always has header version 0: its reader does not know the broker's versions yet (KIP-511).
 """
 
 import struct
@@ -27,13 +27,13 @@ _RESPONSE_HEADER: Final = struct.Struct(">ii")
 _NEVER: Final = 2**15
 
 Framer = Callable[[int, Any], list[Buffer]]
-"""Gets (correlation id, response); returns the buffers to write in order."""
+"""Function from (correlation id, response) to the buffers to write, in order."""
 PiecesFramer = Callable[[int, Any], Generator[None, None, list[Buffer]]]
-"""The same in pieces, for a response of which there may be much."""
+"""Framer in pieces, for a response that may be large."""
 
 
 class ParsedRequestHeader:
-    """A request's header, and where its body starts in the frame."""
+    """Header of a request, and the position of its body in the frame."""
 
     __slots__ = ("api_key", "api_version", "body_position", "client_id", "correlation_id")
 
@@ -48,10 +48,10 @@ class ParsedRequestHeader:
 
 
 def parse_request_header(frame: bytes) -> ParsedRequestHeader:
-    """Parse the header of a frame without its size. An API key that is not declared is a ProtocolError, as in Kafka.
+    """Parse the header of a frame without its size. Raises ProtocolError for an unknown API key, as in Kafka.
 
-    The header's version depends on the request's alone, so a version newer than any known one is still parsed:
-    ApiVersions must answer it.
+    The header's version depends only on the request's version, so even an unknown newer version is parsed: ApiVersions
+    must answer it.
     """
     try:
         api_key: int = read_i16_be(frame, 0)
@@ -81,7 +81,7 @@ def parse_request_header(frame: bytes) -> ParsedRequestHeader:
 
 
 def _find_flexible_since(api_key: int) -> int:
-    """The API's first flexible version; one above all versions if it has none."""
+    """Return the API's first flexible version; a number above all versions if it has none."""
     schema = find_message("request", api_key)
     if schema is None:
         raise ProtocolError(f"unknown API key {api_key}")
@@ -94,12 +94,12 @@ _flexible_since: Final[dict[int, int]] = {}
 
 
 def encode_response(correlation_id: int, response: object, version: int) -> list[Buffer]:
-    """The buffers to write in order; record batches among them are those of the response, not copies."""
+    """Return the buffers to write, in order; record batches are those of the response, not copies."""
     return framer(type(response), version)(correlation_id, response)
 
 
 def framer(cls: type, version: int) -> Framer:
-    """encode_response for one type and version. The header's tag section is empty if there is one."""
+    """Return encode_response for one type and version. The header's tag section, if any, is empty."""
     header_size = _header_size(cls, version)
     encode_body: Encoder[Any] = encoder(cls, version)
 
@@ -133,7 +133,7 @@ def _header_size(cls: type, version: int) -> int:
 
 
 def _framed(out: bytearray, detached: Detached, correlation_id: int) -> list[Buffer]:
-    """The buffers of a response, whose header is written last."""
+    """Return the buffers of a response, whose header is written last."""
     if not detached:
         _RESPONSE_HEADER.pack_into(out, 0, len(out) - 4, correlation_id)
         return [out]

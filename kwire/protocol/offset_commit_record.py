@@ -1,12 +1,12 @@
-"""The record of a committed offset as every commit writes it, encoded by hand.
+"""Hand-written encoder for the record of a committed offset, as every commit writes it.
 
-A busy consumer group writes one of these for each batch it reads, so its encoder is compiled where the rest of the hot
-path is (docs/decisions/0006). kwire.protocol.messages.group_records declares the same layouts, and reads them; the
-tests hold the two against each other.
+A busy consumer group writes one of these for each batch it reads, so the encoder is compiled with the rest of the hot
+path (docs/decisions/0006). kwire.protocol.messages.group_records declares the same layouts, and decodes them; tests
+compare the two.
 
     key    int16 1, string group, string topic, int32 partition
     value  int16 4, int64 offset, int32 leader epoch, compact string metadata, int64 commit timestamp, tag section with
-           the topic's id as tag 0 unless that is not known
+           the topic's id as tag 0 unless it is unknown
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 KEY_TYPE: Final = 1
 VALUE_VERSION: Final = 4
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
-"""One tagged field, tag 0, 16 bytes."""
+"""Prefix of a tag section: one tagged field, tag 0, 16 bytes."""
 
 
 def encode_offset_commit_key(group: str, topic: str, partition: int) -> bytes:
-    """Raises EncodeError for a name that is longer than Kafka's strings may be."""
+    """Return the key of a commit. Raises EncodeError for a name longer than Kafka's strings may be."""
     out = BytesWriter()
     write_i16_be(out, KEY_TYPE)
     for name in (group, topic):
@@ -43,7 +43,7 @@ def encode_offset_commit_key(group: str, topic: str, partition: int) -> bytes:
 def encode_offset_commit_value(
     offset: int, leader_epoch: int, metadata: str, commit_timestamp_ms: int, topic_id: UUID
 ) -> bytes:
-    """Raises EncodeError for metadata that is longer than Kafka's strings may be."""
+    """Return the value of a commit. Raises EncodeError for metadata longer than Kafka's strings may be."""
     out = BytesWriter()
     write_i16_be(out, VALUE_VERSION)
     write_i64_be(out, offset)

@@ -1,8 +1,8 @@
-"""The primitive types of Kafka's protocol, as annotations.
+"""Primitive types of Kafka's protocol, as annotations.
 
 A message declares `epoch: int32`; mypy sees `int`, the codec sees the Primitive beside it. Entity aliases (BrokerId,
-TopicName, ...) are the same wire types under the name of what they identify; they stand where Kafka's schemas name an
-entity. They are capitalised because a field may not share its name with its own type: `producer_id: ProducerId`.
+TopicName, ...) are the same wire types, named after what they identify; they are used where Kafka's schemas name an
+entity. They are capitalised because a field must not have the name of its type: `producer_id: ProducerId`.
 
     type       bytes on the wire (all integers are big-endian)
     boolean    1, zero is false
@@ -25,7 +25,7 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A wire type: `format` is its struct letter, empty where the size varies."""
+    """Wire type; `format` is its struct letter, empty if its size varies."""
 
     name: str
     default: object
@@ -39,7 +39,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """What a value identifies, by Kafka's name for it. The codec does not look at it."""
+    """Kind of entity that a value identifies, by Kafka's name. The codec ignores it."""
 
     name: str
 

@@ -1,9 +1,8 @@
-"""Produce as the broker handles it: what a client sends, and beside each batch what became of it.
+"""Produce requests with their results, as the broker processes them.
 
-Produce is what a broker does most, with a few bytes at a time. Its codec is therefore written by hand, reads into the
-objects that the answer is written from, and is compiled where the rest of the hot path is (docs/decisions/0006). The
-layout of every version is that of kwire.protocol.messages.produce, whose compiled codec says what must come out; the
-tests hold the two against each other.
+Produce is the most frequent request, often with few bytes. Its codec is therefore written by hand, and compiled with
+the rest of the hot path (docs/decisions/0006). It decodes into the objects from which the response is encoded. The
+layout of every version is that of kwire.protocol.messages.produce; tests compare this codec with the generated one.
 
     request     transactional id, acks, timeout, topics: (name or id, partitions: (index, records))
     response    topics: (name or id, partitions: (index, error, base offset, append time, log start, record errors,
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 SMALL_BYTES_MAX: Final = 8 * 1024
-"""Of a request whose batches, unless they are compressed, are appended in a millisecond or two."""
+"""Size of a request whose batches, if uncompressed, are appended within one or two milliseconds."""
 ATTRIBUTES_LOW_BYTE: Final = 22
-"""Where a batch says its codec."""
+"""Position of a batch's codec."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
-"""Topics and partitions of a request: they are read in one step."""
+"""Most topics and partitions of a request, which are decoded in one step."""
 FRAMED_AT_ONCE: Final = 128
-"""Partitions of an answer that are written in one step, where it is made in pieces."""
+"""Partitions of a response that are encoded in one step, if it is encoded in pieces."""
 LOG_START_SINCE: Final = 5
 RECORD_ERRORS_SINCE: Final = 8
 FLEXIBLE_SINCE: Final = 9
@@ -46,7 +45,7 @@ _UNDERFLOW: Final = (IndexError, ValueError)
 
 
 class ProducedPartition:
-    """One partition's batch, and its outcome."""
+    """Batch for one partition, and its result."""
 
     __slots__ = (
         "base_offset",
@@ -68,14 +67,14 @@ class ProducedPartition:
         self.log_append_time_ms = -1
         self.log_start_offset = -1
         self.record_errors: Sequence[tuple[int, str | None]] = ()
-        """(index in the batch, what is wrong) of single records."""
+        """(index in the batch, message) of single records."""
         self.error_message: str | None = None
         self.current_leader: tuple[int, int] | None = None
-        """(leader id, leader epoch), where it is another one than the client thinks."""
+        """(leader id, leader epoch), if it differs from the one that the client knows."""
 
 
 class ProducedTopic:
-    """One topic's partitions. From version 13 on the id counts and the name is not known, before the reverse."""
+    """Partitions of one topic, identified by id from version 13 on, before by name; the other one is unset."""
 
     __slots__ = ("name", "partitions", "topic_id")
 
@@ -86,7 +85,7 @@ class ProducedTopic:
 
 
 class ProduceExchange:
-    """A produce request and the answer to it."""
+    """Produce request with its response."""
 
     __slots__ = (
         "acks",
@@ -105,16 +104,16 @@ class ProduceExchange:
         self.timeout_ms = timeout_ms
         self.topics: list[ProducedTopic] = []
         self.codecs = 0
-        """The codec bits of all batches; 0 if none is compressed."""
+        """Codec bits of all batches; 0 if none is compressed."""
         self.is_small = False
-        """Whether the whole request has at most SMALL_BYTES_MAX bytes."""
+        """True if the whole request has at most SMALL_BYTES_MAX bytes."""
         self.throttle_time_ms = 0
         self.node_endpoints: Sequence[tuple[int, str, int, str | None]] = ()
-        """(node id, host, port, rack) of the current leaders that are named."""
+        """(node id, host, port, rack) of the current leaders in the response."""
 
 
 def exchange_decoder(version: int) -> Decoder[ProduceExchange]:
-    """The decoder of a version: (frame, position) -> (exchange, position behind it)."""
+    """Return the decoder of a version: (frame, position) -> (exchange, position after it)."""
 
     def decode(frame: bytes | bytearray, position: int) -> tuple[ProduceExchange, int]:
         return decode_exchange(bytes(frame), position, version)
@@ -123,7 +122,7 @@ def exchange_decoder(version: int) -> Decoder[ProduceExchange]:
 
 
 def exchange_framer(version: int) -> Framer:
-    """What frames the answers of a version: (correlation id, exchange) -> the buffers to write."""
+    """Return the framer for responses of a version: (correlation id, exchange) -> the buffers to write."""
 
     def frame(correlation_id: int, exchange: ProduceExchange) -> list[Buffer]:
         return [frame_exchange(correlation_id, exchange, version)]
@@ -132,7 +131,7 @@ def exchange_framer(version: int) -> Framer:
 
 
 def decode_exchange(frame: bytes, position: int, version: int) -> tuple[ProduceExchange, int]:
-    """Read a request's body: (exchange, position behind it). Raises ProtocolError."""
+    """Decode a request's body: (exchange, position after it). Raises ProtocolError."""
     try:
         if version < FLEXIBLE_SINCE:
             exchange, position = _decode(frame, position)
@@ -233,7 +232,7 @@ def _compact_string_or_null(frame: bytes, position: int) -> tuple[str | None, in
 
 
 def _compact_length(frame: bytes, position: int) -> tuple[int, int]:
-    """A length or count; -1 is null."""
+    """Return a length or count, -1 for null, and the position after it."""
     size = frame[position]
     position += 1
     if size > 127:
@@ -247,7 +246,7 @@ def _skip_tags(frame: bytes, position: int) -> int:
 
 
 def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
-    """Elements so far with these; what cannot be there is refused before anything is made of it."""
+    """Return the number of elements so far; reject impossible counts before any object is created."""
     if count < 0:
         raise ProtocolError(f"an array has length {count}")
     if count * smallest > rest:
@@ -258,7 +257,7 @@ def _count_elements(count: int, smallest: int, rest: int, elements: int) -> int:
 
 
 def exchange_pieces_framer(version: int) -> PiecesFramer:
-    """What frames the answers of a version in pieces."""
+    """Return the framer in pieces for responses of a version."""
     return partial(_frame_in_pieces, version)
 
 
@@ -278,7 +277,7 @@ def _frame_in_pieces(
 
 
 def frame_exchange(correlation_id: int, exchange: ProduceExchange, version: int) -> bytes:
-    """The answer with its size and header."""
+    """Return the response with its size and header."""
     out = _begun(correlation_id, exchange, version)
     for topic in exchange.topics:
         _begin_topic(out, topic, version)
@@ -289,9 +288,9 @@ def frame_exchange(correlation_id: int, exchange: ProduceExchange, version: int)
 
 
 def _begun(correlation_id: int, exchange: ProduceExchange, version: int) -> BytesWriter:
-    """The header, and how many topics come."""
+    """Return a writer with the header and the number of topics."""
     out = BytesWriter()
-    write_i32_be(out, 0)  # the size, when it is known
+    write_i32_be(out, 0)  # placeholder for the size
     write_i32_be(out, correlation_id)
     if version < FLEXIBLE_SINCE:
         write_i32_be(out, len(exchange.topics))
@@ -351,7 +350,7 @@ def _end_topic(out: BytesWriter, version: int) -> None:
 
 
 def _finished(out: BytesWriter, exchange: ProduceExchange, version: int) -> bytes:
-    """The end, and the size in front."""
+    """Write the end and the size, and return the bytes."""
     write_i32_be(out, exchange.throttle_time_ms)
     if version >= FLEXIBLE_SINCE:
         if not exchange.node_endpoints or version < LEADERS_SINCE:
@@ -375,7 +374,7 @@ def _append_string(out: BytesWriter, text: str | None) -> None:
 
 
 def _append_leader(out: BytesWriter, leader: tuple[int, int]) -> None:
-    """A section of one tag, 0: two numbers and no tags."""
+    """Write a tag section with one tag, 0: two numbers and no tags."""
     out.append(1)
     out.append(0)
     out.append(9)
@@ -385,7 +384,7 @@ def _append_leader(out: BytesWriter, leader: tuple[int, int]) -> None:
 
 
 def _append_endpoints(out: BytesWriter, endpoints: Sequence[tuple[int, str, int, str | None]]) -> None:
-    """A section of one tag, 0: an array of nodes."""
+    """Write a tag section with one tag, 0: an array of nodes."""
     nodes = BytesWriter()
     _append_varint(nodes, len(endpoints) + 1)
     for node_id, host, port, rack in endpoints:

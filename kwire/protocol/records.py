@@ -1,10 +1,10 @@
-"""Record batches, format v2: the bytes that producers send, segments hold and consumers read.
+"""Record batches, format v2: the bytes that producers send, segments store and consumers read.
 
-A batch is a header of fixed layout and a body of records. The broker works on headers; bodies stay bytes unless
-somebody asks for the records.
+A batch is a header of fixed layout and a body of records. The broker uses the headers; bodies stay bytes unless their
+records are needed.
 
     width  field
-        8  base_offset               first record's offset; not covered by the CRC, so that the leader may patch it
+        8  base_offset               first record's offset; not covered by the CRC, so that the leader may change it
         4  length                    of all that follows this field
         4  partition_leader_epoch    not covered by the CRC either
         1  magic                     2
@@ -41,14 +41,14 @@ from kwire.protocol.wrapping import as_int64, next_sequence
 BATCH_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 BATCH_HEADER_BYTES: Final = 61
 LENGTH_OVERHEAD: Final = 12
-"""base_offset and length themselves, which length does not count."""
+"""Size of base_offset and length, which length does not include."""
 MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21
 
 CODEC_MASK: Final = 0x07
 _CODECS: Final = tuple(Codec)
-"""By number: an enum's own look-up takes half a microsecond."""
+"""Codecs by number; an enum's own lookup takes half a microsecond."""
 TIMESTAMP_TYPE_FLAG: Final = 0x08
 TRANSACTIONAL_FLAG: Final = 0x10
 CONTROL_FLAG: Final = 0x20
@@ -68,11 +68,11 @@ _ATTRIBUTES_TO_MAX_TIMESTAMP: Final = struct.Struct(">hiqq")
 
 
 class InvalidRecordsError(ValueError):
-    """Bytes that are no well-formed batch or record; nothing is known of who made them."""
+    """Bytes that are not a well-formed batch or record, from any source."""
 
 
 class BatchHeader:
-    """A batch's header. One is made for each append, so it is no dataclass: compiled, this is made six times faster."""
+    """Header of a batch. Not a dataclass, because each append creates one: compiled, this class is six times faster."""
 
     __slots__ = (
         "attributes",
@@ -121,7 +121,7 @@ class BatchHeader:
         self.record_count = record_count
 
     def values(self) -> tuple[int, ...]:
-        """The fields in the order in which they are stored."""
+        """Return the fields in the order in which they are stored."""
         return (
             self.base_offset,
             self.length,
@@ -155,7 +155,7 @@ class BatchHeader:
 
     @property
     def codec(self) -> Codec:
-        """Raises ValueError for one of the three ids that mean nothing."""
+        """Compression codec. Raises ValueError for one of the three undefined ids."""
         number = self.attributes & CODEC_MASK
         return _CODECS[number] if number < len(_CODECS) else Codec(number)
 
@@ -183,7 +183,7 @@ class BatchHeader:
 
 
 class Record:
-    """One record; offset is what decoding found and what encoding ignores unless asked to keep it."""
+    """Record; its offset is set by decoding, and ignored by encoding unless keep_offsets is set."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -215,7 +215,7 @@ class Record:
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at position; the buffer must hold 61 bytes from there."""
+    """Return the header at `position`; the buffer must contain 61 bytes from there."""
     data = buffer
     if not isinstance(data, bytes):
         data, position = bytes(buffer[position : position + BATCH_HEADER_BYTES]), 0
@@ -226,7 +226,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def read_header(data: bytes, position: int) -> BatchHeader:
-    """The header at position; IndexError if the data end in it."""
+    """Return the header at `position`. Raises IndexError if the data end inside it."""
     magic = data[position + MAGIC_POSITION]
     crc: int = read_i32_be(data, position + CRC_POSITION)
     return BatchHeader(
@@ -247,7 +247,7 @@ def read_header(data: bytes, position: int) -> BatchHeader:
 
 
 def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each whole batch; stops before a partial one, as readers of a log must."""
+    """Yield (position, header) of each whole batch; stop before a partial one, as readers of a log must."""
     end = len(buffer)
     while position + BATCH_HEADER_BYTES <= end:
         header = parse_header(buffer, position)
@@ -260,7 +260,7 @@ def iterate_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Ba
 
 
 def crc_matches(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the batch's CRC is right; the buffer must hold the whole batch."""
+    """Return True if the batch's CRC is correct; the buffer must contain the whole batch."""
     covered = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + header.size_in_bytes]
     return crc32c(covered) == header.crc
 
@@ -282,17 +282,17 @@ def set_max_timestamp(
 
 
 def with_offsets(batch: bytes, base_offset: int, length: int, leader_epoch: int) -> bytes:
-    """The batch as a log stores it. What changes lies before what its CRC covers."""
+    """Return the batch as a log stores it. The changed fields precede the data that the CRC covers."""
     return offsets_head(base_offset, length, leader_epoch) + batch[MAGIC_POSITION:]
 
 
 def offsets_head(base_offset: int, length: int, leader_epoch: int) -> bytes:
-    """What a log writes before a batch's magic: all that it decides itself."""
+    """Return the fields before a batch's magic, all of which the log sets."""
     return _OFFSET_LENGTH_EPOCH.pack(base_offset, length, leader_epoch)
 
 
 def seal(buffer: bytearray | memoryview, position: int, size_in_bytes: int) -> None:
-    """Write the CRC of the batch at position."""
+    """Write the CRC of the batch at `position`."""
     with memoryview(buffer) as view:
         crc = crc32c(view[position + ATTRIBUTES_POSITION : position + size_in_bytes])
         _CRC.pack_into(view, position + CRC_POSITION, crc)
@@ -314,7 +314,7 @@ def encode_batch(
     keep_offsets: bool = False,
     last_offset: int | None = None,
 ) -> bytearray:
-    """One batch. Offsets count from base_offset unless keep_offsets, which a compacted batch with gaps needs."""
+    """Return a batch. Offsets count from base_offset, unless keep_offsets is set, for compacted batches with gaps."""
     base_timestamp = max_timestamp = records[0].timestamp if records else NO_TIMESTAMP
     body = bytearray()
     delta = -1
@@ -350,7 +350,7 @@ def encode_batch(
 
 
 def assemble_batch(header: BatchHeader, body: Buffer) -> bytearray:
-    """Header and body as one sealed batch; length and CRC are not taken from the header, but computed here."""
+    """Return a batch of header and body; its length and CRC are computed, not taken from the header."""
     covered = BytesWriter()
     write_i16_be(covered, header.attributes)
     write_i32_be(covered, header.last_offset_delta)
@@ -370,7 +370,7 @@ def assemble_batch(header: BatchHeader, body: Buffer) -> bytearray:
 
 
 def batch_body(buffer: Buffer, position: int, header: BatchHeader, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """The batch's records as plain bytes."""
+    """Return the batch's records, decompressed."""
     body = memoryview(buffer)[position + BATCH_HEADER_BYTES : position + header.size_in_bytes]
     try:
         return decompress(header.codec, body, bytes_max)
@@ -381,7 +381,7 @@ def batch_body(buffer: Buffer, position: int, header: BatchHeader, bytes_max: in
 
 
 def decode_batch(buffer: Buffer, position: int = 0, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """The records of the batch at position; its CRC is the caller's business."""
+    """Return the records of the batch at `position`, without a check of its CRC."""
     header = parse_header(buffer, position)
     if position + header.size_in_bytes > len(buffer):
         raise InvalidRecordsError("the buffer ends inside a batch")
@@ -389,7 +389,7 @@ def decode_batch(buffer: Buffer, position: int = 0, bytes_max: int = DECOMPRESSE
 
 
 def iterate_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
-    """The records in a plain body, one by one; raises InvalidRecordsError where they do not fill it exactly."""
+    """Yield the records in a decompressed body. Raises InvalidRecordsError if they do not fill it exactly."""
     count = position = 0
     fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
     try:
@@ -411,13 +411,13 @@ def iterate_records(header: BatchHeader, body: bytes) -> Iterator[Record]:
 
 
 def decode_all(buffer: Buffer, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of every whole batch in the buffer."""
+    """Yield the records of every whole batch in the buffer."""
     for position, header in iterate_headers(buffer):
         yield from iterate_records(header, batch_body(buffer, position, header, bytes_max))
 
 
 def append_varint(output: bytearray, value: int) -> None:
-    """Zigzag, then seven bits a byte, lowest first."""
+    """Append a zigzag varint: seven bits per byte, lowest first."""
     value = (value << 1) ^ (value >> 63)
     while value > 127:
         output.append(value & 127 | 128)
@@ -426,7 +426,7 @@ def append_varint(output: bytearray, value: int) -> None:
 
 
 def read_varint(body: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint, and the position behind it; IndexError where the body ends in it, InvalidRecordsError."""
+    """Return a zigzag varint and the position after it. Raises IndexError if it is cut off, InvalidRecordsError."""
     result = shift = 0
     while True:
         byte = body[position]
@@ -472,7 +472,7 @@ def encode_record(output: bytearray, record: Record, offset_delta: int, timestam
 
 
 def _decode_record(body: bytes, position: int, end: int, header: BatchHeader) -> Record:
-    position += 1  # record attributes: no bit is in use
+    position += 1  # record attributes, of which no bit is in use
     timestamp_delta, position = read_varint(body, position)
     offset_delta, position = read_varint(body, position)
     if not -(2**31) <= offset_delta < 2**31:

@@ -1,4 +1,4 @@
-"""The asker's side of the frames of kwire.protocol.framing: requests out, responses in."""
+"""Client side of the frames in kwire.protocol.framing: encodes requests, decodes responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CORRELATION_ID: Final = struct.Struct(">i")
 
 
 def frame_request(request: Any, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The whole frame, with its size. Raises EncodeError for what the version cannot say."""
+    """Return the whole frame, with its size. Raises EncodeError for a value that the version cannot express."""
     out = _begun(request, version, client_id)
     encode(request, version, out)
     return _ended(out, request, version, correlation_id, client_id)
@@ -25,7 +25,7 @@ def frame_request(request: Any, version: int, correlation_id: int, client_id: st
 def frame_request_in_pieces(
     request: Any, version: int, correlation_id: int, client_id: str | None
 ) -> Generator[None, None, bytes]:
-    """Return what frame_request does; yield after some elements of what may be a long request."""
+    """Do what frame_request does; yield after some elements, for a request that may be large."""
     out = _begun(request, version, client_id)
     yield from pieces_encoder(type(request), version)(request, out, None)
     return _ended(out, request, version, correlation_id, client_id)
@@ -48,14 +48,14 @@ def _ended(out: bytearray, request: Any, version: int, correlation_id: int, clie
 
 
 def parse_response(request: type, version: int, frame: bytes) -> tuple[int, Any]:
-    """(correlation id, response) of a frame without its size. Raises ProtocolError."""
+    """Return (correlation id, response) of a frame without its size. Raises ProtocolError."""
     correlation_id, described, position = _parsed(request, version, frame)
     response, _ = decode_prefix(described, version, frame, position)
     return correlation_id, response
 
 
 def parse_response_in_pieces(request: type, version: int, frame: bytes) -> Generator[None, None, tuple[int, Any]]:
-    """Return what parse_response does; yield after some elements of what may be a long response."""
+    """Do what parse_response does; yield after some elements, for a response that may be large."""
     correlation_id, described, position = _parsed(request, version, frame)
     response, _ = yield from pieces_decoder(described, version)(frame, position)
     return correlation_id, response
@@ -68,8 +68,9 @@ def _parsed(request: type, version: int, frame: bytes) -> tuple[int, Any, int]:
     described = find_message("response", schema.key)
     assert described is not None
     if len(frame) < _CORRELATION_ID.size:
-        raise ProtocolError("a response without a header")
+        raise ProtocolError("a response is too short for a header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-    # An ApiVersions response has header version 0 whatever its body is: its reader cannot know yet (KIP-511).
+    # An ApiVersions response has header version 0 whatever its body is: its reader does not know the version yet
+    # (KIP-511).
     has_tags = version in schema.flexible and schema.key != _API_VERSIONS_KEY
     return correlation_id, described.cls, 5 if has_tags else 4

@@ -1,16 +1,16 @@
-"""How messages are declared: one typed class for all versions of a message, each field with its range of versions.
+"""Declaration of messages: one typed class for all versions of a message, each field with its range of versions.
 
     @message(key=1, kind="request", versions="4-18", flexible="12+")
     class FetchRequest:
         replica_id: BrokerId = field("0-14", default=-1)
         topics: list[FetchTopic] = field("0+")
 
-The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default, and
-note its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields stand in wire
-order.
+The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default. They
+also store its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields are in
+wire order.
 
-`field` is deliberately no field specifier of the dataclass transform: type checkers then take the assignment for a
-default, so that no argument of the constructor is mandatory, which is Kafka's rule as well.
+`field` is deliberately no field specifier of the dataclass transform. Type checkers then treat the assignment as a
+default, so that no argument of the constructor is mandatory, as in Kafka.
 """
 
 import dataclasses
@@ -26,13 +26,13 @@ T = TypeVar("T")
 Kind = Literal["request", "response", "header", "data"]
 _UNBOUNDED = 0x7FFF
 ELEMENTS_MAX: Final = 100_000
-"""Array elements that a request may have in all: each becomes an object and a step of its handler."""
+"""Most array elements of a request in total; each becomes an object and a step of its handler."""
 _IMPLICIT: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A closed range of versions; empty when `high` is below `low`."""
+    """Closed range of versions; empty if `high` is below `low`."""
 
     low: int
     high: int
@@ -55,7 +55,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An array; Kafka has no arrays of arrays."""
+    """Array type; Kafka has no arrays of arrays."""
 
     element: "Primitive | Schema"
 
@@ -83,7 +83,7 @@ class FieldSchema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """What the decorators know about a class. A struct has no versions of its own: those of its message count."""
+    """Schema of a class. A struct has no versions of its own; those of its message apply."""
 
     cls: type
     fields: tuple[FieldSchema, ...]
@@ -101,7 +101,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """The arguments of `field`, until the decorator knows the field's name and type."""
+    """Arguments of `field`, stored until the decorator has the field's name and type."""
 
     versions: str
     default: Any
@@ -126,11 +126,11 @@ def field(
 ) -> Any:
     """Declare a field.
 
-    `ignorable` fields are dropped when a version lacks them; any other must then be at its default, or encoding fails.
-    What `secret` fields hold is left out of a message's repr, since that gets into logs and tracebacks.
+    `ignorable` fields are dropped by versions that lack them; any other field must then have its default, or encoding
+    fails. Values of `secret` fields are omitted from a message's repr, which is used in logs and tracebacks.
     """
     if (tag is None) != (tagged is None):
-        raise TypeError("tag and tagged go together")
+        raise TypeError("tag and tagged must both be given")
     return _Declared(
         versions=versions,
         default=default,
@@ -148,17 +148,17 @@ _BY_KEY: dict[tuple[str, int], Schema] = {}
 
 
 def schema_of(cls: type) -> Schema:
-    """The schema of a class that `message` or `struct` made."""
+    """Return the schema of a class that was declared by `message` or `struct`."""
     return _SCHEMAS[cls]
 
 
 def declared_messages() -> list[Schema]:
-    """Every message declared by the modules imported so far."""
+    """Return every message declared by the modules imported so far."""
     return [schema for schema in _SCHEMAS.values() if schema.kind != "struct"]
 
 
 def find_message(kind: Literal["request", "response"], key: int) -> Schema | None:
-    """The schema of an API's request or response, if its module is imported."""
+    """Return the schema of an API's request or response, if its module is imported."""
     return _BY_KEY.get((kind, key))
 
 
@@ -168,7 +168,7 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a top-level message.
 
-    `versions` are those that Kafka 4.3.1 knows; `elements_max` is how many array elements a request may have in all.
+    `versions` are those of Kafka 4.3.1; `elements_max` is the most array elements that a request may have in total.
     """
 
     def decorate(declared: type[T]) -> type[T]:
@@ -193,7 +193,7 @@ def message(
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a struct that stands in a message's field."""
+    """Declare a struct for use in a message's field."""
     built, fields = _build(cls, frozen=False)
     _SCHEMAS[built] = Schema(built, fields, frozen=False)
     return built
@@ -201,7 +201,7 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def frozen_struct(cls: type[T]) -> type[T]:
-    """Declare a struct that is a field's default: one immutable instance then serves for all messages."""
+    """Declare an immutable struct that is a field's default; all messages share one instance."""
     built, fields = _build(cls, frozen=True)
     _SCHEMAS[built] = Schema(built, fields, frozen=True)
     return built
@@ -212,7 +212,7 @@ def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, .
     fields = tuple(_field_schema(cls, name, hint, cls.__dict__[name]) for name, hint in hints.items())
     for spec in fields:
         setattr(cls, spec.name, _dataclass_field(spec))
-    cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclass spends its time on the text of the signature
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclass computes the signature's text, which is slow
     cls.__repr__ = _represent  # type: ignore[method-assign]
     if not frozen:
         cls.__eq__ = _equal  # type: ignore[method-assign]
@@ -223,8 +223,9 @@ def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, .
 
 
 def _first_init(self: Any, **values: Any) -> None:
-    """The constructor of a class until its first instance is made that way: most messages are only ever decoded, or not
-    at all, and making constructors took a third of the time to import them.
+    """Replace the constructor when a class's first instance is created that way, and call it.
+
+    Most messages are only decoded, or not used at all, and creating all constructors took a third of the import time.
     """
     cls = self.__class__
     cls.__init__ = _make_init(_SCHEMAS[cls])
@@ -232,7 +233,7 @@ def _first_init(self: Any, **values: Any) -> None:
 
 
 def _make_init(schema: Schema) -> Callable[..., None]:
-    """The constructor that dataclass would make: keyword-only, every field with its default, a new list for each []."""
+    """Return dataclass's constructor: keyword-only, every field with its default, a new list for each []."""
     names: dict[str, Any] = {"_NEW": object()}
     parameters, body = ["self", "*"], []
     for spec in schema.fields:
@@ -252,7 +253,7 @@ def _make_init(schema: Schema) -> Callable[..., None]:
 
 
 def _equal(self: Any, other: object) -> Any:
-    """One function for all messages: making one for each would double the time to import them."""
+    """Compare messages. All classes share this function, because one per class would double the import time."""
     names: tuple[str, ...] = self.__slots__
     if type(other) is not type(self):
         return NotImplemented
@@ -260,7 +261,7 @@ def _equal(self: Any, other: object) -> Any:
 
 
 def _represent(self: Any) -> str:
-    """Only what differs from the defaults, so that a message fits into a log line."""
+    """Return only the values that differ from the defaults, so that a message fits into a log line."""
     schema = _SCHEMAS[self.__class__]
     values = ((spec, getattr(self, spec.name)) for spec in schema.fields)
     shown = [f"{spec.name}={'...' if spec.secret else repr(value)}" for spec, value in values if value != spec.default]
@@ -287,7 +288,7 @@ def _field_schema(cls: type, name: str, hint: Any, declared: _Declared) -> Field
 
 
 def _wire_type(hint: Any) -> tuple[Primitive | Schema | Array, bool]:
-    """The wire type that an annotation means, and whether it allows None."""
+    """Return the wire type of an annotation, and True if it allows None."""
     origin = typing.get_origin(hint)
     if origin is typing.Union or origin is types.UnionType:
         (inner,) = (arg for arg in typing.get_args(hint) if arg is not types.NoneType)

@@ -1,7 +1,7 @@
-"""A small writer of Python source, shared by the decoder's and the encoder's compilers.
+"""Writer of Python source for the compilers of decoders and encoders.
 
-It knows indentation, fresh variable names and the namespace of the generated function, and makes Structs for runs of
-neighbouring fixed-size values. Generated source is registered with linecache, so that a traceback shows it.
+It maintains indentation, fresh variable names and the namespace of the generated function, and creates Structs for runs
+of adjacent fixed-size values. Generated source is registered with linecache, so that tracebacks show it.
 """
 
 import linecache
@@ -13,14 +13,14 @@ from typing import Any, Final
 from kwire.protocol.schema import Array, FieldSchema, Schema
 
 STEPS: Final = 128
-"""Array elements between two places where a function in pieces stops: some tenths of a millisecond."""
+"""Array elements between two yields of a function in pieces, which take some tenths of a millisecond."""
 
 
 class Source:
-    """One generated function."""
+    """Source of one generated function."""
 
     def __init__(self, name: str, schema: Schema, version: int, *, in_pieces: bool) -> None:
-        """In pieces it is a generator: yields None after each STEPS elements and returns what it returns otherwise."""
+        """Begin a function; `in_pieces` makes it a generator that yields None after each STEPS elements."""
         self.name = name + ("_in_pieces" if in_pieces else "")
         self.in_pieces = in_pieces
         self.schema = schema
@@ -46,7 +46,7 @@ class Source:
         return f"{prefix}{self._counter}"
 
     def constant(self, prefix: str, value: object) -> str:
-        """A name in the generated function's namespace for `value`."""
+        """Return a name for `value` in the generated function's namespace."""
         for name, known in self.names.items():
             if known is value:
                 return name
@@ -70,11 +70,11 @@ class Source:
     def begin_steps(self) -> None:
         if self.in_pieces:
             self.line(f"steps = {STEPS}")
-            with self.block("if False:"):  # a generator, also without arrays
+            with self.block("if False:"):  # makes it a generator even without arrays
                 self.line("yield")
 
     def step(self) -> None:
-        """To be called at the end of the body of each loop over elements."""
+        """Generate the step counter at the end of the body of each loop over elements."""
         if not self.in_pieces:
             return
         self.line("steps -= 1")
@@ -83,7 +83,7 @@ class Source:
             self.line("yield")
 
     def compact(self, spec: FieldSchema) -> bool:
-        """Whether the field's length has its compact form."""
+        """Return True if the field's length has its compact form."""
         return self.flexible and spec.flexible
 
     def untagged(self, schema: Schema) -> list[FieldSchema]:
@@ -97,7 +97,7 @@ class Source:
         return [f for f in schema.fields if not f.present(self.version)]
 
     def smallest_struct(self, schema: Schema) -> int:
-        """The fewest bytes that a struct can have: what bounds an array's count."""
+        """Return the minimum size of a struct, which bounds an array's count."""
         return sum(self._smallest(spec) for spec in self.untagged(schema)) + (1 if self.flexible else 0)
 
     def _smallest(self, spec: FieldSchema) -> int:

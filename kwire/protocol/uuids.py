@@ -1,4 +1,4 @@
-"""UUIDs as Kafka prints them: URL-safe base64 of the 16 bytes, without padding (22 characters)."""
+"""UUIDs in Kafka's text form: URL-safe base64 of the 16 bytes, without padding (22 characters)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from uuid import UUID
 
 
 def uuid_to_text(value: UUID) -> str:
-    """The 22 characters that Kafka's tools and files show."""
+    """Return the 22 characters that Kafka's tools and files use."""
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def uuid_from_text(text: str) -> UUID:
-    """The UUID that 22 characters name; ValueError when they name none."""
+    """Return the UUID of 22 base64 characters. Raises ValueError for any other text."""
     try:
         data = base64.urlsafe_b64decode(text + "==")
     except (binascii.Error, ValueError) as error:

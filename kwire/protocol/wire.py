@@ -1,7 +1,7 @@
-"""The pieces that compiled codecs call: variable-length integers, tag sections, UUIDs.
+"""Functions that compiled codecs call: variable-length integers, tag sections, UUIDs.
 
-All readers take (buffer, position) and give the new position back. None of them reads past the buffer: indexing and
-Struct.unpack_from raise there, and kwire.protocol.codec turns that into a ProtocolError.
+All readers take (buffer, position) and return the new position. None of them reads beyond the buffer: indexing and
+Struct.unpack_from raise there, and kwire.protocol.codec converts that to a ProtocolError.
 
     unsigned varint   7 bits a byte, lowest first; the top bit says that more follow; at most 5 bytes for 32 bits
     tag section       unsigned varint count, then for each: unsigned varint tag, unsigned varint size, that many bytes
@@ -14,9 +14,9 @@ from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import Buffer
 
 TAGS_MAX = 1024
-"""No message has more than a dozen tagged fields; the rest is room for those that are not known here."""
+"""Most tagged fields of a message; known messages have at most a dozen, the rest is room for unknown ones."""
 STRING_BYTES_MAX = 0x7FFF
-"""Kafka refuses longer strings in flexible versions too, though their length prefix could say more."""
+"""Longest string; Kafka rejects longer ones in flexible versions too, although their length prefix allows them."""
 _VARINT_SHIFT_MAX = 28
 
 
@@ -28,7 +28,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of an unsigned varint whose first byte is read already and says that more follow."""
+    """Return an unsigned varint of several bytes, whose first byte was already read, and the position after it."""
     value, shift = first & 0x7F, 7
     while True:
         byte = buffer[position]
@@ -45,7 +45,7 @@ def read_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def read_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """As read_rest, for a compact string's length + 1."""
+    """Do what read_rest does, for a compact string's length + 1. Raises ProtocolError for a string that is too long."""
     value, position = read_rest(buffer, position, first)
     if value > STRING_BYTES_MAX + 1:
         raise ProtocolError(f"a string claims {value - 1} bytes")
@@ -53,17 +53,17 @@ def read_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, 
 
 
 def read_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """As read_rest, but also for one-byte counts: a tag section's count, checked against what can follow."""
+    """Return a tag section's count, checked against the remaining bytes; also for counts of one byte."""
     count = first
     if first > 127:
         count, position = read_rest(buffer, position, first)
     if count > TAGS_MAX or count * 2 > len(buffer) - position:
-        raise ProtocolError(f"{count} tagged fields are claimed")
+        raise ProtocolError(f"{count} tagged fields are declared")
     return count, position
 
 
 def read_tag(buffer: Buffer, position: int, previous: int) -> tuple[int, int, int]:
-    """(tag, position of its value, position behind its value); tags must ascend."""
+    """Return (tag, position of its value, position after its value). Raises ProtocolError unless tags ascend."""
     tag, position = read_unsigned_varint(buffer, position)
     size, position = read_unsigned_varint(buffer, position)
     if tag <= previous:
@@ -74,7 +74,7 @@ def read_tag(buffer: Buffer, position: int, previous: int) -> tuple[int, int, in
 
 
 def skip_tags(buffer: Buffer, position: int, first: int) -> int:
-    """The position behind a tag section whose first byte is read already."""
+    """Return the position after a tag section whose first byte was already read."""
     count, position = read_tag_count(buffer, position, first)
     previous = -1
     for _ in range(count):
@@ -84,7 +84,7 @@ def skip_tags(buffer: Buffer, position: int, first: int) -> int:
 
 @lru_cache(maxsize=4096)
 def uuid_from(raw: bytes) -> UUID:
-    """The UUID of 16 bytes. The same topics are named again and again; remembering a UUID costs less than making it."""
+    """Return the UUID of 16 bytes. Cached, because the same topics recur and creating a UUID takes longer."""
     return UUID(bytes=raw)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that wrap where their width ends, as Java's do and as the protocol counts on."""
+"""Numbers that wrap around at the end of their range, as in Java and as the protocol requires."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ INT64_LIMIT: Final = 2**63
 
 
 def as_int64(total: int) -> int:
-    """What a sum is as a long of Java's: a client may send timestamps that add up to more."""
+    """Return a sum as Java's long: a client may send timestamps whose sum overflows."""
     return total if -INT64_LIMIT <= total < INT64_LIMIT else (total + INT64_LIMIT) % (2 * INT64_LIMIT) - INT64_LIMIT
 
 
 def next_sequence(sequence: int, increment: int) -> int:
-    """Sequence numbers wrap from 2^31 - 1 to 0."""
+    """Return the next sequence number, which wraps around from 2^31 - 1 to 0."""
     return (sequence + increment) & SEQUENCE_MAX

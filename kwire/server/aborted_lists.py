@@ -1,4 +1,4 @@
-"""The aborted transactions that a fetch of committed records tells, for the client to skip."""
+"""List of aborted transactions in a fetch response: a read_committed consumer skips their records."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import AbortedTransaction
 
 ABORTED_TRANSACTION_BYTES: Final = 17
-"""Of an answer: producer id, first offset, tagged fields."""
+"""Size of one entry in a response: producer id, first offset, tagged fields."""
 
 
 def aborted_in(partition: Partition, offset: int, batches: bytes) -> list[AbortedTransaction]:
-    """Return what a consumer has to skip in batches that it reads from an offset on; no more than what they hold.
+    """Return the aborted transactions that overlap batches read from an offset on, and no others.
 
-    Raises NotReadyError while that is found out, step by step, for the first reader after a start.
+    Raises NotReadyError until they have been read from the log, step by step, for the first reader after a start.
     """
     if not batches:
         return []

@@ -1,4 +1,4 @@
-"""What requests about access control entries have in common: numbers that none may have, and how all are refused."""
+"""Common code of the ACL requests: validation of entries and filters, and the SECURITY_DISABLED results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN = 0
 
 
 def check_elements(resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
-    """Raises ProtocolError where one is UNKNOWN: as Kafka does, the broker closes the connection of who sends that."""
+    """Raise ProtocolError if an element is UNKNOWN (0). As in Kafka, the connection of the client is then closed."""
     if UNKNOWN in (resource_type, pattern_type, operation, permission):
         raise ProtocolError("an access control entry or filter has an element of 0, UNKNOWN")
 
@@ -22,15 +22,16 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ResultType(Protocol[R_co]):
-    """Makes what is answered for one entry or filter."""
+    """Constructor of the result for one entry or filter."""
 
     def __call__(self, *, error_code: int, error_message: str) -> R_co: ...
 
 
 def refuse_all(result: ResultType[R], elements: Iterable[tuple[int, int, int, int]]) -> Pieces[list[R]]:
-    """There is no authorizer that could keep entries: a refusal of each (resource, pattern, operation, permission).
+    """Return a SECURITY_DISABLED result for each (resource, pattern, operation,
+    permission): no authorizer keeps entries.
 
-    Raises ProtocolError when any of them has an element of 0.
+    Raises ProtocolError if any of them has an element of 0.
     """
 
     def refuse(each: tuple[int, int, int, int]) -> R:

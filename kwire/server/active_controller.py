@@ -1,7 +1,8 @@
-"""The way to the active controller: this very node while it leads the metadata log, else the one that does.
+"""Client of the active controller: serves a request in this process if this node leads the metadata log, else sends it.
 
-What this node asks for itself is sent as it is; what a client asked for goes in an Envelope, with who that was
-(KIP-590). Whoever is asked and leads no more says NOT_CONTROLLER, and then the next one is asked.
+A request of this node itself is sent as it is. A client's request is sent in an Envelope, with the
+client's principal and address (KIP-590). A node that is no longer the leader answers NOT_CONTROLLER; the
+request then goes to the next leader.
 """
 
 from __future__ import annotations
@@ -30,31 +31,31 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.1
 SIZE_BYTES = 4
 ENVELOPES_AT_ONCE = 32
-"""Requests of clients that are under way to another node; more of them wait."""
+"""Client requests that are sent to another node at the same time; further ones wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    """Who wants something of the controller."""
+class RequestOrigin:
+    """Origin of a request to the controller: this node, or one of its clients."""
 
     client: Client
     client_id: str | None
     listener_name: str
     version: int | None
-    """Of the request, as the client sent it; None for what this node asks for itself, in the newest version."""
+    """Version of the client's request; None for a request of this node itself, which is sent in the newest version."""
     correlation_id: int = 0
 
 
-ServeHere = Callable[[Any, Asker], Any]
+ServeHere = Callable[[Any, RequestOrigin], Any]
 """Serves a request as the active controller: the response, or an awaitable of it. Raises KafkaError NOT_CONTROLLER."""
 
 
-class NoController(Exception):  # noqa: N818 it says what is not there
-    """Nobody who leads has answered; the message says why."""
+class NoActiveControllerError(Exception):
+    """No active controller has answered; the message says why."""
 
 
 class ActiveController:
-    """Owns the requests that are under way to the active controller."""
+    """Requests of this node to the active controller, and those that wait for a response."""
 
     def __init__(
         self,
@@ -63,12 +64,12 @@ class ActiveController:
         channel: Channel,
         clock: Clock,
         here: ServeHere | None,
-        itself: Asker,
+        itself: RequestOrigin,
         timeout_ms: int,
     ) -> None:
-        """`here` serves what this node is asked for while it leads; None in a node that never does.
+        """`here` serves the requests of this node while it leads; None on a node without a controller.
 
-        `itself` is what this node asks as, and timeout_ms how long it tries in all.
+        `itself` is the origin of requests that this node makes itself. `timeout_ms` bounds all attempts of one request.
         """
         self._metadata_log = metadata_log
         self._channel = channel
@@ -77,44 +78,45 @@ class ActiveController:
         self._itself = itself
         self._timeout_ms = timeout_ms
         self._sends: dict[asyncio.Task[Any], int] = {}
-        """What is under way, and to which node."""
+        """Requests that wait for a response, with the id of the node that they were sent to."""
         self._leader_changed: asyncio.Event = asyncio.Event()
         self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
         metadata_log.watch_leader(self._note_leader)
 
-    async def ask(self, request: Any, asker: Asker | None = None) -> Any:
-        """The answer of whoever leads now. Raises NoController; a NOT_CONTROLLER answer counts as none."""
-        asker = asker or self._itself
+    async def ask(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
+        """Return the response of the current leader. Raises NoActiveControllerError, also for NOT_CONTROLLER."""
+        request_origin = request_origin or self._itself
         if self._metadata_log.is_active and self._here is not None:
-            response = await self._ask_here(request, asker)
+            response = await self._ask_here(request, request_origin)
         else:
             leader = self._metadata_log.node.quorum.leader
             if leader is None:
-                raise NoController("no controller is known to be active")
-            response = await self._ask_there(leader, request, asker)
+                raise NoActiveControllerError("no controller is known to be active")
+            response = await self._ask_there(leader, request, request_origin)
         if says_not_controller(response):
-            raise NoController("the controller that was asked is active no more")
+            raise NoActiveControllerError("the requested controller is no longer active")
         return response
 
     async def ask_until_answered(
-        self, request: Any, asker: Asker | None = None, *, timeout_ms: int | None = None
+        self, request: Any, request_origin: RequestOrigin | None = None, *, timeout_ms: int | None = None
     ) -> Any:
-        """Return the answer of whichever controller leads, retrying for `timeout_ms` or the timeout of this object.
+        """Return the response of the active controller, retrying for `timeout_ms`, or else
+        for the timeout of this object.
 
-        Raises KafkaError REQUEST_TIMED_OUT in the end.
+        Raises KafkaError REQUEST_TIMED_OUT after that.
         """
         deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         while True:
             self._leader_changed.clear()
             try:
-                return await self.ask(request, asker)
-            except NoController as error:
+                return await self.ask(request, request_origin)
+            except NoActiveControllerError as error:
                 if self._clock.monotonic_ms() >= deadline_ms:
                     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{error}; {self._age()}") from error
             await self.pause()
 
     async def pause(self) -> None:
-        """Wait a moment before asking again, but not when somebody else leads now; once for each change."""
+        """Wait RETRY_SECONDS before the next attempt, or less if the leader changes; each change ends one wait."""
         try:
             async with asyncio.timeout(RETRY_SECONDS):
                 await self._leader_changed.wait()
@@ -124,59 +126,65 @@ class ActiveController:
 
     # --- one try
 
-    async def _ask_here(self, request: Any, asker: Asker) -> Any:
+    async def _ask_here(self, request: Any, request_origin: RequestOrigin) -> Any:
         assert self._here is not None
         try:
-            return await whole(self._here(request, asker))
+            return await whole(self._here(request, request_origin))
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
                 raise
-            raise NoController("this controller is active no more") from error
+            raise NoActiveControllerError("this controller is no longer active") from error
 
-    async def _ask_there(self, leader: Destination, request: Any, asker: Asker) -> Any:
-        if asker.version is None:
+    async def _ask_there(self, leader: Destination, request: Any, request_origin: RequestOrigin) -> Any:
+        if request_origin.version is None:
             return await self._send(leader, request)
-        frame = await in_turns(frame_request_in_pieces(request, asker.version, asker.correlation_id, asker.client_id))
+        frame = await in_turns(
+            frame_request_in_pieces(
+                request, request_origin.version, request_origin.correlation_id, request_origin.client_id
+            )
+        )
         envelope = EnvelopeRequest(
             request_data=frame[SIZE_BYTES:],
-            request_principal=encode_principal(asker.client.principal),
-            client_host_address=ip_address(asker.client.peer_host).packed,
+            request_principal=encode_principal(request_origin.client.principal),
+            client_host_address=ip_address(request_origin.client.peer_host).packed,
         )
         async with self._envelopes:
-            if self._metadata_log.node.quorum.leader != leader:  # it changed while others were under way to it
-                raise NoController(f"node {leader.node_id} leads no more")
+            if self._metadata_log.node.quorum.leader != leader:  # it changed while this request waited for earlier ones
+                raise NoActiveControllerError(f"node {leader.node_id} is no longer the leader")
             answer = await self._send(leader, envelope)
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
-            raise NoController(f"node {leader.node_id} is not the active controller")
+            raise NoActiveControllerError(f"node {leader.node_id} is not the active controller")
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:
             _refused(leader, ErrorCode(answer.error_code))
         try:
-            parsed = await in_turns(parse_response_in_pieces(type(request), asker.version, answer.response_data))
+            parsed = await in_turns(
+                parse_response_in_pieces(type(request), request_origin.version, answer.response_data)
+            )
             return parsed[1]
         except ProtocolError as error:
-            logger.warning("node %d answered %s with what cannot be read: %s", leader.node_id, request, error)
+            logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, request, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def _send(self, leader: Destination, request: Any) -> Any:
-        """Raises NoController when there is no answer, or somebody else leads meanwhile."""
+        """Send a request to a node. Raises NoActiveControllerError without a response, or if the leader changes."""
         send = asyncio.get_running_loop().create_task(self._channel.send(leader, request))
         self._sends[send] = leader.node_id
         try:
             return await send
         except Unreachable as error:
-            raise NoController(str(error)) from error
+            raise NoActiveControllerError(str(error)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if send.cancelled() and task is not None and not task.cancelling():
-                raise NoController(f"node {leader.node_id} leads no more") from None
+                raise NoActiveControllerError(f"node {leader.node_id} is no longer the leader") from None
             send.cancel()
             raise
         finally:
             del self._sends[send]
-            del send  # it has the exception, whose traceback has this frame: the request would stay
+            del send  # the task refers to this frame by its exception's traceback: a cycle that keeps the request
 
     def _age(self) -> str:
-        """Age of this node's metadata, for the error that says that no controller answers."""
+        """Return the age of this node's metadata as text, for the error that no controller answers."""
         age_ms = self._metadata_log.node.metadata_age_ms
         if math.isinf(age_ms):
             return "no controller has answered this node yet"
@@ -192,6 +200,6 @@ class ActiveController:
 
 
 def _refused(leader: Destination, code: ErrorCode) -> NoReturn:
-    """The other node could not take the envelope: a client can do nothing about it, as in Kafka."""
-    logger.warning("node %d refused a forwarded request: %s", leader.node_id, code.name)
+    """Log that the other node rejected the envelope, and raise UNKNOWN_SERVER_ERROR: as in Kafka, no retry helps."""
+    logger.warning("node %d rejected a forwarded request: %s", leader.node_id, code.name)
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

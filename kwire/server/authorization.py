@@ -1,7 +1,7 @@
-"""The one table of what each API asks leave for, and the authorizer that is asked.
+"""Authorization table: the operation and resource type that each API requires; and the authorizer that decides.
 
-Every handler goes through `RequestContext.allows`, which looks the operation up here by API and kind of resource. An
-API without an entry cannot be served: dispatch refuses to be built. The default authorizer allows everything.
+Every handler goes through `RequestContext.allows`, which looks the operation up here by API and resource type. An API
+without an entry cannot be served: the constructor of Dispatcher fails. The default authorizer allows everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kwire.protocol.api_keys import ApiKey
 
 
 class Operation(IntEnum):
-    """Kafka's ACL operations, numbered as on the wire."""
+    """Kafka's ACL operations, with their numbers in requests and responses."""
 
     __hash__ = int.__hash__  # Enum's own is written in Python, and these are keys on the hot path
 
@@ -34,7 +34,7 @@ class Operation(IntEnum):
 
 
 class ResourceType(IntEnum):
-    """Kafka's kinds of resources, numbered as on the wire."""
+    """Kafka's resource types, with their numbers in requests and responses."""
 
     __hash__ = int.__hash__
 
@@ -130,11 +130,11 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: {},
     ApiKey.PUSH_TELEMETRY: {},
 }
-"""What each served API needs, by kind of resource. ApiVersions is for everybody."""
+"""Operation that each served API requires, by resource type. ApiVersions requires none."""
 
 
 class Authorizer(Protocol):
-    """Who may do what."""
+    """Decides whether a principal may perform an operation on a resource."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool: ...
 

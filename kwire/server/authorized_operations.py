@@ -1,4 +1,4 @@
-"""What a client may do to a resource, as the bit field that Kafka answers with (KIP-430)."""
+"""Authorized operations: the bit field of the operations that a client may perform on a resource (KIP-430)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
 
 
 def authorized_operations(context: RequestContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
-    """One bit for each operation that is allowed, by the operation's number."""
+    """Return the bit field: one bit for each allowed operation, at the position of the operation's number."""
     allows = context.services.authorizer.allows
     connection = context.connection
     bits = 0

@@ -1,4 +1,4 @@
-"""What a server does beside serving: tasks that run as long as it does, and the end of the server when one fails."""
+"""Background tasks of a server: they run as long as it does, and the server stops if one of them fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """Owns a server's tasks, and why it cannot go on."""
+    """Tasks of a server, and the first error that makes it stop."""
 
     def __init__(self, what: str) -> None:
         """`what` is the server's name in the log. Needs a running event loop."""
@@ -23,19 +23,19 @@ class Background:
         self.tasks: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[BaseException] = loop.create_future()
-        """Resolved when the server cannot go on."""
+        """Future with the error that makes the server stop."""
         loop.set_exception_handler(self._unhandled)
 
     def run(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do this until the server stops."""
+        """Run a coroutine as a task until the server stops."""
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(self._ended)
         self.tasks.append(task)
         return task
 
     def fail(self, error: BaseException) -> None:
-        """The server cannot go on; the first reason is kept."""
-        if isinstance(error, (DiskFailure, LogDirectoryError)):  # they say all
+        """Make the server stop because of an error; only the first error is kept."""
+        if isinstance(error, (DiskFailure, LogDirectoryError)):  # their messages need no traceback
             logger.critical("the %s cannot go on: %s", self._what, error)
         else:
             logger.critical("the %s cannot go on", self._what, exc_info=error)
@@ -43,21 +43,21 @@ class Background:
             self.failed.set_result(error)
 
     def judge(self, error: BaseException) -> None:
-        """End the server if an error, which its caller has logged, threatens durable data (docs/decisions/0013).
+        """Make the server stop if an error, which its caller has logged, threatens durable data (docs/decisions/0013).
 
-        Any other error ends the request or the timer that raised it, and nothing else: a client may have caused it.
+        Any other error ends only the request or the timer that raised it: a client may have caused it.
         """
         if threatens_durable_data(error):
             self.fail(error)
 
     def _unhandled(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What a callback of the loop has raised, a timer say."""
+        """Handle an exception that a callback of the event loop has raised, for example a timer's."""
         loop.default_exception_handler(context)
         if (error := context.get("exception")) is not None:
             self.judge(error)
 
     async def stop(self) -> None:
-        """Return when no task runs any more."""
+        """Cancel all tasks and return when they have ended."""
         await _cancel(self.tasks)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -66,18 +66,18 @@ class Background:
 
 
 class RoleTasks:
-    """Tasks of one role of a process, which end before those of the process do."""
+    """Tasks of one role of a process: they end before the tasks of the process do."""
 
     def __init__(self, background: Background) -> None:
         self._background = background
         self._tasks: list[asyncio.Task[None]] = []
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this until the role ends; the server cannot go on if it fails."""
+        """Run a coroutine as a task until the role ends. If the coroutine fails, the server stops."""
         self._tasks.append(self._background.run(work))
 
     async def stop(self) -> None:
-        """Return when no task of the role runs any more."""
+        """Cancel all tasks of the role and return when they have ended."""
         await _cancel(self._tasks)
 
 

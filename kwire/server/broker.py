@@ -1,8 +1,8 @@
-"""A broker, and the controller beside it if the node is one, put together and run. One event loop, one broker.
+"""Broker server: builds, starts and stops a broker, and the controller of a node with both roles. One loop, one broker.
 
-Start takes the ports first, so that a taken one leaves the disk untouched, then goes bottom-up: directories, logs,
-metadata, partitions, coordinators, registration; last it accepts connections. Stop goes top-down, so that what is below
-outlives what uses it. A second process with the same node would be kept out by the directories' locks.
+The start binds the ports first, so that a port in use leaves the disk untouched. Then it goes bottom-up: directories,
+logs, metadata, partitions, coordinators, registration. It accepts connections last. The stop goes top-down, so that a
+part outlives the parts that use it. The locks of the log directories exclude a second process of the same node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kwire.log.log_directory import previous_broker_epoch
 from kwire.log.log_manager import LogManager
 from kwire.protocol.uuids import uuid_to_text
 from kwire.repeated_messages import RepeatedMessages
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
@@ -62,43 +62,44 @@ from kwire.server.settings.config_entries import ConfigEntries
 logger = logging.getLogger(__name__)
 
 LOOKS_IN_LAG_TIME = 10
-"""How often in replica.lag.time.max.ms each partition of a follower's fetch session is looked at, moved or not."""
+"""Checks of every partition of a follower's fetch session per replica.lag.time.max.ms, also of unchanged partitions."""
 
 
 class BrokerServer:
-    """Start it, wait for `failed` or whatever else should end it, stop it."""
+    """Broker process. Its owner starts it, waits for `failed` or another reason to stop, and stops it."""
 
     def __init__(
         self,
         config: BrokerConfig,
         *,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         disk: Disk | None = None,
         workers: Workers | None = None,
         rounds: Rounds | None = None,
         memory: MemoryReturn | None = None,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`loaded` is told how many records coordinators load, which stay; a process that is only a broker gives
-        `KeptObjects.loaded`.
+        """`loaded` is called with the number of long-lived records that coordinators load.
+
+        A process that is only a broker passes `KeptObjects.loaded`.
         """
         self.config = config
-        self._node = Node(config, what="broker", clock=clock, chance=chance, disk=disk, workers=workers)
+        self._node = Node(config, what="broker", clock=clock, random_source=random_source, disk=disk, workers=workers)
         self._controller = ControllerRole(self._node) if config.is_controller else None
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._loaded = loaded
         self._listeners = Listeners(config, config.listeners, turns=self._node.turns, judge=self._node.background.judge)
         self.failed = self._node.background.failed
-        """Resolved when the broker cannot go on."""
+        """Future with the error that makes the broker stop."""
 
     # --- start
 
     async def start(self) -> None:
-        """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
+        """Start to serve. Raises SettingError, DirectoryRefused or DiskFailure, after releasing everything acquired."""
         node = self._node
-        async with AsyncExitStack() as undo:  # also when it is cancelled as it waits for the quorum
+        async with AsyncExitStack() as undo:  # also if it is cancelled while it waits for the quorum
             undo.callback(node.close_workers)
             undo.callback(self._listeners.stop_accepting)
             await self._listeners.bind()
@@ -109,7 +110,7 @@ class BrokerServer:
                 ports = self._controller.listeners.ports()
             node.open(ports)
             undo.callback(node.storage.release)
-            logs = undo.enter_context(ExitStack())  # open until nothing follows the metadata any more
+            logs = undo.enter_context(ExitStack())  # open until no callback follows the metadata
             undo.push_async_callback(node.close)
             undo.push_async_callback(node.background.stop)
             await self._start(logs)
@@ -134,19 +135,21 @@ class BrokerServer:
             loaded=self._loaded,
         )
         self._services = self._make_services()
-        # A leadership comes with being unfenced; from then on its watchers hear of every one.
+        # The broker becomes a leader only after it is unfenced. From then on, watchers receive every change of
+        # leadership.
         await self._lifecycle.unfence()
         await self._coordinators.start()
         await self._listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
         self._start_tasks()
 
     async def _register(self) -> list[UUID]:
-        """Return when the metadata are those in which this broker is registered: older ones would not do for its logs.
+        """Register this broker, and return when the metadata contain the registration:
+        older metadata do not fit the logs.
 
-        What is missed of its log directories is registered as well, and returned.
+        The ids of missing log directories are registered too, and returned.
         """
         node = self._node
-        node.broker_incarnation_id = node.chance.uuid()
+        node.broker_incarnation_id = node.random_source.uuid()
         self._lifecycle = BrokerLifecycle(
             config=self.config,
             cluster_id=node.storage.cluster_id,
@@ -164,18 +167,21 @@ class BrokerServer:
         return lost
 
     async def _open_partitions(self, lost: Sequence[UUID], undo: ExitStack) -> None:
-        """Follow the metadata with the logs. A directory that is lost and missed by nobody is forgotten."""
+        """Open the logs and follow the metadata.
+
+        A missing directory that no partition needs is removed from the registration.
+        """
         node = self._node
         self._logs = LogManager(self.config.log_dirs, node.surroundings, locks=node.storage.locks)
         undo.callback(self._logs.close, clean=False)
         self._lifecycle.offline_directories = self._offline_directories
         for directory in self._logs.directories:
-            directory.failed = self._lifecycle.beat_soon
+            directory.failed = self._lifecycle.heartbeat_soon
         cordoned = CordonedDirectories(
             config=self.config,
             logs=self._logs,
             directory_ids=node.storage.directory_ids,
-            changed=self._lifecycle.beat_soon,
+            changed=self._lifecycle.heartbeat_soon,
         )
         self._lifecycle.cordoned_directories = cordoned.told
         node.dynamic_configs.watch(cordoned.settings_changed)
@@ -188,11 +194,11 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
-        at_once = recovery_threads(self.config, directories=1)  # they are loaded one after another
+        at_once = recovery_threads(self.config, directories=1)  # directories are loaded one after another
         loading = self._partitions.loading(self._image(), at_once=at_once)
         await run_stages(loading, node.recovery_workers(at_once), at_once=at_once)
         absent = self._absent({*lost, *self._named_directories()})
-        self._tell_of_absent(absent)
+        self._log_missing_directories(absent)
         self._partitions.start(node.metadata_log.image, is_directory_lost=bool(absent))
         for directory in self._logs.directories:
             directory.failed = self._directory_failed
@@ -226,7 +232,8 @@ class BrokerServer:
         )
         node.broker_tasks.run(self._moves.run())
         if lost and not self._partitions.any_closed:
-            # Else it is asked for again at the next start: its partitions must not be made anew, empty, then either.
+            # Otherwise it stays registered, so that the next start expects it: the next start, too, must not create its
+            # partitions anew and empty.
             await self._lifecycle.register(list(node.storage.directory_ids.values()))
 
     def _image(self) -> MetadataImage:
@@ -241,7 +248,7 @@ class BrokerServer:
             config_entries=ConfigEntries(config, self._node.dynamic_configs),
             cluster_id=self._node.storage.cluster_id,
             clock=self._node.clock,
-            chance=self._node.chance,
+            random_source=self._node.random_source,
             workers=self._node.workers,
             disk=self._node.disk,
             metadata_log=self._node.metadata_log,
@@ -257,11 +264,11 @@ class BrokerServer:
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
-                clock=self._node.clock, chance=self._node.chance, bytes_max=config["telemetry.max.bytes"]
+                clock=self._node.clock, random_source=self._node.random_source, bytes_max=config["telemetry.max.bytes"]
             ),
             fetch_sessions=FetchSessions(
                 slots=config["max.incremental.fetch.session.cache.slots"],
-                chance=self._node.chance,
+                random_source=self._node.random_source,
                 clock=self._node.clock,
                 look_at_all_ms=lambda: config["replica.lag.time.max.ms"] / LOOKS_IN_LAG_TIME,
             ),
@@ -283,7 +290,9 @@ class BrokerServer:
         return quotas
 
     def _named_directories(self) -> set[UUID]:
-        """Log directories that hold replicas of this node by the metadata, also one that had failed when it stopped."""
+        """Return the log directories that hold this node's replicas by the metadata, also
+        one that failed before the stop.
+        """
         node_id = self.config.node_id
         partitions = (partition for topic in self._image().topics.values() for partition in topic.partitions)
         named = {
@@ -294,21 +303,21 @@ class BrokerServer:
         return {directory_id for directory_id in named if not is_reserved(directory_id)}
 
     def _absent(self, directories: Iterable[UUID]) -> list[UUID]:
-        """Those that this node has not got: a volume may not be mounted."""
+        """Return the ids of directories that this node does not have: a volume may not be mounted."""
         return sorted(set(directories).difference(self._node.storage.directory_ids.values()))
 
     @staticmethod
-    def _tell_of_absent(directories: Iterable[UUID]) -> None:
+    def _log_missing_directories(directories: Iterable[UUID]) -> None:
         for directory_id in directories:
             logger.error(
-                "log.dirs: the directory with directory.id=%s is not there; a replica that is in no other one is "
-                "copied anew from its leader, but stays closed while the metadata count on what it had: until that is "
-                "back, enough others are in sync, or this broker is to have no replica any more",
+                "log.dirs: the directory with directory.id=%s is missing; a replica that is in no other one is copied "
+                "again from its leader, but stays closed while the cluster may need its data: until the directory is "
+                "back, enough other replicas are in sync, or the replica is assigned to other brokers",
                 uuid_to_text(directory_id),
             )
 
     def _offline_directories(self) -> list[UUID]:
-        """Log directories whose disk has failed, while there are others."""
+        """Return the failed log directories; none if all have failed."""
         directories = self._logs.directories
         failed = [each.path for each in directories if each.is_offline]
         if len(failed) == len(directories):
@@ -317,7 +326,7 @@ class BrokerServer:
         return [known[path] for path in failed if path in known]
 
     def _advertised_endpoints(self) -> list[Endpoint]:
-        """What clients are told. A port 0 stands for the one that was picked."""
+        """Return the listeners that clients connect to. A configured port 0 is replaced by the port that was bound."""
         return [
             Endpoint(name=address.name, host=_routable(address), port=self._listeners.port_of(address))
             for address in self.config.advertised_listeners
@@ -361,13 +370,13 @@ class BrokerServer:
 
     @property
     def bootstrap_server(self) -> str:
-        """host:port of the first listener, as clients are told."""
+        """Address of the first listener as host:port, as clients receive it."""
         end = self._image().brokers[self.config.node_id].endpoints[0]
         return shown_address(end.host, end.port)
 
     @property
     def long_request_bytes(self) -> int:
-        """What long requests take that are being served, in bytes."""
+        """Memory of the long requests that are being served, in bytes."""
         controllers = 0 if self._controller is None else self._controller.listeners.long_request_bytes
         return self._listeners.long_request_bytes + controllers
 
@@ -381,20 +390,20 @@ class BrokerServer:
 
     @property
     def services(self) -> Services:
-        """The broker's parts."""
+        """Parts of the broker that handlers use."""
         return self._services
 
     # --- stop
 
     def _directory_failed(self) -> None:
-        self._lifecycle.beat_soon()
-        asyncio.get_running_loop().call_soon(self._partitions.wake_failed)  # behind the call that has met it
+        self._lifecycle.heartbeat_soon()
+        asyncio.get_running_loop().call_soon(self._partitions.wake_failed)  # after the call that met the failure
 
     async def stop(self, *, before_leaving: Callable[[], Awaitable[bool]] | None = None) -> None:
-        """Give away what others can lead, stop serving, flush, and leave directories that need no recovery.
+        """Hand leaderships over to other brokers, stop serving, flush, and leave directories that need no recovery.
 
-        A node that is a controller, too, awaits `before_leaving` before it leaves the quorum; what it returns says
-        whether the others are to elect a leader first, if this node is theirs.
+        On a node that is also a controller, `before_leaving` is awaited before the node leaves the quorum. Its result
+        is True if the other controllers are to elect a leader first, in case this node leads.
         """
         node = self._node
         if self.config["controlled.shutdown.enable"] and not self.failed.done():
@@ -412,12 +421,12 @@ class BrokerServer:
         node.storage.release()
 
     async def _close_logs(self) -> None:
-        """Close the logs, clean if what is in memory can be believed; heartbeats and the quorum go on meanwhile."""
+        """Close the logs, as clean if memory is not corrupt. Heartbeats and the quorum continue meanwhile."""
         node = self._node
         node.metadata_log.unwatch(self._partitions.follow)
         await node.broker_tasks.stop()
         await self._group_commit.close()
-        await node.workers.drain()  # a checkpoint may be on its way, whose task has been cancelled
+        await node.workers.drain()  # a checkpoint may still be written, although its task was cancelled
         is_clean = not (self.failed.done() and is_broken_invariant(self.failed.result()))
         if is_clean:
             await self._partition_turns.finish_removals()
@@ -431,5 +440,5 @@ class BrokerServer:
 
 
 def _routable(address: ListenerAddress) -> str:
-    """The host that clients are told for a listener; this machine's name where the setting leaves it open."""
+    """Return the host of a listener for clients: the configured one, or else this machine's host name."""
     return address.host or socket.getfqdn()

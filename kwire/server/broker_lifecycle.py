@@ -1,9 +1,9 @@
-"""A broker's standing with the controller: registered, unfenced, heard of, and in the end let go (KIP-631).
+"""Broker lifecycle: registration, unfencing, heartbeats and controlled shutdown with the controller (KIP-631).
 
-    register -> (metadata say so) -> unfence -> heartbeats ... -> shut_down
+    register -> (metadata contain it) -> unfence -> heartbeats ... -> shut_down
 
-Whoever leads the metadata log is asked, be it this very node. A registration waits for the session of an earlier
-process with the same id to end, as nobody can know whether that one still lives.
+Requests go to the leader of the metadata log, which may be this node. A registration waits until the session of an
+earlier process with the same id has ended, because that process may still run.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from kwire.protocol.messages.broker_registration import (
 )
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.settings.config import BrokerConfig, SettingError
 
 logger = logging.getLogger(__name__)
 
-TELL_MS = 15_000
-"""After which a broker that waits to be registered says why. The session of one that was killed is over by then."""
-EAGER_SECONDS = 0.05
-"""Between heartbeats of a broker that waits to be unfenced or to be let go."""
-FAREWELL_MS = 30_000
-"""How long a broker that stops waits at most for others to take over what it leads."""
-SILENCE_MS = 3000
-"""How long it waits for a controller that does not answer."""
+LOG_REASON_MS = 15_000
+"""Wait before a broker logs why it is not registered yet. The session of a killed process has ended by then."""
+FAST_HEARTBEAT_SECONDS = 0.05
+"""Heartbeat interval of a broker that waits to be unfenced or to be allowed to shut down."""
+HANDOVER_MS_MAX = 30_000
+"""Longest wait of a stopping broker for other brokers to take over its leaderships."""
+CONTROLLER_SILENCE_MS_MAX = 3000
+"""Longest wait of a stopping broker for a controller that does not answer."""
 
 _REFUSALS = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "node.id: another broker with id {node_id} is registered and lives; give "
@@ -55,9 +55,10 @@ _FINAL = frozenset(_REFUSALS) - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
 
 
 class MetadataHeldUpError(LogDirectoryError):
-    """The disk has had no space for the metadata for so long that the cluster must go on without this broker.
+    """Error of a disk that had no space for the metadata for so long that the cluster must go on without this broker.
 
-    It would be elected, as it seems to live, and would serve consumers of what others lead by now.
+    Because of its heartbeats this broker would be elected, and would serve consumers of
+    partitions that others now lead.
     """
 
     def __init__(self) -> None:
@@ -65,11 +66,11 @@ class MetadataHeldUpError(LogDirectoryError):
 
 
 def _not_known(_: MetadataImage) -> None:
-    """Return that it is not known yet which log directories are cordoned."""
+    """Return None: the cordoned log directories are not known yet."""
 
 
 class BrokerLifecycle:
-    """One process of a broker, as the controller sees it."""
+    """Lifecycle of one broker process, from registration to controlled shutdown."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class BrokerLifecycle:
         clock: Clock,
         endpoints: Callable[[], Sequence[Endpoint]],
     ) -> None:
-        """`endpoints` are what clients and other brokers are told, asked for each time."""
+        """`endpoints` returns the advertised listeners; it is called for each registration."""
         self._config = config
         self._cluster_id = cluster_id
         self._incarnation_id = incarnation_id
@@ -93,36 +94,40 @@ class BrokerLifecycle:
         self._clock = clock
         self._endpoints = endpoints
         self.offline_directories: Callable[[], Sequence[UUID]] = list
-        """The log directories that have failed while there are others, once logs are open."""
+        """Returns the log directories that have failed while others work, once logs are open."""
         self.cordoned_directories: Callable[[MetadataImage], list[UUID] | None] = _not_known
-        """The log directories that get no new replicas, once logs are open; None if the metadata cannot say so."""
+        """Returns the log directories that get no new replicas, once logs are open; None if
+        the metadata cannot store them.
+        """
         self._why_not_yet = ""
         self._messages = RepeatedMessages(logger, clock.monotonic_ms)
-        """What the last registration was answered."""
+        """Log of the error codes in registration responses, without repetitions."""
         self._wants_to_stop = False
         self._woken = asyncio.Event()
         self._let_go = asyncio.Event()
         self._answered_ms = clock.monotonic_ms()
         self._heard = ErrorCode.NONE
-        """What the last heartbeat was answered."""
+        """Error code of the last heartbeat response."""
         self._left_behind_since_ms: float | None = None
-        """Since when a controller leads, and this node has no space for as much as that."""
+        """Since when a controller leads while this node has no space for the leader's epoch or metadata, or None."""
         self.broker_epoch = -1
-        """Of this process; -1 until it is registered."""
+        """Broker epoch of this process; -1 until it is registered."""
 
     # --- beginning
 
     async def await_metadata(self) -> None:
-        """Return when the metadata are those of a quorum. Raises SettingError, or why they cannot be read.
+        """Return when a quorum has confirmed the metadata.
 
-        Those that were stored here, or a snapshot of them, may be older than the last registration of this broker.
+        Raises SettingError, or the error that prevents reading them.
+
+        The log or snapshot stored on this node may be older than this broker's last registration.
         """
         log = self._metadata_log
         try:
             async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
                 await log.caught_up()
         except TimeoutError as error:
-            if log.node.quorum.has_met_strangers:
+            if log.node.quorum.has_seen_other_cluster:
                 raise SettingError(
                     f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked "
                     "to another; name directories that were formatted for theirs, or other controllers"
@@ -133,9 +138,11 @@ class BrokerLifecycle:
             ) from error
 
     async def register(self, directories: Sequence[UUID]) -> None:
-        """Return when the metadata name this process. Raises SettingError, or why the metadata log cannot go on.
+        """Register, and return when the metadata contain this process.
 
-        `directories` are those that are online.
+        Raises SettingError, or the metadata log's error.
+
+        `directories` are the log directories that are online.
         """
         request = self._registration(directories)
         began_ms = self._clock.monotonic_ms()
@@ -146,7 +153,7 @@ class BrokerLifecycle:
             now_ms = self._clock.monotonic_ms()
             epoch = await self._try_to_register(request, is_last=now_ms >= deadline_ms)
             if epoch is None:
-                if not has_told and now_ms - began_ms >= TELL_MS:
+                if not has_told and now_ms - began_ms >= LOG_REASON_MS:
                     has_told = True
                     logger.warning("waits to be registered: %s", self._why_not_yet)
                 await self._active_controller.pause()
@@ -157,7 +164,7 @@ class BrokerLifecycle:
     async def _try_to_register(self, request: BrokerRegistrationRequest, *, is_last: bool) -> int | None:
         try:
             response = await self._active_controller.ask(request)
-        except NoController as error:
+        except NoActiveControllerError as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error
             self._why_not_yet = str(error)
@@ -198,18 +205,19 @@ class BrokerLifecycle:
         return known is not None and known.incarnation_id == self._incarnation_id
 
     async def unfence(self) -> None:
-        """Return when the metadata say that this broker lives: it may lead.
+        """Send heartbeats until the metadata show this broker as unfenced: then it may lead.
 
-        Heartbeats go on until then: what the controllers decided may be over before it is heard of here.
+        Heartbeats continue until then: the controller's decision may be outdated before it arrives here.
 
-        Raises MetadataHeldUpError when it cannot be heard of: others wait for what this broker seems to lead.
+        Raises MetadataHeldUpError if it cannot arrive here: others would wait for a leader
+        that does not know that it leads.
         """
         while True:
             if self._is_held_up:
                 raise MetadataHeldUpError
-            await self._beat()
+            await self._send_heartbeat()
             try:
-                async with asyncio.timeout(EAGER_SECONDS):
+                async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
                     await self._metadata_log.reached(self._is_unfenced_in)
             except TimeoutError:
                 continue
@@ -221,25 +229,26 @@ class BrokerLifecycle:
     # --- living
 
     async def run(self) -> None:
-        """For as long as the broker runs: say so, now and then.
+        """Send heartbeats for as long as the broker runs.
 
-        Raises MetadataHeldUpError when others have taken over from a broker that hears of the metadata no more.
+        Raises MetadataHeldUpError if other brokers have taken over because this one
+        cannot follow the metadata any more.
         """
         interval_seconds = self._config["broker.heartbeat.interval.ms"] / 1000
         gives_up = False
         while not self._let_go.is_set():
-            await self._pause(EAGER_SECONDS if self._wants_to_stop else interval_seconds)
+            await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
             if not self._wants_to_stop and self._is_held_up:
-                logger.error("the metadata log has no space: others are asked to lead what this broker leads")
+                logger.error("the metadata log has no space: asking for other leaders of this broker's partitions")
                 gives_up = self._wants_to_stop = True
-            response = await self._beat()
+            response = await self._send_heartbeat()
             if response is not None and response.should_shut_down:
                 self._let_go.set()
         if gives_up:
             raise MetadataHeldUpError
 
-    def beat_soon(self) -> None:
-        """Send the next heartbeat at once: it tells of something that the controller should not learn late."""
+    def heartbeat_soon(self) -> None:
+        """Send the next heartbeat at once: it reports a change that the controller should not learn late."""
         self._woken.set()
 
     async def _pause(self, seconds: float) -> None:
@@ -250,8 +259,8 @@ class BrokerLifecycle:
             return
         self._woken.clear()
 
-    async def _beat(self) -> BrokerHeartbeatResponse | None:
-        """The answer to a heartbeat; None if there is none, or one that says why not."""
+    async def _send_heartbeat(self) -> BrokerHeartbeatResponse | None:
+        """Send a heartbeat and return the response; None if there is none or it has an error code."""
         if not self._cannot_follow:
             self._left_behind_since_ms = None
         request = BrokerHeartbeatRequest(
@@ -264,10 +273,10 @@ class BrokerLifecycle:
         )
         try:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)
-        except (KafkaError, NoController) as error:
+        except (KafkaError, NoActiveControllerError) as error:
             logger.debug("no answer to a heartbeat: %s", error)
             if self._clock.monotonic_ms() - self._answered_ms >= self._config["broker.session.timeout.ms"]:
-                self._left_behind_since_ms = None  # nobody leads
+                self._left_behind_since_ms = None  # no controller leads
             return None
         self._answered_ms = self._clock.monotonic_ms()
         if self._left_behind_since_ms is None and self._cannot_follow:
@@ -281,9 +290,9 @@ class BrokerLifecycle:
 
     @property
     def _is_held_up(self) -> bool:
-        """Whether this broker has not heard for a session's time what it leads, and leads no more.
+        """True if this broker has not received metadata for a session timeout, so that it has lost its leaderships.
 
-        Where too many have no space for anything to be committed it has missed nothing, and goes on when they have.
+        If too many nodes have no space for anything to be committed, it has missed nothing and waits for space.
         """
         node = self._metadata_log.node
         session_ms: int = self._config["broker.session.timeout.ms"]
@@ -294,15 +303,15 @@ class BrokerLifecycle:
 
     @property
     def _cannot_follow(self) -> bool:
-        """Whether whoever leads is not followed here: there is no space for the epoch, or for what vouches for it."""
+        """True if this node cannot follow the leader: it has no space for the epoch or for its records."""
         return self._metadata_log.node.lacks_space and not self._metadata_log.is_active
 
     # --- ending
 
     async def shut_down(self) -> None:
-        """Give away what this broker leads; return when others have it, or when that takes too long.
+        """Hand over this broker's leaderships; return when other brokers have them, or after a timeout.
 
-        Only while `run` runs. A broker that is the only one has nobody to give anything to.
+        Works only while `run` runs. The only broker of a cluster cannot hand over anything.
         """
         if not self._others_live:
             return
@@ -311,11 +320,11 @@ class BrokerLifecycle:
         began_ms = self._answered_ms = self._clock.monotonic_ms()
         while not self._let_go.is_set():
             now_ms = self._clock.monotonic_ms()
-            if now_ms - began_ms > FAREWELL_MS or now_ms - self._answered_ms > SILENCE_MS:
+            if now_ms - began_ms > HANDOVER_MS_MAX or now_ms - self._answered_ms > CONTROLLER_SILENCE_MS_MAX:
                 logger.warning("stopping though nobody may have taken over what this broker leads")
                 return
             try:
-                async with asyncio.timeout(EAGER_SECONDS):
+                async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
                     await self._let_go.wait()
             except TimeoutError:
                 continue

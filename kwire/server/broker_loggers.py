@@ -1,8 +1,8 @@
 """Log levels of a running node: the broker loggers of DescribeConfigs and IncrementalAlterConfigs (KIP-412).
 
 The loggers are those of the kwire package, by the names in log lines, such as kwire.server.storage. The name root
-stands for the logger kwire, above all of them: other loggers of the process belong to the program that embeds the
-broker. Levels are this process's own, and a restart forgets them.
+stands for the logger kwire above all of them: other loggers of the process belong to the program that embeds the
+broker. Levels belong to this process, and a restart resets them.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _LEVELS: Final[Mapping[str, int]] = {
     "TRACE": 5,
     "WARN": logging.WARNING,
 }
-"""Kafka's names of levels; nothing is logged at TRACE that is not at DEBUG."""
+"""Kafka's names of levels. TRACE logs the same messages as DEBUG."""
 
 
 def levels() -> dict[str, str]:
-    """Return the level that each logger has, its own or that of the nearest logger above it."""
+    """Return the level of each logger: its own, or that of the nearest logger above it."""
     found = {name: _level_name(each) for name, each in _loggers().items()}
     return dict(sorted(found.items()))
 
 
 def alter_loggers(node_id: int, name: str, changes: Sequence[Change], *, validate_only: bool) -> None:
-    """Set and remove levels of the node that `name` is the id of. Raises KafkaError; no level has changed then."""
+    """Set and remove levels of the node with the id `name`. Raises KafkaError, and then no level has changed."""
     check_node(node_id, name)
     loggers = _loggers()
     for change in changes:
@@ -62,7 +62,7 @@ def check_node(node_id: int, name: str) -> None:
 
 
 def _loggers() -> dict[str, logging.Logger]:
-    """Return one for each module that logs, named like it, and for each package above."""
+    """Return one logger for each module that logs, by the module's name, and for each package above."""
     modules = [name for name in list(logging.root.manager.loggerDict) if name.startswith(f"{_OWN}.")]
     packages = [name.rsplit(".", levels)[0] for name in modules for levels in range(1, name.count("."))]
     return {ROOT: logging.getLogger(_OWN)} | {name: logging.getLogger(name) for name in (*modules, *packages)}

@@ -1,8 +1,8 @@
-"""Which clients send their own metrics, and how often (KIP-714).
+"""Client telemetry: the subscriptions by which clients push their own metrics (KIP-714).
 
 Subscriptions are configurations of the CLIENT_METRICS resource type: metric prefixes, an interval, and patterns that
-choose clients. There is no receiver: what is pushed is checked and dropped, as on a Kafka without a receiver plug-in,
-and ApiVersions does not offer the two APIs.
+select clients. kwire has no receiver: pushed metrics are checked and dropped, as in Kafka without a receiver plug-in,
+and ApiVersions does not advertise the two APIs.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 INTERVAL_MS_DEFAULT = 300_000
 ALL_METRICS = "*"
 CLIENTS_MAX = 16_384
-"""Instances that are remembered, as in Kafka; the least recently seen is forgotten first."""
+"""Client instances that are kept, as in Kafka; the least recently seen is removed first."""
 PATTERNS_MAX = 64
-"""Patterns that are kept compiled; the oldest one is dropped first."""
+"""Patterns that are kept compiled; the oldest one is removed first."""
 WORK_OF_SUBSCRIPTION = 20
-"""Work of a subscription beside its patterns."""
+"""Work units of a subscription, in addition to its patterns."""
 COMPRESSION_TYPE_MAX = 4
 FORGET_MS_MIN = 60_000
 FORGET_INTERVALS = 3
-"""A client that is silent for so many of its intervals, but not less than that time, is forgotten, as in Kafka."""
+"""An instance is removed after this many silent intervals, but not before FORGET_MS_MIN, as in Kafka."""
 ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-"""After these a client may ask for its subscription at once."""
+"""Errors after which a client may request its subscription at once."""
 RESERVED = (ZERO_UUID, UUID(int=1))
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Subscription:
-    """One configuration of the CLIENT_METRICS type."""
+    """Subscription: one configuration of the CLIENT_METRICS type."""
 
     match: str
     metrics: tuple[str, ...]
@@ -52,7 +52,7 @@ class Subscription:
 
 
 class Told(NamedTuple):
-    """What a client is told. Nobody keeps it: the metrics may be many, and clients too."""
+    """Subscription of one client in a response. It is not kept: there may be many metrics and many clients."""
 
     subscription_id: int
     metrics: list[str]
@@ -61,24 +61,30 @@ class Told(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ClientInstance:
-    """One client as the broker last told it."""
+    """State of one client instance since its last request."""
 
     subscription_id: int
     subscriptions_version: int
-    """Of what this follows from; with any change of it the client counts as new, as in Kafka."""
+    """Version of the subscriptions that subscription_id was made from.
+
+    As in Kafka, any change makes the client a new one.
+    """
     interval_ms: int
     last_seen_ms: float
     last_get_ms: float = float("-inf")
     last_push_ms: float = float("-inf")
     last_error: ErrorCode = ErrorCode.NONE
-    """Of the last push, or none since it was told its subscription."""
+    """Error of the last push; NONE if there was no push since the client received its subscription."""
     is_terminating: bool = False
 
     def is_forgotten(self, now_ms: float) -> bool:
         return now_ms - self.last_seen_ms >= max(FORGET_MS_MIN, FORGET_INTERVALS * self.interval_ms)
 
     def may_get(self, now_ms: float) -> bool:
-        """Whether the client asks no more often than it should, or was told to; remembers that it did."""
+        """True if the client may request its subscription now: its interval is over or the last push said so.
+
+        Records it.
+        """
         if now_ms - max(self.last_get_ms, self.last_push_ms) >= self.interval_ms:
             self.last_get_ms = now_ms
         elif self.last_error not in ASK_AGAIN:
@@ -87,7 +93,10 @@ class ClientInstance:
         return True
 
     def may_push(self, now_ms: float) -> bool:
-        """The first push after a subscription may come early: clients spread theirs."""
+        """True if the client may push now.
+
+        The first push after a subscription may come early: clients spread their pushes.
+        """
         if self.last_get_ms <= self.last_push_ms and now_ms - self.last_push_ms < self.interval_ms:
             return False
         self.last_push_ms = now_ms
@@ -95,7 +104,7 @@ class ClientInstance:
 
 
 class Subscriptions:
-    """All subscriptions, of one image at a time, and how often they changed."""
+    """All subscriptions of the current metadata image, with a version that counts changes."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -104,35 +113,38 @@ class Subscriptions:
         self._configs: list[Mapping[str, str]] = []
 
     def follow(self, image: MetadataImage) -> None:
-        """Take over what the image says."""
+        """Update the subscriptions from a metadata image."""
         if self._found_in is image.configs:
             return
         self._found_in = image.configs
         found = [configs for (kind, _), configs in image.configs.items() if kind == ConfigResourceType.CLIENT_METRICS]
         if len(found) == len(self._configs) and all(map(operator.is_, found, self._configs)):
-            return  # none was set since: setting one to what it is makes it another
+            return  # no subscription was set since: each set makes a new object, also with equal values
         self._configs = found
         self.all = [_subscription(configs) for configs in found]
         self.version += 1
 
 
 class ClientTelemetry:
-    """The instances of all clients. `attributes` are what subscriptions choose clients by."""
+    """Client instances of this broker. `attributes` are the client properties that subscriptions match."""
 
-    def __init__(self, *, clock: Clock, chance: Chance, bytes_max: int) -> None:
+    def __init__(self, *, clock: Clock, random_source: RandomSource, bytes_max: int) -> None:
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self.bytes_max = bytes_max
-        """telemetry.max.bytes."""
+        """The setting telemetry.max.bytes."""
         self._subscriptions = Subscriptions()
         self._instances: OrderedDict[UUID, ClientInstance] = OrderedDict()
 
     def subscribe(
         self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
     ) -> Pieces[tuple[UUID, Told]]:
-        """The instance's id, new if it had none, and its subscription. Raises KafkaError when it asks too often."""
+        """Return the instance id, newly assigned for a zero id, and its subscription.
+
+        Raises KafkaError if the client requests too often.
+        """
         if instance_id == ZERO_UUID:
-            instance_id = self._chance.uuid()
+            instance_id = self._random_source.uuid()
         instance = yield from self._instance(instance_id, attributes, image)
         if not instance.may_get(self._clock.monotonic_ms()):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
@@ -151,7 +163,7 @@ class ClientTelemetry:
         compression_type: int,
         size: int,
     ) -> Pieces[None]:
-        """Check what a client pushes. Raises KafkaError."""
+        """Check a push. Raises KafkaError if it is rejected."""
         if instance_id in RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         instance = yield from self._instance(instance_id, attributes, image)
@@ -164,7 +176,7 @@ class ClientTelemetry:
     def _refusal(
         self, instance: ClientInstance, subscription_id: int, compression_type: int, size: int, *, is_terminating: bool
     ) -> ErrorCode:
-        """Why a push is not taken, if it is not."""
+        """Return the error code of a rejected push, or NONE."""
         if instance.is_terminating:
             return ErrorCode.INVALID_REQUEST
         if not instance.may_push(self._clock.monotonic_ms()) and not is_terminating:
@@ -184,7 +196,7 @@ class ClientTelemetry:
         if known is not None:
             return known
         metrics, interval_ms = yield from _chosen(attributes, self._subscriptions.all)
-        known = self._known(instance_id, version)  # another request of the client may have made it meanwhile
+        known = self._known(instance_id, version)  # another request of the client may have added it meanwhile
         if known is not None:
             return known
         instance = self._instances[instance_id] = ClientInstance(
@@ -220,7 +232,7 @@ def _subscription(configs: Mapping[str, str]) -> Subscription:
 
 
 def _chosen(attributes: Mapping[str, str], subscriptions: Iterable[Subscription]) -> Pieces[tuple[list[str], int]]:
-    """Return metrics and interval over all subscriptions that choose the client."""
+    """Return the metrics and the interval of all subscriptions that match the client."""
     metrics: dict[str, None] = {}
     interval_ms = INTERVAL_MS_DEFAULT
     matcher = Matcher()
@@ -244,7 +256,7 @@ def _chooses(match: str, attributes: Mapping[str, str], matcher: Matcher) -> Pie
 
 
 def _pattern(text: str, matcher: Matcher) -> Pieces[Pattern | None]:
-    """Return None for a pattern that is refused: it chooses no client."""
+    """Return the compiled pattern; None if it is rejected: it matches no client."""
     if text in _PATTERNS:
         return _PATTERNS[text]
     try:
@@ -262,7 +274,7 @@ def _items(text: str) -> list[str]:
 
 
 def _subscription_id(instance_id: UUID, metrics: list[str], interval_ms: int) -> int:
-    """An int32 that changes with the subscription, and is not the same for all clients."""
+    """Return an int32 that depends on the subscription and on the client instance."""
     checksum: int = crc32c(f"{sorted(metrics)}{interval_ms}".encode())
     mixed = checksum ^ crc32c(instance_id.bytes)
     return mixed - (1 << 32) if mixed >= 1 << 31 else mixed

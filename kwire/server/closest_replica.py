@@ -1,4 +1,4 @@
-"""Which replica a consumer should read from: one in its own rack, if the broker is told to choose so (KIP-392)."""
+"""Closest replica of a consumer: one in the consumer's rack, if replica.selector.class selects so (KIP-392)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from kwire.server.context import RequestContext
 from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 
 CLIENT_RACKS_SINCE: Final = 11
-"""From this version of Fetch on, consumers say in which rack they are, and followers may serve them."""
+"""First version of Fetch that names the consumer's rack, and in which followers may serve consumers."""
 
 
 def closer_replica(partition: Partition, asked: FetchPartition, rack: str, context: RequestContext) -> int | None:
-    """The broker that a consumer should turn to instead; None when it is well served by this leader.
+    """Return the broker that the consumer should fetch from instead; None if it should stay with this leader.
 
-    Only replicas that can answer are named: those that live, are in sync, and are known to have what is asked for. The
-    one that has come furthest is taken. One that is not in sync may never catch up, and its readers with it.
+    Only brokers that can answer are returned: unfenced, in sync, and with the fetch offset in their log as far as the
+    leader knows. Among several, the one with the highest log end offset is returned. A replica that is not in sync may
+    never catch up, nor would its consumers.
     """
     if not rack or context.services.config["replica.selector.class"] != RACK_AWARE_SELECTOR:
         return None

@@ -1,8 +1,9 @@
-"""Reads that would wait for the device: a worker does them, and hands over what it has read.
+"""Cold reads: a worker reads records that are not in the page cache, so that the event
+loop does not wait for the device.
 
-Records that consumers catch up on may be on the device only. Reading them takes milliseconds each, while everybody else
-waits for the event loop. A device that does not answer holds up nobody but the fetches that want its records, and these
-not for long.
+Consumers that catch up may need records that are only on the device. Each read takes milliseconds, in
+which the event loop would serve no connection. A device that does not answer delays only the fetches of
+its records, for a bounded time.
 """
 
 from __future__ import annotations
@@ -21,27 +22,28 @@ from kwire.seams import Workers
 logger = logging.getLogger(__name__)
 
 JOBS_MAX: Final = 2
-"""Reads of a log directory at the same time: workers make logs durable, too."""
+"""Concurrent reads of a log directory; few, because the same workers make logs durable."""
 FETCHES_MAX: Final = 16
-"""Fetches that hold what was read for them; with COLD_BYTES_MAX each this bounds the memory."""
+"""Fetches that hold bytes read by a worker. With COLD_BYTES_MAX for each, this bounds the memory."""
 WAIT_SECONDS_MAX = 5.0
-"""How long a fetch waits for a device; then it is answered with what there is."""
+"""Longest wait of a fetch for a device; after that, the response contains what is available."""
 
 
 class ColdReader:
-    """Reads for all fetches of a broker."""
+    """Reads in workers for all fetches of a broker."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
         self._fetches = asyncio.Semaphore(FETCHES_MAX)
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(JOBS_MAX))
-        """By log directory."""
+        """Limits of concurrent reads, by log directory."""
         self._reading: set[asyncio.Task[None]] = set()
 
     async def warm(self, cold: ColdReads, is_wanted: Callable[[], bool]) -> None:
-        """Return when all was read once, is not wanted any more, or cannot be read: whoever reads it finds out why.
+        """Return when every stretch was read once, is not needed any more, or cannot be read
+        (the fetch then gets the error).
 
-        The fetch has its place from now on until it releases what it holds.
+        The fetch counts towards FETCHES_MAX from now on, until it releases the bytes that it holds.
         """
         try:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
@@ -53,7 +55,7 @@ class ColdReader:
                 if reading:
                     await asyncio.wait(reading)
         except TimeoutError:
-            cold.give_up()  # a read that is under way goes on: its file stays pinned
+            cold.give_up()  # a running read continues: its file stays pinned
 
     async def _enter(self, cold: ColdReads, is_wanted: Callable[[], bool]) -> None:
         if cold.when_released is not None:
@@ -75,7 +77,7 @@ class ColdReader:
     async def _read(
         self, path: str, stretches: Sequence[ColdStretch], cold: ColdReads, is_wanted: Callable[[], bool]
     ) -> None:
-        """Read what is in one log directory."""
+        """Read the stretches of one log directory."""
         async with self._places[path]:
             pinned: list[ColdStretch] = []
             try:
@@ -98,7 +100,7 @@ def _log_directory(stretch: ColdStretch) -> str:
 
 
 def _read(stretches: Sequence[ColdStretch], is_wanted: Callable[[], bool]) -> list[bytes]:
-    """Return what is stored in the stretches, as far as it is wanted."""
+    """Return the bytes of the stretches, until they are not needed any more."""
     found: list[bytes] = []
     for stretch in stretches:
         if not is_wanted():

@@ -1,4 +1,4 @@
-"""What OffsetCommit, TxnOffsetCommit and OffsetDelete share: which partitions exist, and one answer from several."""
+"""Common code of OffsetCommit, TxnOffsetCommit and OffsetDelete: existing partitions, and merged results."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kwire.cluster.image import TopicImage
 
 
 class Indexed(Protocol):
-    """A partition of a request."""
+    """Partition of a request."""
 
     partition_index: int
 
 
 class AnsweredTopic(Protocol):
-    """A topic of an answer."""
+    """Topic of a response."""
 
     name: str
     partitions: list[Any]
@@ -28,7 +28,7 @@ A = TypeVar("A", bound=AnsweredTopic)
 
 
 def split(partitions: Iterable[P], topic: TopicImage | None) -> tuple[list[P], list[P]]:
-    """(partitions that exist, partitions that do not)."""
+    """Return (partitions that exist, partitions that do not)."""
     count = 0 if topic is None else len(topic.partitions)
     known: list[P] = []
     unknown: list[P] = []
@@ -38,7 +38,7 @@ def split(partitions: Iterable[P], topic: TopicImage | None) -> tuple[list[P], l
 
 
 def joined(parts: Iterable[Iterable[A]]) -> Pieces[list[A]]:
-    """Return one entry for each topic of an answer that was made in parts; yield after some of them."""
+    """Return one entry for each topic of a response that was made in parts; yield after some of them."""
     topics: dict[tuple[str, Any], A] = {}
     for some in chunks(chain.from_iterable(parts)):
         for topic in some:
@@ -50,7 +50,7 @@ def joined(parts: Iterable[Iterable[A]]) -> Pieces[list[A]]:
 
 
 def merged(refused: list[A], committed: list[A]) -> list[A]:
-    """One entry for each topic, though some of its partitions were refused and others committed."""
+    """Return one entry for each topic, also if some of its partitions were rejected and others committed."""
     if not refused:
         return committed
     by_name = {topic.name: topic for topic in refused if topic.name}

@@ -1,4 +1,4 @@
-"""What a handler is given beside its request: who asks, by which version, and the broker's parts."""
+"""Request context: the connection, API, version and client id of a request, and the parts of the broker."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _TOPIC: Final = ResourceType.TOPIC
 
 
 class Client(Protocol):
-    """What handlers may know of the connection that a request came by."""
+    """Properties of the connection that a request arrived on, for handlers."""
 
     peer_host: str
     peer_port: int
     principal: str
     client_software: tuple[str, str]
     work: Work | None
-    """The answer in pieces that is under way."""
+    """The response that is being written in pieces."""
 
 
 @dataclass(slots=True, kw_only=True)
 class DistantClient:
-    """A client that is not at the other end of a connection of this node: another broker speaks for it."""
+    """Client without a connection to this node: another broker has forwarded its request."""
 
     peer_host: str
     peer_port: int
@@ -38,7 +38,7 @@ class DistantClient:
 
 
 class RequestContext:
-    """One request's circumstances."""
+    """Context of one request."""
 
     __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener_name", "services", "version")
 
@@ -61,7 +61,7 @@ class RequestContext:
         self.client_id = client_id
 
     def allows(self, resource: ResourceType, name: str) -> bool:
-        """Whether the client may do to this resource what its API does (kwire.server.authorization.ACCESS)."""
+        """True if the client may perform its API's operation on this resource (kwire.server.authorization.ACCESS)."""
         operation = ACCESS[self.api_key][resource]
         connection = self.connection
         return self.services.authorizer.allows(connection.principal, connection.peer_host, operation, resource, name)

@@ -1,4 +1,4 @@
-"""How a controller makes itself known: it registers with whoever leads until the metadata say so (KIP-919)."""
+"""Controller registration: a controller registers with the active one until the metadata contain it (KIP-919)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationListener,
     ControllerRegistrationRequest,
 )
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
 LOOK_SECONDS = 1.0
-"""How often it is looked whether the registration is still what it should be."""
+"""Interval of the check that the metadata still contain the registration."""
 
 
 class ControllerRegistration:
-    """One process of a controller."""
+    """Registration of one controller process."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class ControllerRegistration:
         )
 
     async def run(self) -> None:
-        """For as long as the controller runs."""
+        """Keep this process registered for as long as the controller runs."""
         while True:
             if self._is_known():
                 await asyncio.sleep(LOOK_SECONDS)
@@ -62,7 +62,7 @@ class ControllerRegistration:
     async def _register(self) -> None:
         try:
             response = await self._active_controller.ask(self._request)
-        except (KafkaError, NoController) as error:
+        except (KafkaError, NoActiveControllerError) as error:
             logger.debug("cannot register the controller yet: %s", error)
             return
         if response.error_code != ErrorCode.NONE:

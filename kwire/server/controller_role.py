@@ -1,4 +1,4 @@
-"""The controller in a process: alone there, or beside a broker. It decides while it leads the metadata log."""
+"""Controller role of a node, alone or beside a broker. It makes decisions while the node leads the metadata log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.repeated_messages import RepeatedMessages
-from kwire.server.active_controller import ActiveController, Asker
+from kwire.server.active_controller import ActiveController, RequestOrigin
 from kwire.server.apis import (
     administration,
     api_versions,
@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerRole:
-    """Owns the listeners of a controller and what it decides with."""
+    """Listeners and services of a controller."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -59,12 +59,15 @@ class ControllerRole:
 
     @property
     def addresses(self) -> list[str]:
-        """host:port of each listener."""
+        """Addresses of the listeners, as host:port."""
         addresses = self._node.config.controller_listeners
         return [shown_address(address.host, self.listeners.port_of(address)) for address in addresses]
 
     async def serve(self) -> None:
-        """Answer other nodes; before this one takes part: peers that it asks for their votes may ask back."""
+        """Serve the other nodes.
+
+        Called before this node joins the quorum: peers send requests back when it asks for votes.
+        """
         node = self._node
         config = node.config
         node.dynamic_configs.watch(lambda: self.listeners.limits.update(config.typed))
@@ -81,7 +84,7 @@ class ControllerRole:
             config=config,
             cluster_id=node.storage.cluster_id,
             clock=node.clock,
-            chance=node.chance,
+            random_source=node.random_source,
             metadata_log=node.metadata_log,
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
@@ -90,7 +93,7 @@ class ControllerRole:
             brokers=self._brokers,
             controller=Controller(
                 metadata_log=node.metadata_log,
-                chance=node.chance,
+                random_source=node.random_source,
                 defaults=TopicDefaults(
                     num_partitions=config["num.partitions"],
                     replication_factor=config["default.replication.factor"],
@@ -104,18 +107,18 @@ class ControllerRole:
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 
     def _make_quotas(self) -> ClientQuotaManager:
-        """The controller counts what clients change, wherever they have asked for it."""
+        """Return the quotas that count changes by clients, at whichever broker a client made them."""
         quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self._node.config.typed))
         self._node.metadata_log.watch(quotas.follow)
         return quotas
 
     def start(self, active_controller: ActiveController) -> None:
-        """Take note of brokers, and be known to them; after the node has started."""
+        """Follow the brokers' heartbeats, and register this controller; called after the node has started."""
         node = self._node
         self._services.quotas.load(node.metadata_log.image)
         registration = ControllerRegistration(
             node_id=node.config.node_id,
-            incarnation_id=node.chance.uuid(),
+            incarnation_id=node.random_source.uuid(),
             endpoints=controller_endpoints(node.config, self.listeners.ports()),
             metadata_log=node.metadata_log,
             active_controller=active_controller,
@@ -126,19 +129,19 @@ class ControllerRole:
         node.background.run(self._brokers.elect_unclean_leaders())
         node.background.run(registration.run())
 
-    def serve_here(self, request: Any, asker: Asker) -> Any:
-        """Serve what this very process asks for, for itself or for a client of its broker."""
+    def serve_here(self, request: Any, request_origin: RequestOrigin) -> Any:
+        """Serve a request of this process: of the node itself, or of a client of its broker."""
         api = self._apis[type(request)]
-        version = api.max_version if asker.version is None else asker.version
+        version = api.max_version if request_origin.version is None else request_origin.version
         services: Any = self._services
         context = RequestContext(
             services,
-            asker.client,
-            asker.listener_name,
+            request_origin.client,
+            request_origin.listener_name,
             api.key,
             version,
-            asker.correlation_id,
-            asker.client_id,
+            request_origin.correlation_id,
+            request_origin.client_id,
         )
         return api.handle(request, context)
 
@@ -148,13 +151,13 @@ class ControllerRole:
 
 
 def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveController:
-    """The way to the active controller from a node, which has a controller of its own or not."""
+    """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,
         channel=node.channel,
         clock=node.clock,
         here=None if role is None else role.serve_here,
-        itself=Asker(
+        itself=RequestOrigin(
             client=DistantClient(peer_host="127.0.0.1", peer_port=0, principal=ANONYMOUS),
             client_id=None,
             listener_name=node.config.controller_listener_names[0],

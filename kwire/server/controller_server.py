@@ -1,7 +1,7 @@
-"""A node that is only a controller: it keeps the metadata log with its peers, and serves no clients.
+"""Server of a node that is only a controller: it replicates the metadata log with its peers, and serves no clients.
 
-Start takes the ports first, then the directory, then the log; then it serves, and only then takes part: peers that it
-asks for their votes may ask back.
+The start binds the ports first, then opens the directory, then the log. It serves before it joins the quorum, because
+peers send requests back when it asks for their votes.
 """
 
 from __future__ import annotations
@@ -10,29 +10,31 @@ from contextlib import AsyncExitStack
 
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.log.disk import Disk
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.controller_role import ControllerRole, way_to_controller
 from kwire.server.node import Node
 from kwire.server.settings.config import BrokerConfig
 
 
 class ControllerServer:
-    """Start it, wait for `failed` or whatever else should end it, stop it."""
+    """Controller process. Its owner starts it, waits for `failed` or another reason to stop, and stops it."""
 
     def __init__(
         self,
         config: BrokerConfig,
         *,
         clock: Clock | None = None,
-        chance: Chance | None = None,
+        random_source: RandomSource | None = None,
         disk: Disk | None = None,
         workers: Workers | None = None,
     ) -> None:
         self.config = config
-        self._node = Node(config, what="controller", clock=clock, chance=chance, disk=disk, workers=workers)
+        self._node = Node(
+            config, what="controller", clock=clock, random_source=random_source, disk=disk, workers=workers
+        )
         self._role = ControllerRole(self._node)
         self.failed = self._node.background.failed
-        """Resolved when the controller cannot go on."""
+        """Future with the error that makes the controller stop."""
 
     @property
     def metadata_log(self) -> MetadataLog:
@@ -44,16 +46,16 @@ class ControllerServer:
 
     @property
     def addresses(self) -> list[str]:
-        """host:port of each listener."""
+        """Addresses of the listeners, as host:port."""
         return self._role.addresses
 
     @property
     def long_request_bytes(self) -> int:
-        """What long requests take that are being served, in bytes."""
+        """Memory of the long requests that are being served, in bytes."""
         return self._role.listeners.long_request_bytes
 
     async def start(self) -> None:
-        """Serve. Raises SettingError, DirectoryRefused or DiskFailure; everything taken is given back then."""
+        """Start to serve. Raises SettingError, DirectoryRefused or DiskFailure, after releasing everything acquired."""
         node, role = self._node, self._role
         async with AsyncExitStack() as undo:
             undo.callback(node.close_workers)
@@ -68,7 +70,7 @@ class ControllerServer:
         node.watch_loop()
 
     async def stop(self) -> None:
-        """Let the others elect a leader first, then stop serving, flush, and give everything back."""
+        """Let the other controllers elect a leader, then stop serving, flush, and release everything."""
         await self._node.leave()
         self._role.stop_accepting()
         await self._node.background.stop()

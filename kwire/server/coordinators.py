@@ -1,4 +1,4 @@
-"""The coordinators of a broker, put together: groups, transactions, and what both need of other nodes."""
+"""Group and transaction coordinators of a broker, and the requests that they send to other nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kwire.server.settings.config import BrokerConfig
 
 
 class Coordinators:
-    """Follows the partitions of the internal topics that this broker leads."""
+    """Coordinators of the internal topics' partitions that this broker leads."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Coordinators:
             partitions=partitions,
             image=self._image,
             clock=node.clock,
-            chance=node.chance,
+            random_source=node.random_source,
             loaded=loaded,
         )
         self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
@@ -76,7 +76,7 @@ class Coordinators:
         partitions.watch_deletions(self.groups.topic_deleted)
 
     async def start(self) -> None:
-        """Serve what this broker leads; what takes long to load is loaded behind."""
+        """Serve the partitions that this broker leads; large ones are loaded in the background."""
         self._note_internal_topics()
         self._node.metadata_log.watch(self._note_internal_topics)
         await self.groups.start()
@@ -87,7 +87,7 @@ class Coordinators:
         self.transactions.keys.look()
 
     def stop(self) -> None:
-        """Answer everybody who waits, and end."""
+        """Answer all waiting requests, and stop."""
         self.gate.stop()
         self.transactions.stop()
         self._transactions_everywhere.stop()
@@ -98,7 +98,7 @@ class Coordinators:
         return self._node.metadata_log.image
 
     async def _allocate_producer_ids(self) -> range:
-        """Raises KafkaError that makes a client ask again."""
+        """Return a block of producer ids. Raises a retriable KafkaError."""
         request = AllocateProducerIdsRequest(broker_id=self._node.config.node_id, broker_epoch=self._broker_epoch())
         response = await self._active_controller.ask_until_answered(request)
         if response.error_code != ErrorCode.NONE:

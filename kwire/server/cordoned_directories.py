@@ -1,7 +1,7 @@
-"""Log directories that get no new replicas: cordoned.log.dirs (KIP-1066).
+"""Cordoned log directories, which get no new replicas: cordoned.log.dirs (KIP-1066).
 
-The log manager puts no new log there, and heartbeats tell the controller, which gives no replica to a broker that has
-cordoned all of its directories.
+The log manager creates no new log there. Heartbeats report the cordoned directories to the controller, which assigns no
+replica to a broker that has cordoned all of its directories.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ ALL = "*"
 
 
 def has_cordoned_directories(image: MetadataImage) -> bool:
-    """Return whether the cluster's metadata can say which log directories are cordoned."""
+    """Return True if the cluster's metadata can store which log directories are cordoned."""
     return image.features.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3_IV0
 
 
 class CordonedDirectories:
-    """Keeps log directories in step with the setting."""
+    """Cordoned state of the log directories, kept equal to the setting."""
 
     def __init__(
         self, *, config: BrokerConfig, logs: LogManager, directory_ids: Mapping[str, UUID], changed: Callable[[], None]
     ) -> None:
-        """`directory_ids` are those of the log directories by path; `changed` is called after others are cordoned."""
+        """`directory_ids` are the ids of the log directories by path; `changed` is called after others are cordoned."""
         self._config = config
         self._logs = logs
         self._directory_ids = directory_ids
@@ -36,7 +36,7 @@ class CordonedDirectories:
         self.settings_changed()
 
     def settings_changed(self) -> None:
-        """Take over the setting."""
+        """Apply the setting to the log directories."""
         config = self._config
         cordoned = config["cordoned.log.dirs"]
         given = config["log.dirs"] or config["log.dir"]

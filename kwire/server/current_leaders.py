@@ -1,4 +1,4 @@
-"""Who leads a partition instead, and where: told beside an error, so that clients need not ask for it (KIP-951)."""
+"""Current leader of a partition, sent with a leadership error, so that clients need no metadata request (KIP-951)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.server.context import RequestContext
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""The errors that say that the client knows an old leader."""
+"""Errors of a client that knows an outdated leader."""
 
 
 class CurrentLeader(NamedTuple):
-    """A partition's leader as the metadata here name it."""
+    """Leader of a partition by this broker's metadata."""
 
     leader_id: int
     leader_epoch: int
 
 
 class NodeEndpoint(NamedTuple):
-    """Where clients of the listener by which a request came reach a broker."""
+    """Address of a broker on the listener that a request arrived on."""
 
     node_id: int
     host: str
@@ -29,7 +29,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def current_leader(topic: str, index: int, context: RequestContext) -> CurrentLeader | None:
-    """The leader of a partition; None if there is no such partition, or nobody leads it."""
+    """Return the leader of a partition; None if the partition does not exist or has no leader."""
     known = context.services.image.topics.get(topic)
     if known is None or not 0 <= index < len(known.partitions):
         return None
@@ -40,7 +40,7 @@ def current_leader(topic: str, index: int, context: RequestContext) -> CurrentLe
 
 
 def node_endpoint(broker_id: int, context: RequestContext) -> NodeEndpoint | None:
-    """Where a broker is; None while it is fenced, or does not have the listener."""
+    """Return the address of a broker; None if it is fenced or does not have the listener."""
     services = context.services
     endpoint = services.endpoint(broker_id, context.listener_name)
     return None if endpoint is None else NodeEndpoint(broker_id, *endpoint, services.image.brokers[broker_id].rack)

@@ -1,4 +1,6 @@
-"""A fetch that is answered later: when its partitions have grown, its time is up, or others have had their turn."""
+"""Delayed fetch: waits for its partitions to grow or for max_wait_ms, or is read in
+pieces in turns with other requests.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ if TYPE_CHECKING:
 MAX_WAIT_MS: Final = 2**31 - 1
 T = TypeVar("T")
 Work = Generator[asyncio.Future[None] | None, None, T]
-"""None is yielded where others may run, a future where it must be waited for."""
+"""Yields None where other requests may run, and a future where the caller must wait for it."""
 
 
 class DelayedFetch:
-    """A fetch that is answered later.
+    """Fetch request that is answered later.
 
-    It found too little, and waits for its partitions to grow or for its time to be up; or it reads so many partitions
-    that others have their turns meanwhile.
+    It found too little and waits for its partitions to grow or for max_wait_ms. Or it reads so many partitions that
+    other requests get turns meanwhile.
     """
 
     __slots__ = (
@@ -48,22 +50,22 @@ class DelayedFetch:
         self._fetch = fetch
         self._missing = 0
         self._promised = 0
-        """Bytes that have been read for the answer, in pieces, and are counted as output already."""
+        """Bytes that were read in pieces for the response and are already counted as output."""
         self._scheduled = False
-        """Whether partitions are being read, or will be soon."""
+        """True if the partitions are being read or will be read soon."""
         self._has_changed = False
-        """Whether something came meanwhile."""
+        """True if a partition changed while the fetch was being read or scheduled."""
         self._is_over = False
-        """Whether the fetch has waited for as long as it may."""
+        """True if max_wait_ms is over."""
         self._is_watched = False
-        """Whether all partitions tell of changes."""
+        """True if all partitions notify this fetch of changes."""
         self._waiters: list[tuple[Partition, Waiter]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.future: asyncio.Future[FetchResponse] = loop.create_future()
         self.future.add_done_callback(self._stop)
 
     def wait(self) -> None:
-        """Answer when there is more than the fetch has found."""
+        """Wait until there is more than the fetch has found, then answer."""
         fetch = self._fetch
         self._missing = fetch.bytes_min - fetch.size
         if not self._is_watched:
@@ -74,19 +76,19 @@ class DelayedFetch:
             self._timer = self.future.get_loop().call_later(wait_ms / 1000.0, self._time_is_up)
 
     def read_in_pieces(self) -> None:
-        """Read for the first time, in turns with others."""
+        """Read for the first time, in turns with other requests."""
         self._read_soon(may_wait=True)
 
     def more_data(self, size: int) -> None:
         self._missing -= size
         if self._missing <= 0 or size == 0:
-            # Not at once: the append that brought the data is still being served.
+            # Not at once: the append of the new data is still being served.
             self._read_soon(may_wait=False)
         elif self._scheduled:
             self._has_changed = True
 
     def look(self) -> None:
-        """Answer if there is enough by now; else go on waiting."""
+        """Answer if there is enough now; else keep waiting."""
         self._read_soon(may_wait=True)
 
     def _time_is_up(self) -> None:
@@ -108,7 +110,7 @@ class DelayedFetch:
         self._go_on(self._answer(may_wait=may_wait))
 
     def _go_on(self, work: Work[FetchResponse | None]) -> None:
-        """Do the next piece, and have the others in turns of their own."""
+        """Run the next piece, and schedule the following ones."""
         if self.future.done():
             return
         self._fetch.goes_on()
@@ -117,7 +119,7 @@ class DelayedFetch:
         except StopIteration as end:
             if end.value is not None:
                 self._settle(end.value)
-        except Exception as error:  # noqa: BLE001 handed to the connection, which logs it and closes
+        except Exception as error:  # noqa: BLE001 the connection logs it and closes
             self.future.set_exception(error)
         else:
             self._fetch.will_wait()
@@ -127,7 +129,7 @@ class DelayedFetch:
                 waits_for.add_done_callback(lambda _: self._go_on(work))
 
     def _answer(self, *, may_wait: bool) -> Work[FetchResponse | None]:
-        """Read again, and return the response; None if it is to wait, as there is too little."""
+        """Read again, and return the response; None if there is too little and the fetch keeps waiting."""
         fetch = self._fetch
         answers = yield from self._read()
         if may_wait and not self._is_over and not fetch.need_not_wait:
@@ -142,7 +144,7 @@ class DelayedFetch:
     def _read(self) -> Work[list[tuple[Key, FetchPartitionData]]]:
         fetch = self._fetch
         while True:
-            if fetch.cold:  # before anything is read: to ask about it has the system begin to read it
+            if fetch.cold:  # before any other read: even the check for cached pages makes the system start to read
                 yield asyncio.ensure_future(fetch.warm(self._is_wanted))
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
@@ -152,11 +154,11 @@ class DelayedFetch:
             yield from fetch.unready.get_ready()
 
     def _is_wanted(self) -> bool:
-        """Whether the client is still there; a worker may ask."""
+        """Return True if the client still waits for the response; called by workers too."""
         return not self.future.done()
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
-        """Read in pieces; what is read for the first time tells of changes from then on."""
+        """Read in pieces. A partition notifies this fetch of changes after its first read."""
         reading = self._fetch.read_in_pieces()
         while True:
             try:
@@ -184,7 +186,7 @@ class DelayedFetch:
     def _settle(self, response: FetchResponse) -> None:
         self._promise()
         size, self._promised = self._promised, 0
-        # Behind the connection's own callback, which writes, or begins to.
+        # After the connection's own callback, which writes the response or starts to.
         self.future.add_done_callback(lambda _: self._fetch.when_written(size))
         self.future.set_result(response)
 
@@ -194,7 +196,7 @@ class DelayedFetch:
         self._promised = size
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
-        self._fetch.output.fulfil(self._promised)  # of what is not answered
+        self._fetch.output.release_reserved(self._promised)  # bytes that are not sent
         self._fetch.cold.release()
         if self._timer is not None:
             self._timer.cancel()
@@ -202,4 +204,4 @@ class DelayedFetch:
             session.waiters.pop(self, None)
         for partition, waiter in self._waiters:
             partition.stop_waiting(waiter)
-        self._waiters = []  # else this object, the answer with it, would stay until cycles are collected
+        self._waiters = []  # otherwise a reference cycle would keep this object and its response

@@ -1,8 +1,8 @@
-"""Telling the controller in which log directories this broker has put its replicas (KIP-858).
+"""Directory assignments: reports to the controller in which log directory each replica of this broker is (KIP-858).
 
-A broker with one directory has nothing to tell: the controller knows. One with several chooses where a new log goes,
-and the controller must know it to find others to lead when a directory fails. A replica that is given up
-(kwire.server.lost_replicas) is told to be in a directory that is lost.
+A broker with one directory reports nothing: the controller knows it. A broker with several directories chooses one for
+each new log. The controller must know it, to elect other leaders when a directory fails. A replica that is given up
+(kwire.server.lost_replicas) is reported in a lost directory.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from kwire.server.active_controller import ActiveController
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2000
-"""Replicas in one request; Kafka's brokers send as many."""
+"""Replicas in one request, as many as Kafka's brokers send."""
 RETRY_SECONDS = 1.0
 
 Replica = tuple[UUID, int]
-"""(topic id, partition index)"""
+"""Pair of topic id and partition index."""
 
 
 class DirectoryAssignments:
-    """Owns what the controller is yet to be told."""
+    """Assignments that the controller has not confirmed yet."""
 
     def __init__(
         self,
@@ -49,47 +49,47 @@ class DirectoryAssignments:
         directory_ids: Mapping[str, UUID],
         active_controller: ActiveController,
     ) -> None:
-        """`directory_ids` are those of the log directories, by path."""
+        """`directory_ids` are the ids of the log directories, by path."""
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._directory_ids = directory_ids
         self._active_controller = active_controller
-        self._untold: dict[Replica, UUID] = {}
+        self._unconfirmed: dict[Replica, UUID] = {}
         self._lost: set[Replica] = set()
-        """Given up, whether or not the metadata that are known here say so by now."""
+        """Replicas that were given up, also if this broker's metadata do not contain it yet."""
         self._promotions: dict[Replica, UUID] = {}
-        """Directories that moved replicas are about to be in: the controller is told before they are."""
+        """Directories that replicas move to: the controller gets the assignment before the move completes."""
         self._awaited: dict[Replica, asyncio.Future[None]] = {}
-        """Resolved when the controller has been told of the promotion."""
+        """Futures that are resolved when the controller has confirmed the promotion."""
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
-        """A log is open, or has moved: tell where, unless the metadata say so and will not be told otherwise."""
+        """Report where an open or moved log is, unless the metadata contain it and no pending request changes that."""
         replica = (partition.topic_id, partition.index)
         directory = self._promotions.get(replica) or self._directory_ids.get(posixpath.dirname(partition.log.directory))
         is_said = directory == directory_of(partition.image, self._broker_id)
-        is_known = is_said and replica not in self._untold and replica not in self._lost
+        is_known = is_said and replica not in self._unconfirmed and replica not in self._lost
         if directory is not None and not is_known:
             self._lost.discard(replica)
-            self._untold[replica] = directory
+            self._unconfirmed[replica] = directory
             self._woken.set()
 
     def begin_promotion(self, partition: Partition, path: str) -> asyncio.Future[None]:
-        """Tell the controller that a replica is in the log directory to which it moves, before its log takes the place.
+        """Report that a replica is in the log directory it moves to, before the moved log replaces the old one.
 
-        If that directory fails the moment after, the controller knows whose leaders to replace. The future is resolved
-        when the controller has been told; end_promotion() is to be called in any case.
+        If that directory fails right after the move, the controller knows which leaders to replace. The future is
+        resolved when the controller has confirmed. The caller must call end_promotion() in any case.
         """
         replica = (partition.topic_id, partition.index)
         awaited = self._awaited[replica] = asyncio.get_running_loop().create_future()
         self._promotions[replica] = self._directory_ids[path]
         self.note(partition)
-        if replica not in self._untold:
+        if replica not in self._unconfirmed:
             awaited.set_result(None)
         return awaited
 
     def end_promotion(self, partition: Partition) -> None:
-        """The replica is where its log is: in the new directory, or, if the move has failed, in the old one."""
+        """End a promotion. The replica is now in the new directory, or in the old one if the move failed."""
         replica = (partition.topic_id, partition.index)
         del self._promotions[replica]
         self._awaited.pop(replica).cancel()
@@ -97,34 +97,34 @@ class DirectoryAssignments:
             self.look(partition)
 
     def look(self, partition: Partition) -> None:
-        """The metadata have changed: a request that was on its way for long may have put the replica elsewhere."""
+        """Check a replica after a metadata change: a delayed request may have changed its directory."""
         if (partition.topic_id, partition.index) not in self._lost:
             self.note(partition)
 
     def lose(self, replica: Replica, image: PartitionImage) -> None:
-        """The replica is given up, until its log is noted again."""
+        """Report a replica as lost, until its log is noted again."""
         self._lost.add(replica)
-        if replica in self._untold or directory_of(image, self._broker_id) != LOST:
-            self._untold[replica] = LOST
+        if replica in self._unconfirmed or directory_of(image, self._broker_id) != LOST:
+            self._unconfirmed[replica] = LOST
             self._woken.set()
 
     def forget(self, partition: Partition) -> None:
-        """The replica is gone from this broker."""
+        """Forget a replica that was removed from this broker."""
         self._lost.discard((partition.topic_id, partition.index))
 
     async def run(self) -> None:
-        """For as long as the broker runs."""
+        """Send assignments for as long as the broker runs."""
         while True:
             await self._woken.wait()
             self._woken.clear()
-            while self._untold:
-                if not await self._tell(dict(islice(self._untold.items(), AT_ONCE))):
+            while self._unconfirmed:
+                if not await self._send(dict(islice(self._unconfirmed.items(), AT_ONCE))):
                     await asyncio.sleep(RETRY_SECONDS)
 
-    async def _tell(self, told: Mapping[Replica, UUID]) -> bool:
-        """Whether the controller has taken note of all of these; those are not told again."""
+    async def _send(self, assigned: Mapping[Replica, UUID]) -> bool:
+        """Send assignments; return True if the controller has stored them, so that they need not be sent again."""
         request = AssignReplicasToDirsRequest(
-            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(told)
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(assigned)
         )
         try:
             response: AssignReplicasToDirsResponse = await self._active_controller.ask_until_answered(request)
@@ -134,18 +134,18 @@ class DirectoryAssignments:
         if response.error_code != ErrorCode.NONE:
             logger.warning("the controller refused log directories: %s", ErrorCode(response.error_code).name)
             return False
-        for replica, directory in told.items():  # what it refused one by one is deleted, or moved away, meanwhile
-            if self._untold.get(replica) == directory:
-                del self._untold[replica]
+        for replica, directory in assigned.items():  # a replica that it rejects was deleted or reassigned
+            if self._unconfirmed.get(replica) == directory:
+                del self._unconfirmed[replica]
             awaited = self._awaited.get(replica)
             if awaited is not None and not awaited.done() and self._promotions[replica] == directory:
                 awaited.set_result(None)
         return True
 
 
-def _by_directory(told: Mapping[Replica, UUID]) -> list[AssignReplicasToDirsRequestDirectoryData]:
+def _by_directory(assigned: Mapping[Replica, UUID]) -> list[AssignReplicasToDirsRequestDirectoryData]:
     grouped: dict[UUID, dict[UUID, list[int]]] = {}
-    for (topic_id, index), directory in told.items():
+    for (topic_id, index), directory in assigned.items():
         grouped.setdefault(directory, {}).setdefault(topic_id, []).append(index)
     return [
         AssignReplicasToDirsRequestDirectoryData(

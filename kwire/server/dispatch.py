@@ -1,10 +1,10 @@
-"""From a frame to its handler and back to bytes: one table, API key -> message types, versions, handler.
+"""Dispatch of request frames to handlers, by one table: API key -> message types, versions, handler.
 
-ApiVersions answers from this table, so what is advertised is what is served. A request for an API or version that is
-not in it closes the connection, as in Kafka, except for ApiVersions itself, which answers UNSUPPORTED_VERSION in
-version 0.
+ApiVersions answers from this table, so the advertised APIs are the served ones. As in Kafka, a request for an API or
+version that is not in the table closes the connection. The exception is ApiVersions, which answers
+UNSUPPORTED_VERSION in version 0.
 
-Everything that depends on API and version alone (compiled decoder, handler) is looked up once and kept in a Route.
+Everything that depends only on API and version (compiled decoder, handler) is looked up once and kept in a Route.
 """
 
 from __future__ import annotations
@@ -32,47 +32,51 @@ if TYPE_CHECKING:
     from kwire.server.services import NodeServices
 
 Handler = Callable[[Any, RequestContext], Any]
-"""Gets (request, context); returns the response, None for no answer, or an awaitable of either.
+"""Gets (request, context); returns the response, None for no response, or an awaitable of either.
 
-A future that a handler hands back, a task too, is cancelled when its client leaves; a coroutine runs to its end.
+A future that a handler returns (also a task) is cancelled when its client disconnects; a coroutine runs to its end.
 
-A handler whose answer may take longer than a millisecond is a generator: it yields, outside of anything that others may
-not come between, and returns what another handler returns. Its answer is written in pieces as well.
+A handler whose response may take longer than a millisecond is a generator. It yields at points where other requests may
+run, and returns what another handler returns. Its response is encoded in pieces as well.
 """
 ENCODED_AT_ONCE: Final = 512
-"""Elements of an answer that are encoded in one step: some milliseconds."""
+"""Elements of a response that are encoded in one step: some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandWrittenCodec:
-    """How an API is read and written that has a codec of its own: both are made per version."""
+    """Decoder and framers of an API that does not use the compiled codec; each is made for one version."""
 
     decoder: Callable[[int], Decoder[Any]]
     framer: Callable[[int], Framer]
     pieces_framer: Callable[[int], PiecesFramer]
     response: type
-    """What the handler returns."""
+    """Type that the handler returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Api:
-    """One row of the dispatch table."""
+    """Entry of the dispatch table: one API."""
 
     request: type
     response: type
     handle: Handler
     advertised_min: int | None = None
-    """Produce is advertised from version 0, which librdkafka looks for, though it is served from 3."""
+    """Lowest advertised version, if lower than the lowest served. librdkafka looks for
+    Produce 0; kwire serves it from 3.
+    """
     is_advertised: bool = True
-    """Kafka serves the telemetry APIs to those who ask without having been told of them."""
+    """True if ApiVersions lists the API. As in Kafka, the telemetry APIs are served but not listed."""
     stable_max: int | None = None
-    """The highest version served, where the newest declared one is not stable in 4.3.1."""
+    """Highest version served, if the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
-    """Whether later requests of the connection may start while a future of this one waits for its answer."""
+    """True if later requests of the connection may start while a future of this one waits for its response."""
     elements_of: Callable[[Any], int] | None = None
-    """Counts what an answer lists, if a small request may be answered late with much: then it is encoded in pieces."""
+    """Counts the elements of a response, if a small request may get a large late
+    response: it is then encoded in pieces.
+    """
     codec: HandWrittenCodec | None = None
-    """What reads and writes bodies in place of the codec that is compiled from `request` and `response`."""
+    """Codec of the bodies in place of the one that is compiled from `request` and `response`."""
 
     @property
     def key(self) -> ApiKey:
@@ -92,7 +96,7 @@ class Api:
 
 
 class Route:
-    """One (API, version): its codec, handler and how often it was taken."""
+    """Route of one API and version: its codec, its handler and its request count."""
 
     __slots__ = (
         "_decode_in_pieces",
@@ -127,7 +131,7 @@ class Route:
         self._frame_in_pieces: PiecesFramer | None = None
 
     def decode_in_pieces(self) -> PiecesDecoder[Any]:
-        """Made when it is first needed, which for most it never is."""
+        """Return the decoder in pieces; it is compiled on first use, because most routes never need it."""
         if self._decode_in_pieces is None:
             self._decode_in_pieces = pieces_decoder(self.api.request, self.version)
         return self._decode_in_pieces
@@ -141,13 +145,13 @@ class Route:
 
 
 class Dispatcher:
-    """Serves frames of one listener."""
+    """Dispatcher of the request frames of one listener."""
 
     def __init__(self, apis: Iterable[Api], services: NodeServices, listener_name: str) -> None:
-        """A table may hold handlers of brokers only if the services are a broker's."""
+        """`apis` may contain broker handlers only if `services` are a broker's."""
         self._apis = {int(api.key): api for api in apis}
         self._routes: dict[int, Route] = {}
-        """By API key and version in one number."""
+        """Routes by API key and version, in one number."""
         self._services: Any = services
         self._quotas = services.quotas
         self._listener_name = listener_name
@@ -155,7 +159,7 @@ class Dispatcher:
         assert not unguarded, f"APIs without an entry in the authorisation table: {unguarded}"
 
     def handle(self, connection: Connection, frame: bytes) -> Outcome:
-        """Serve one request; raises ProtocolError or CloseConnection when it cannot be answered."""
+        """Serve one request. Raises ProtocolError or CloseConnection if it cannot be answered."""
         quotas = self._quotas
         if quotas.active:
             quotas.begin()
@@ -190,7 +194,7 @@ class Dispatcher:
                 return self._in_pieces(outcome, route, context, len(frame), spent_ms)
             if outcome.__class__ is route.response or outcome is None:
                 return self._answer(route, context, len(frame), outcome)
-        # A coroutine has work left to do, which later requests must not come before.
+        # A coroutine has work left, and later requests must not start before it ends.
         is_future = isinstance(outcome, asyncio.Future)
         spent_ms = quotas.spent_ms() if quotas.active else 0.0
         counted = CountedSteps(outcome, quotas) if quotas.active and not is_future else None
@@ -205,7 +209,7 @@ class Dispatcher:
         )
 
     def _find(self, key: int, version: int) -> Route:
-        """The route of a request that is the first of its kind."""
+        """Add and return the route of the first request of this API and version."""
         api = self._apis.get(key)
         if api is None:
             raise CloseConnection(f"asked for API {key}, which is not served here")
@@ -221,7 +225,7 @@ class Dispatcher:
     def _answer_large_later(
         self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
     ) -> Answered | Pieces:
-        """Answer in pieces where there is much; not a pipelined request, which is small and holds nobody back."""
+        """Encode a large response in pieces. A pipelined request is small and delays no other."""
         elements_of = route.api.elements_of
         if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
             return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)
@@ -232,7 +236,7 @@ class Dispatcher:
     ) -> Answered:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
-        if is_in_pieces(response):  # of a request that is small
+        if is_in_pieces(response):  # the request is small
             response = at_once(response)
         return self._answer(route, context, request_bytes, response)
 
@@ -251,7 +255,7 @@ class Dispatcher:
         request_bytes: int,
         spent_ms: float,
     ) -> Pieces:
-        """Serve the pieces behind the first one. All of them count towards the client's quota, also if it leaves."""
+        """Serve the remaining pieces. All of them count towards the client's quota, also if the client disconnects."""
         quotas = self._quotas
         is_done = False
         try:
@@ -292,7 +296,7 @@ class Dispatcher:
         return (yield from frame_in_pieces(context.correlation_id, response)), throttle_ms
 
     def counts(self) -> dict[tuple[ApiKey, int], int]:
-        """Requests served so far, by API and version."""
+        """Return the requests served so far, by API and version."""
         return {(route.key, route.version): route.count for route in self._routes.values()}
 
 

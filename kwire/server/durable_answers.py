@@ -1,7 +1,7 @@
-"""Produce answers that wait: until appends are durable, as flush.messages asks, or with acks=all until all in-sync
-replicas have them.
+"""Delayed Produce responses: they wait until appends are durable, as flush.messages requires, or, with acks=all, until
+all in-sync replicas have them.
 
-Every append waits by itself, so that a flush that says something to one of thousands costs as much as for a few.
+Every append waits separately, so that a flush that completes one of thousands of appends costs no more than with few.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
 
 Append = tuple[Partition, ProducedPartition, int]
-"""Where, the answer so far, and the last offset."""
+"""Partition of the append, its part of the response so far, and its last offset."""
 
 
 class DurableAnswer:
-    """The answer to one request; its future has the exchange once nothing of it waits any more."""
+    """Delayed response to one request; its future gets the exchange when no append waits any more."""
 
     def __init__(self, exchange: ProduceExchange, appends: Iterable[Append], partitions: Partitions) -> None:
         self.future: asyncio.Future[ProduceExchange] = asyncio.get_running_loop().create_future()
@@ -37,14 +37,14 @@ class DurableAnswer:
             self._timer = self.future.get_loop().call_later(max(exchange.timeout_ms, 0) / 1000, self._time_out)
 
     def settled(self, append: _WaitingAppend) -> None:
-        """What became of an append is known."""
+        """Complete the response if this was the last append that waited."""
         append.partition.stop_waiting(append)
         self._waiting.discard(append)
         if not self._waiting and not self.future.done():
             self.future.set_result(self._exchange)
 
     def look(self) -> None:
-        """Find out what has happened since the appends: a flush that is over tells nobody."""
+        """Check all appends again: a flush that ended before notifies no waiter."""
         for waiting in list(self._waiting):
             waiting.more_data(0)
 
@@ -53,7 +53,7 @@ class DurableAnswer:
             waiting.refuse(ErrorCode.REQUEST_TIMED_OUT)
 
     def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
-        """Also when the client has left: its records are stored all the same."""
+        """Stop waiting, also when the client has disconnected: its records are stored all the same."""
         if self._timer is not None:
             self._timer.cancel()
         for waiting in self._waiting:
@@ -62,10 +62,10 @@ class DurableAnswer:
 
 
 class Admission:
-    """The answer to a request some of whose batches wait at a transaction's gate, and then maybe to be durable."""
+    """Response to a request with batches that wait for transaction verification, and then perhaps to be durable."""
 
     def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
-        """Appends are added to as batches come through; each, or its refusal, is settled."""
+        """`appends` grows with each verified batch; settled() is called for each batch, verified or rejected."""
         self._exchange = exchange
         self._appends = appends
         self._at_gate = at_gate
@@ -78,7 +78,7 @@ class Admission:
             self._all_through.set_result(None)
 
     def answer(self) -> Awaitable[ProduceExchange] | None:
-        """None if nothing waits any more."""
+        """Return an awaitable of the response; None if nothing waits any more."""
         if self._at_gate == 0:
             return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
         self._all_through = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ class Admission:
         try:
             await asyncio.shield(all_through)
         except asyncio.CancelledError:
-            # The client has gone, but its batches are held at the gate, and stored if they come through.
+            # The client has disconnected, but its batches still wait for verification and are stored if it succeeds.
             await all_through
             raise
         if self._appends:
@@ -99,7 +99,7 @@ class Admission:
 
 
 class _WaitingAppend:
-    """One append; its partition tells it of every step and of the end."""
+    """Append that waits; its partition notifies it of every step and of the end."""
 
     __slots__ = ("_acks", "_answer", "_data", "_last_offset", "_partitions", "partition")
 
@@ -110,7 +110,7 @@ class _WaitingAppend:
         self.partition, self._data, self._last_offset = append
 
     def more_data(self, size: int) -> None:
-        """Look whether it is as the client asked, or never will be (size 0)."""
+        """Complete the append if it is as durable as the client asked, or (size 0) if it never will be."""
         partition = self.partition
         if partition.is_answered(self._last_offset, self._acks):
             if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
@@ -125,7 +125,7 @@ class _WaitingAppend:
             self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refuse(self, code: ErrorCode) -> None:
-        """Give it up; the records may be there for all that."""
+        """Set an error for the append; the records may be stored nevertheless."""
         data = self._data
         data.error_code = code
         data.base_offset = data.log_append_time_ms = data.log_start_offset = -1

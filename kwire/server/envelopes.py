@@ -1,4 +1,4 @@
-"""What is in an Envelope: a client's request with its header, and its principal (KIP-590)."""
+"""Encoding of an Envelope request: a client's request with its header, and its principal (KIP-590)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERSION: Final = struct.Struct(">h")
 
 
 def encode_principal(principal: str) -> bytes:
-    """A principal such as User:alice behind the version of its form."""
+    """Return the bytes of a principal such as User:alice, after the version of their format."""
     kind, _, name = principal.partition(":")
     version = schema_of(DefaultPrincipalData).versions.high
     out = bytearray(_VERSION.pack(version))
@@ -24,7 +24,7 @@ def encode_principal(principal: str) -> bytes:
 
 
 def decode_principal(data: bytes | None) -> str:
-    """The principal as it is written in ACLs. Raises ProtocolError."""
+    """Return the principal as it is written in ACLs. Raises ProtocolError."""
     if data is None or len(data) < _VERSION.size:
         raise ProtocolError("an envelope without a principal")
     (version,) = _VERSION.unpack_from(data)
@@ -35,9 +35,10 @@ def decode_principal(data: bytes | None) -> str:
 
 
 def says_not_controller(response: Any) -> bool:
-    """Return True if the answer is that another node is the active controller.
+    """Return True if the response is NOT_CONTROLLER: another node is the active controller.
 
-    A controller answers so for the whole request: at the top, or for each element. The first of a list is enough.
+    A controller sets the code for the whole request: at the top, or in each element. The
+    first element of a list is enough.
     """
     kind: Any = type(response)
     has_code, lists = _codes(kind)
@@ -48,7 +49,10 @@ def says_not_controller(response: Any) -> bool:
 
 @cache
 def _codes(message: type) -> tuple[bool, tuple[str, ...]]:
-    """Whether a message has an error code, and which of its lists have them inside. The others may be long."""
+    """Return True if a message has an error code, and the names of its lists whose elements have one.
+
+    The other lists are not searched; they may be long.
+    """
     fields = schema_of(message).fields
     lists = [(each.name, each.type.element) for each in fields if isinstance(each.type, Array)]
     coded = [name for name, element in lists if isinstance(element, Schema) and any(_codes(element.cls))]

@@ -1,4 +1,4 @@
-"""The answer of a fetch: how it is put together, and its size as consumer_byte_rate counts it."""
+"""Fetch response: its construction, and its size as consumer_byte_rate counts it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,20 @@ from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.session_watch import Key
 
 ANSWERED_AT_ONCE: Final = 1024
-"""Partitions of an answer that are put together in one step."""
+"""Partitions of a response that are put together in one step."""
 REFUSED_BEFORE_READING: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
-"""Kafka's answer then has an empty list of aborted transactions, and none after it tried to read."""
+"""Errors before a read: as in Kafka, the list of aborted transactions is then empty;
+after an attempted read it is null.
+"""
 _CORRELATION_ID_BYTES: Final = 4
 
 
 def refused(index: int, code: ErrorCode) -> FetchPartitionData:
-    """Return the answer for a partition that is not read."""
+    """Return the result of a partition that is not read."""
     return FetchPartitionData(
         partition_index=index,
         error_code=code,
@@ -44,7 +46,7 @@ def refused(index: int, code: ErrorCode) -> FetchPartitionData:
 
 
 def name_leader(data: FetchPartitionData, key: Key, context: RequestContext) -> None:
-    """Tell the client who leads a partition instead (KIP-951)."""
+    """Add the current leader of a partition, for the client to fetch from (KIP-951)."""
     topic, index = key
     name = context.services.image.topic_names.get(topic, "") if isinstance(topic, UUID) else topic
     leader = current_leader(name, index, context)
@@ -55,8 +57,9 @@ def name_leader(data: FetchPartitionData, key: Key, context: RequestContext) -> 
 def response_in_pieces(
     session_id: int, news: Sequence[tuple[Key, FetchPartitionData]], names_leaders: RequestContext | None
 ) -> Pieces[FetchResponse]:
-    """The response, in the order of the request, which may name partitions of a topic before and behind those of
-    another; with where the leaders are that it names, for the listener of this context.
+    """Return the response, in the order of the request, which need not list the partitions of a topic together.
+
+    `names_leaders` is the request's context if the response is to contain the addresses of the leaders that it names.
     """
     topics: list[FetchableTopicResponse] = []
     for start in range(0, len(news), ANSWERED_AT_ONCE):
@@ -68,7 +71,7 @@ def response_in_pieces(
 def response(
     session_id: int, news: Sequence[tuple[Key, FetchPartitionData]], names_leaders: RequestContext | None
 ) -> FetchResponse:
-    """As `response_in_pieces`, for ANSWERED_AT_ONCE partitions at most."""
+    """Return the response as `response_in_pieces` does, for at most ANSWERED_AT_ONCE partitions."""
     topics: list[FetchableTopicResponse] = []
     _add(topics, news)
     return _answer(session_id, topics, news, names_leaders)
@@ -110,7 +113,7 @@ def _endpoints(news: Sequence[tuple[Key, FetchPartitionData]], context: RequestC
 
 
 def answer_bytes(answer: FetchResponse, version: int) -> Pieces[int]:
-    """What Kafka takes for an answer's size: its body and the length in front."""
+    """Return the size of a response as Kafka counts it: its body and the length field before it."""
     header_bytes = _CORRELATION_ID_BYTES + (version in schema_of(FetchResponse).flexible)
     buffers = yield from pieces_framer(FetchResponse, version)(0, answer)
     return sum(len(buffer) for buffer in buffers) - header_bytes

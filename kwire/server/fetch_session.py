@@ -1,7 +1,7 @@
-"""One client's incremental fetch session (KIP-227): what it was told of each partition, and which have more to tell.
+"""Incremental fetch session of one client (KIP-227): what it last received for each partition, and which may have news.
 
-An incremental fetch looks only at partitions that are unsettled: those that it names, those that have moved since it
-was last told of them (session_watch.py), and those of which it was not told all.
+An incremental fetch reads only unread partitions. These are the partitions that it names, that have changed since
+they were last sent (session_watch.py), or that were not sent completely.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
 LOOKED_AT_ONCE = 2048
-"""Partitions of a session that one fetch looks at; so many take some milliseconds to put together."""
+"""Partitions of a session that one fetch reads; so many take some milliseconds to put together."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SessionPartition:
-    """What a session knows of a partition: what the client asked for and what it was last told."""
+    """State of one partition of a session: the client's request and the last values that were sent."""
 
     request: FetchPartition
     watch: SessionWatch | FollowerWatch | None = None
-    """Of a partition that an incremental fetch has looked at."""
+    """Set once an incremental fetch has read the partition."""
     place: int = 0
-    """Where it stands among those of its session."""
+    """Position of the partition in the order of its session."""
     topic: str | None = None
-    """The name that a topic id had when it was first asked for; stays when the topic is deleted."""
+    """Name of the topic id when it was first requested; kept when the topic is deleted."""
     high_watermark: int = -1
     log_start_offset: int = -1
 
     def is_news(self, data: FetchPartitionData) -> bool:
-        """Whether an answer must carry this partition."""
+        """True if a response must contain this partition."""
         news = bool(data.records) or data.error_code != ErrorCode.NONE or data.diverging_epoch.end_offset >= 0
         news = news or data.preferred_read_replica >= 0
         return news or self.high_watermark != data.high_watermark or self.log_start_offset != data.log_start_offset
 
     def unwatch(self) -> None:
-        """The session has it no more, or looks at it in another way."""
+        """Stop watching the partition, because the session drops it or watches it differently."""
         if self.watch is not None:
             self.watch.end()
             self.watch = None
 
     def tell(self, data: FetchPartitionData) -> bool:
-        """Whether an answer must carry this partition; remembers what it says."""
+        """Return True if a response must contain this partition, and remember the values that it sends."""
         news = self.is_news(data)
         # After an error the partition is sent again as soon as the error is gone.
         self.high_watermark = data.high_watermark if data.error_code == ErrorCode.NONE else -1
@@ -57,35 +57,35 @@ class SessionPartition:
 
 @dataclass(slots=True, kw_only=True)
 class FetchSession:
-    """One client's session. Partitions that had data move to the end, so that all get their turn."""
+    """Fetch session of one client. Partitions that had records move to the end, so that all are read in turn."""
 
     session_id: int
     uses_topic_ids: bool
     follower: tuple[int, int] | None
-    """Broker id and broker epoch, which is -1 before version 15; None of a consumer."""
+    """Broker id and broker epoch of a follower, the epoch being -1 before version 15; None for a consumer."""
     epoch: int = 1
     created_ms: float
     last_used_ms: float
     partitions: OrderedDict[Key, SessionPartition] = field(default_factory=OrderedDict)
     is_committed: bool = False
-    """How its last fetch read."""
-    unsettled: dict[Key, bool] = field(default_factory=dict)
-    """What its next fetch looks at, and whether that has moved since it was last looked at."""
-    waiters: dict[SessionWaiter, None] = field(default_factory=dict)  # of one fetch, unless two connections use it
+    """True if the last fetch was read_committed."""
+    unread: dict[Key, bool] = field(default_factory=dict)
+    """Partitions that the next fetch reads; the value is True if the partition changed since the last read."""
+    waiters: dict[SessionWaiter, None] = field(default_factory=dict)  # of one fetch, or of two on two connections
     is_over: bool = False
-    """Whether it has ended; a fetch of it may still be under way."""
+    """True if the session has ended; one of its fetches may still be running."""
     looked_at_all_ms: float = 0.0
-    """Of a follower: when everything was last looked at."""
+    """Time of a follower's last fetch that read all partitions."""
     last_place: int = 0
     to_come: int = 0
-    """Partitions that it is yet to be given, while it is opened in pieces."""
+    """Partitions that are not added yet, while the session is opened in pieces."""
 
     @property
     def is_follower(self) -> bool:
         return self.follower is not None
 
     def look_at(self, key: Key, partition: Partition) -> None:
-        """Note that a partition is read now: what happens to it from now on unsettles it again."""
+        """Record that a partition is read now: any later change of it unsettles it again."""
         known = self.partitions.get(key)
         if known is None or self.is_over:
             return
@@ -100,45 +100,50 @@ class FetchSession:
         known.watch.begin()
 
     def to_look_at(self, named: Collection[Key]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
-        """Return what a fetch looks at, in the session's order: of what it names, and of the others, so many each that
-        they hold nobody up; and whether one of the rest has moved. Those that stay unsettled come last the next time.
+        """Return the partitions that a fetch reads, in the session's order, and whether one of the others has changed.
+
+        At most LOOKED_AT_ONCE are taken of those that the fetch names, and as many of the rest, so that no other
+        request waits for long. Partitions that stay unread come last the next time.
         """
-        unsettled, known = self.unsettled, self.partitions
-        asked = (key for key in named if key in unsettled)
-        others = (key for key in unsettled if key not in named)
+        unread, known = self.unread, self.partitions
+        asked = (key for key in named if key in unread)
+        others = (key for key in unread if key not in named)
         keys = [*islice(asked, LOOKED_AT_ONCE), *islice(others, LOOKED_AT_ONCE)]
-        has_more = any(unsettled[key] for key in chain(asked, others))
-        if self.is_over:  # partitions that are gone already have no place
+        has_more = any(unread[key] for key in chain(asked, others))
+        if self.is_over:  # removed partitions have no place any more
             keys = [key for key in keys if key in known]
         keys.sort(key=lambda key: known[key].place)
         return [(key, known[key].request) for key in keys], has_more
 
     def unsettle(self, key: Key) -> None:
         if key in self.partitions:
-            self.unsettled[key] = True
+            self.unread[key] = True
 
     def unsettle_all(self) -> None:
-        """Look at everything."""
-        self.unsettled = dict.fromkeys(self.partitions, True)
+        """Let the next fetch read every partition."""
+        self.unread = dict.fromkeys(self.partitions, True)
 
     def settle(self, key: Key, partition: Partition) -> None:
-        """All of a partition was told, unless it has moved since. Whether a follower may join is always looked at."""
+        """Settle a partition that was sent completely, unless it changed since.
+
+        A follower outside the in-sync set is never settled: each fetch checks if it may join.
+        """
         is_settled = self.follower is None or self.follower[0] in partition.image.isr
-        if is_settled and self.unsettled.get(key) is False:
-            del self.unsettled[key]
+        if is_settled and self.unread.get(key) is False:
+            del self.unread[key]
 
     def _put_last(self, key: Key, *, is_moved: bool) -> None:
-        self.unsettled.pop(key, None)
-        self.unsettled[key] = is_moved
+        self.unread.pop(key, None)
+        self.unread[key] = is_moved
 
     def failed(self, key: Key) -> None:
-        """A partition could not be read, and may be gone: it must not be held, and is looked at again."""
+        """Handle a partition that could not be read and may be removed: drop the reference to it, and read it again."""
         if key in self.partitions:
             self._put_last(key, is_moved=False)
             self.partitions[key].unwatch()
 
     def moved(self, key: Key) -> None:
-        """A partition has something new. If no fetch waits for more of it, it need not say so again."""
+        """Unsettle a partition that has something new. If no fetch waits, it need not notify the session again."""
         self.unsettle(key)
         if not self.waiters and (known := self.partitions.get(key)) is not None:
             known.unwatch()
@@ -152,7 +157,7 @@ class FetchSession:
             waiter.look()
 
     def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
-        """Note what an answer has told of a partition. One with records goes behind the others."""
+        """Record what a response contains for a partition. A partition with records moves behind the others."""
         if data.records:
             self.partitions.move_to_end(key)
             known.place = self.new_place()
@@ -160,7 +165,7 @@ class FetchSession:
             self.settle(key, known.watch.partition)
 
     def _has_all(self, request: FetchPartition, partition: Partition, data: FetchPartitionData) -> bool:
-        """Return whether an answer says all that there is: nothing new is to be told before the partition moves."""
+        """Return True if a response contains everything: there is no news before the partition changes."""
         is_plain = data.error_code == ErrorCode.NONE and data.diverging_epoch.end_offset < 0
         if not is_plain or data.preferred_read_replica >= 0:
             return False
@@ -175,5 +180,5 @@ class FetchSession:
 
     @property
     def size(self) -> int:
-        """How many partitions count as remembered for it."""
+        """Number of partitions that count as cached for this session."""
         return len(self.partitions) + self.to_come

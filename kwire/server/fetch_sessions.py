@@ -1,19 +1,19 @@
-"""Incremental fetch sessions (KIP-227): what a consumer fetches is remembered, so that requests and answers carry
-changes only. What one session knows is in fetch_session.py.
+"""Cache of incremental fetch sessions (KIP-227): it keeps the partitions that a client fetches, so that requests and
+responses contain only changes. The state of one session is in fetch_session.py.
 
 A request names a session and an epoch:
 
-    id 0, epoch 0     full fetch; a session is made if there is room, and its id answered
+    id 0, epoch 0     full fetch; a session is created if there is room, and its id returned
     id 0, epoch -1    full fetch without a session
     id n, epoch -1    full fetch; the session is closed
-    id n, epoch 0     full fetch; the session is closed and a new one made
+    id n, epoch 0     full fetch; the session is closed and a new one created
     id n, epoch > 0   incremental: the named partitions are added or changed, the forgotten ones dropped, and all that
-                      the session has are fetched; the answer has those with data, an error, or a high watermark or
-                      log start that moved
+                      the session has are fetched; the response has those with records, an error, or a high watermark
+                      or log start that moved
 
-When there is no room, a session gives way that was idle for long; else one that a new one is worth more than, as in
-Kafka: any of a consumer to a follower, and whoever has been here for long to one with more partitions. A follower's
-never gives way to a consumer: without it, each of its fetches would name all that it follows.
+When there is no room, a session that was idle for long is evicted. Otherwise a session is evicted if the new one has
+priority, as in Kafka. A follower has priority over any consumer, and a session with more partitions over one that was
+opened long ago. A consumer never evicts a follower: without a session, a follower's fetches would name everything.
 """
 
 from __future__ import annotations
@@ -36,62 +36,62 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
     FetchResponse,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 from kwire.server.fetch_session import FetchSession, SessionPartition
 from kwire.server.session_watch import Key
 
 PARTITIONS_MAX = 200_000
-"""Partitions remembered over all sessions: about 700 bytes each."""
+"""Partitions cached over all sessions: about 700 bytes each."""
 EVICTION_MS = 120_000
-"""A session idle for longer may be dropped for any new one; one in use that was opened longer ago, for a larger one."""
+"""A session idle for longer may be evicted for any new one; one opened longer ago, though in use, for a larger one."""
 LOOK_AT_ALL_MS = 3000.0
-"""The time after which all partitions of a follower are looked at, with Kafka's defaults."""
+"""Time after which all partitions of a follower are read, with Kafka's defaults."""
 
 Asked = tuple[Key, FetchPartition]
 CONCLUDED_AT_ONCE = 1024
-"""Partitions of an answer that a session takes note of in one step."""
+"""Partitions of a response that a session records in one step."""
 NAMED_AT_ONCE = 256
-"""Partitions that a request names, or forgets, when it is planned in one step."""
+"""Partitions named or forgotten by a request up to which it is planned in one step."""
 PLANNED_AT_ONCE = 1024
-"""Partitions of a step where there are more."""
+"""Partitions that are planned in one step of a larger request."""
 UNWATCHED_AT_ONCE = 512
-"""Partitions of an ended session that forget it in one step."""
+"""Partitions of an ended session that are unwatched in one step."""
 _NO_NAMES: Mapping[UUID, str] = MappingProxyType({})
 
 
 @dataclass(slots=True, kw_only=True)
 class FetchPlan:
-    """The partitions of one request, in order, and the session they belong to."""
+    """Partitions that one request fetches, in order, and the session they belong to."""
 
     partitions: list[Asked]
     session: FetchSession | None = None
     wants_session: bool = False
     follower: tuple[int, int] | None = None
     named: Mapping[Key, FetchPartition] = field(default_factory=dict)
-    """What an incremental request names: the rest is fetched as before."""
+    """Partitions that an incremental request names; the others are fetched as before."""
     is_selective: bool = False
-    """Whether only those partitions of the session are fetched that may have something new."""
+    """True if only the partitions of the session are fetched that may have something new."""
     leaves_some: bool = False
-    """Whether there are others that the next fetch looks at."""
+    """True if changed partitions are left for the next fetch."""
 
     @property
     def is_sessionless(self) -> bool:
-        """Whether no session belongs to it, and none is asked for."""
+        """True if the request has no session and asks for none."""
         return self.session is None and not self.wants_session
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to wait for."""
+        """True if there is nothing to wait for."""
         return not self.partitions and self.session is None
 
     def refresh(self) -> None:
-        """Take those in that have moved meanwhile."""
+        """Add the partitions that have changed meanwhile."""
         if self.is_selective:
             assert self.session is not None
             self.partitions, self.leaves_some = self.session.to_look_at(self.named)
 
     def name_before(self, key: Key) -> str | None:
-        """The name by which the session knows a topic id that is unknown by now."""
+        """Return the name that the session has stored for a topic id that is unknown now."""
         known = None if self.session is None else self.session.partitions.get(key)
         return None if known is None else known.topic
 
@@ -101,7 +101,7 @@ def _name(key: Key, topic_names: Mapping[UUID, str]) -> str | None:
 
 
 def names_many(request: FetchRequest) -> bool:
-    """Return whether a request is planned in pieces."""
+    """Return True if a request is planned in pieces."""
     count = 0
     for topic in request.topics:
         count += len(topic.partitions) or 1
@@ -114,8 +114,10 @@ def names_many(request: FetchRequest) -> bool:
     return False
 
 
-def cannot_be_told(request: FetchRequest) -> FetchResponse:
-    """The answer where a session remembers an epoch from a newer version, which an older one cannot carry."""
+def unsupported_epoch_response(request: FetchRequest) -> FetchResponse:
+    """Return the UNSUPPORTED_VERSION response for a session with an epoch that this older
+    request version cannot contain.
+    """
     code = ErrorCode.UNSUPPORTED_VERSION
     responses = [
         FetchableTopicResponse(
@@ -137,7 +139,7 @@ def cannot_be_told(request: FetchRequest) -> FetchResponse:
 
 
 def _forget(session: FetchSession, key: Key) -> None:
-    session.unsettled.pop(key, None)
+    session.unread.pop(key, None)
     if (known := session.partitions.pop(key, None)) is not None:
         known.unwatch()
 
@@ -146,16 +148,21 @@ class FetchSessions:
     """All sessions of a broker, the least recently used first."""
 
     def __init__(
-        self, *, slots: int, chance: Chance, clock: Clock, look_at_all_ms: Callable[[], float] = lambda: LOOK_AT_ALL_MS
+        self,
+        *,
+        slots: int,
+        random_source: RandomSource,
+        clock: Clock,
+        look_at_all_ms: Callable[[], float] = lambda: LOOK_AT_ALL_MS,
     ) -> None:
-        """`look_at_all_ms`: see LOOK_AT_ALL_MS."""
+        """`look_at_all_ms` returns the time described at LOOK_AT_ALL_MS."""
         self._look_at_all_ms = look_at_all_ms
         self._slots = slots
-        self._chance = chance
+        self._random_source = random_source
         self._clock = clock
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         self._ended: deque[FetchSession] = deque()
-        """Those that partitions still tell."""
+        """Ended sessions that partitions still notify."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -163,7 +170,7 @@ class FetchSessions:
     def plan(
         self, request: FetchRequest, *, uses_topic_ids: bool, topic_names: Mapping[UUID, str] = _NO_NAMES
     ) -> Pieces[FetchPlan]:
-        """Return what a request fetches. Raises KafkaError when its session is not there or not at its epoch."""
+        """Return what a request fetches. Raises KafkaError if its session does not exist or has another epoch."""
         named: dict[Key, FetchPartition] = {}
         name_length = taken = 0
         for topic in request.topics:
@@ -177,7 +184,7 @@ class FetchSessions:
                 taken += 1
                 if taken % PLANNED_AT_ONCE == 0:
                     yield
-        # Longer names than any topic's are not remembered: PARTITIONS_MAX of them would be gigabytes.
+        # Names longer than any topic name are not cached: PARTITIONS_MAX of them would be gigabytes.
         may_be_kept = name_length <= NAME_LENGTH_MAX
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             replica_id = max(request.replica_id, request.replica_state.replica_id)
@@ -198,7 +205,7 @@ class FetchSessions:
             self._end(session.session_id)
             return FetchPlan(partitions=list(named.items()))
         plan = FetchPlan(partitions=[], session=session, named=named)
-        # Which replica is closest to a consumer may change without a change of the partition here.
+        # The closest replica of a consumer may change without a change of the partition on this broker.
         plan.is_selective = not request.rack_id
         if plan.is_selective:
             is_committed = request.isolation_level == READ_COMMITTED
@@ -224,7 +231,7 @@ class FetchSessions:
         *,
         uses_topic_ids: bool,
     ) -> Pieces[None]:
-        """Add to a session, or change, what a request names, and drop what it forgets."""
+        """Add the partitions that a request names to a session, or change them, and drop those that it forgets."""
         taken = 0
         for key, partition in named.items():
             known = session.partitions.get(key)
@@ -233,7 +240,7 @@ class FetchSessions:
                 session.partitions[key] = SessionPartition(request=partition, topic=name, place=session.new_place())
             else:
                 known.request = partition
-                if session.is_follower:  # it may have cut its log back, and dropped what the last answer said
+                if session.is_follower:  # it may have truncated its log and discarded the last response
                     known.high_watermark = -1
             session.unsettle(key)
             taken += 1
@@ -249,16 +256,20 @@ class FetchSessions:
                     yield
 
     def _look_at_all_at_times(self, session: FetchSession) -> None:
-        """Have each partition note now and then that its follower has fetched, and so is in sync when more comes."""
+        """Let the next fetch read all partitions every look_at_all_ms, so that each records
+        that its follower has fetched.
+
+        The follower is then in sync when new records arrive.
+        """
         now_ms = self._clock.monotonic_ms()
         if now_ms - session.looked_at_all_ms >= self._look_at_all_ms():
             session.looked_at_all_ms = now_ms
             session.unsettle_all()
 
     def _check_size(self, session: FetchSession) -> None:
-        """A session that grew too large is dropped: its client begins anew, without one."""
+        """Drop a session that grew too large: its client continues without one."""
         if session.is_follower:
-            self._crowd_out_consumers(0)
+            self._evict_consumers(0)
         if self._partition_count() > PARTITIONS_MAX:
             self._end(session.session_id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -284,7 +295,7 @@ class FetchSessions:
         uses_topic_ids: bool,
         topic_names: Mapping[UUID, str] = _NO_NAMES,
     ) -> Pieces[tuple[int, list[tuple[Key, FetchPartitionData]]]]:
-        """The session id to answer with, and the partitions to answer."""
+        """Return the session id and the partitions of the response."""
         answers = list(answers)
         if plan.session is None:
             if not plan.wants_session:
@@ -306,7 +317,7 @@ class FetchSessions:
     def news(
         self, plan: FetchPlan, answers: Iterable[tuple[Key, FetchPartitionData]]
     ) -> list[tuple[Key, FetchPartitionData]]:
-        """The partitions that `conclude` would answer; nothing is remembered of them."""
+        """Return the partitions that `conclude` would return, without recording anything."""
         if plan.session is None:
             return list(answers)
         known = plan.session.partitions
@@ -321,7 +332,7 @@ class FetchSessions:
         uses_topic_ids: bool,
     ) -> Pieces[int]:
         if plan.follower is not None:
-            self._drop_earlier_lives(*plan.follower)
+            self._end_sessions_before_restart(*plan.follower)
         if not self._make_room(len(plan.partitions), is_follower=plan.follower is not None):
             return NO_SESSION
         now_ms = self._clock.monotonic_ms()
@@ -346,8 +357,8 @@ class FetchSessions:
                 yield
         return session.session_id
 
-    def _drop_earlier_lives(self, broker_id: int, broker_epoch: int) -> None:
-        """Forget what a follower fetched before it was restarted: nobody will ask for those sessions again."""
+    def _end_sessions_before_restart(self, broker_id: int, broker_epoch: int) -> None:
+        """End sessions that a follower opened before its restart: no fetch will use them again."""
         ended = [
             session.session_id
             for session in self._sessions.values()
@@ -357,13 +368,14 @@ class FetchSessions:
             self._end(session_id)
 
     def _make_room(self, size: int, *, is_follower: bool) -> bool:
-        """Have a slot, and room for so many partitions; False if too little gives way."""
+        """Free a slot and room for `size` partitions. Return False if that would evict sessions with priority."""
         yielding: FetchSession | None = None
         if len(self._sessions) >= self._slots:
-            yielding = self._yielding_to(size, is_follower=is_follower)
+            yielding = self._session_to_evict(size, is_follower=is_follower)
             if yielding is None:
                 return False
-        # What stays when all has given way that may: nothing is given up for one that does not fit even so.
+        # Partitions that stay after all possible evictions: nothing is evicted for a session that does not fit even
+        # then.
         staying = self._partition_count() - (0 if yielding is None else yielding.size)
         if is_follower:
             staying -= sum(each.size for each in self._consumers() if each is not yielding)
@@ -372,11 +384,13 @@ class FetchSessions:
         if yielding is not None:
             self._end(yielding.session_id)
         if is_follower:
-            self._crowd_out_consumers(size)
+            self._evict_consumers(size)
         return True
 
-    def _yielding_to(self, size: int, *, is_follower: bool) -> FetchSession | None:
-        """The session that gives way to a new one of so many partitions: of those worth less, the one worth least."""
+    def _session_to_evict(self, size: int, *, is_follower: bool) -> FetchSession | None:
+        """Return the session to evict for a new one of `size` partitions: the one with the
+        lowest priority below the new one's.
+        """
         if not self._sessions:
             return None
         oldest = next(iter(self._sessions.values()))
@@ -392,8 +406,8 @@ class FetchSessions:
                 yielding, worth = session, its_worth
         return yielding
 
-    def _crowd_out_consumers(self, size: int) -> None:
-        """Make room for so many partitions of a follower, at the cost of those consumers that have most."""
+    def _evict_consumers(self, size: int) -> None:
+        """Make room for `size` partitions of a follower by ending the largest sessions of consumers."""
         excess = self._partition_count() + size - PARTITIONS_MAX
         if excess <= 0:
             return
@@ -407,7 +421,7 @@ class FetchSessions:
             self._end(session.session_id)
 
     def _end(self, session_id: int) -> None:
-        """Forget a session, if there is one. A fetch that waits is answered with what it has."""
+        """End a session, if it exists. A delayed fetch of it is answered with what it has."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
@@ -419,7 +433,7 @@ class FetchSessions:
                 step_line().add(self._unwatch_some)
 
     def _unwatch_some(self) -> None:
-        """Take ended sessions apart, in turns with others."""
+        """Unwatch some partitions of ended sessions, in turns with requests."""
         for _ in range(UNWATCHED_AT_ONCE):
             while self._ended and not self._ended[0].partitions:
                 self._ended.popleft()
@@ -434,6 +448,6 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = int(self._chance.uniform(1, SESSION_ID_MAX))
+            session_id = int(self._random_source.uniform(1, SESSION_ID_MAX))
             if session_id not in self._sessions:
                 return session_id

@@ -1,8 +1,8 @@
-"""How a quorum is formed: the rules by which a node's directories are formatted for its part in it.
+"""Rules for formatting a node's directories for its role in the quorum.
 
-Voters are either configured on every node (controller.quorum.voters), or they are in the metadata log, and then
-formatting puts the first ones there: this node alone, a set that all nodes are formatted with, or nobody, for nodes
-that join later. The rules and most words are those of Apache Kafka's storage tool.
+Voters are either configured on every node (controller.quorum.voters), or stored in the metadata log. In the latter case
+formatting writes the first voters. These are this node alone, a set that all nodes are formatted with, or none for a
+node that joins later. The rules and most messages are those of Apache Kafka's storage tool.
 """
 
 from __future__ import annotations
@@ -16,42 +16,44 @@ from kwire.cluster.initial_scram import InvalidScramError, parse_scram
 from kwire.cluster.node_formatting import FormatRefused, NodeFormat, Say, format_node
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.log.disk import Disk
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.storage import controller_endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """What is asked of formatting, beside the settings."""
+    """Options of the format command, in addition to the settings."""
 
     cluster_id: str
     standalone: bool = False
-    """This node is the only voter at first."""
+    """True if this node is the only voter at first."""
     initial_controllers: str | None = None
-    """The first voters, as initial_controllers.py reads them."""
+    """First voters, in the syntax of initial_controllers.py."""
     no_initial_controllers: bool = False
-    """The log begins elsewhere; this node joins."""
+    """True if the log was started by other nodes, and this node joins them."""
     ignore_formatted: bool = False
-    """Format what is blank beside directories that are not."""
+    """True if blank directories are formatted although others are formatted already."""
     release_version: str | None = None
     features: tuple[str, ...] = ()
-    """name=level."""
+    """Feature levels in the form name=level."""
     scram: tuple[str, ...] = ()
-    """The first users' credentials, as initial_scram.py reads them."""
+    """Credentials of the first users, in the syntax of initial_scram.py."""
 
 
 def format_storage(
-    config: BrokerConfig, options: FormatOptions, *, disk: Disk, chance: Chance, clock: Clock, say: Say
+    config: BrokerConfig, options: FormatOptions, *, disk: Disk, random_source: RandomSource, clock: Clock, say: Say
 ) -> None:
-    """Format the node's directories. Raises FormatRefused or DirectoryRefused with one line."""
-    wanted = plan_format(config, options, chance=chance)
-    format_node(wanted, disk=disk, chance=chance, clock=clock, say=say, ignore_formatted=options.ignore_formatted)
+    """Format the node's directories. Raises FormatRefused or DirectoryRefused with a message of one line."""
+    wanted = plan_format(config, options, random_source=random_source)
+    format_node(
+        wanted, disk=disk, random_source=random_source, clock=clock, say=say, ignore_formatted=options.ignore_formatted
+    )
 
 
-def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance) -> NodeFormat:
-    """What the node's directories are to become. Raises FormatRefused; no directory is looked at."""
-    # A properties file has its own way to write other characters, and nobody needs them.
+def plan_format(config: BrokerConfig, options: FormatOptions, *, random_source: RandomSource) -> NodeFormat:
+    """Return the format of the node's directories. Raises FormatRefused; no directory is read."""
+    # Other characters would need the escapes of a properties file, and no cluster id needs them.
     if not re.fullmatch(r"[A-Za-z0-9._-]+", options.cluster_id):
         raise FormatRefused(
             "The cluster id may have letters, digits, '.', '_' and '-' only; kwire random-uuid makes one."
@@ -59,9 +61,9 @@ def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance)
     try:
         release = metadata_version_of(options.release_version) if options.release_version is not None else None
         asked = parse_levels(options.features)
-        voters = _first_voters(config, options, chance)
+        voters = _first_voters(config, options, random_source)
         features = initial_levels(asked, release, is_dynamic=not config.quorum_voters)
-        credentials = parse_scram(options.scram, chance)
+        credentials = parse_scram(options.scram, random_source)
     except (InvalidFeatureError, InvalidScramError, InvalidVoterError) as error:
         raise FormatRefused(str(error)) from None
     return NodeFormat(
@@ -75,7 +77,7 @@ def plan_format(config: BrokerConfig, options: FormatOptions, *, chance: Chance)
     )
 
 
-def _first_voters(config: BrokerConfig, options: FormatOptions, chance: Chance) -> VoterSet | None:
+def _first_voters(config: BrokerConfig, options: FormatOptions, random_source: RandomSource) -> VoterSet | None:
     _check_one_of_them(options)
     says_voters = options.standalone or options.initial_controllers is not None
     if config.quorum_voters and says_voters:
@@ -87,7 +89,7 @@ def _first_voters(config: BrokerConfig, options: FormatOptions, chance: Chance) 
     if options.initial_controllers is not None:
         return parse_initial_controllers(options.initial_controllers, config.controller_listener_names[0])
     if options.standalone:
-        return _standalone(config, chance)
+        return _standalone(config, random_source)
     if config.is_controller and not config.quorum_voters and not options.no_initial_controllers:
         raise FormatRefused(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
@@ -110,7 +112,9 @@ def _check_one_of_them(options: FormatOptions) -> None:
         raise FormatRefused(f"{given[1]} is not allowed with {given[0]}.")
 
 
-def _standalone(config: BrokerConfig, chance: Chance) -> VoterSet:
+def _standalone(config: BrokerConfig, random_source: RandomSource) -> VoterSet:
     if not config.is_controller:
         raise FormatRefused("You can only use --standalone on a controller.")
-    return VoterSet([initial_voter(ReplicaKey(config.node_id, chance.uuid()), Listener(*controller_endpoint(config)))])
+    return VoterSet(
+        [initial_voter(ReplicaKey(config.node_id, random_source.uuid()), Listener(*controller_endpoint(config)))]
+    )

@@ -1,4 +1,4 @@
-"""APIs of the active controller, to which a broker hands the request, and the answer back (KIP-590)."""
+"""APIs of the active controller: a broker forwards the request and returns the controller's response (KIP-590)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from kwire.chunks import whole
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.active_controller import Asker
+from kwire.server.active_controller import RequestOrigin
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 Refuse = Callable[[Any, KafkaError], Any]
-"""Gets (request, error); the response when no controller could answer, or what makes it in pieces. Raises nothing."""
+"""Gets (request, error); returns the error response, or a generator that makes it in pieces. Raises nothing."""
 
 
 def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
-    """Return the row of a broker's table for a row of the controller's.
+    """Return the entry of a broker's table for an entry of the controller's.
 
     `timeout_ms` is how long the broker looks for an active controller; None for request.timeout.ms.
     """
@@ -25,7 +25,7 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
     async def handle(request: Any, context: RequestContext) -> Any:
         try:
             return await context.services.active_controller.ask_until_answered(
-                request, asker_of(context), timeout_ms=timeout_ms
+                request, request_origin_of(context), timeout_ms=timeout_ms
             )
         except KafkaError as error:
             return await whole(refuse(request, error))
@@ -34,9 +34,10 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
 
 
 def decided(api: Api, refuse: Refuse) -> Api:
-    """The row of a controller's table for what only the active one decides.
+    """Return the entry of a controller's table for an API that only the active controller decides.
 
-    Another controller does not even look at the request: what it knows may be old, and a refusal would be believed.
+    Another controller does not check the request at all: its metadata may be old, and the
+    client would believe its error.
     """
 
     async def handle(request: Any, context: RequestContext) -> Any:
@@ -50,9 +51,9 @@ def decided(api: Api, refuse: Refuse) -> Api:
     return dataclasses.replace(api, handle=handle)
 
 
-def asker_of(context: RequestContext) -> Asker:
-    """The client of a request, as the controller is told of it."""
-    return Asker(
+def request_origin_of(context: RequestContext) -> RequestOrigin:
+    """Return the client of a request, as it is named to the controller."""
+    return RequestOrigin(
         client=context.connection,
         client_id=context.client_id,
         listener_name=context.listener_name,

@@ -1,4 +1,4 @@
-"""What the broker does by itself, every so often: retention, checkpoints, flushes that are due, expired producers."""
+"""Periodic tasks of a broker: retention, checkpoints, due flushes, expiry of producer ids, scrubbing."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from kwire.server.settings.config import BrokerConfig
 logger = logging.getLogger(__name__)
 
 STEP_MS = 1000
-"""How often flushes and delayed deletions that are due are looked for."""
+"""Interval of the checks for due flushes and delayed deletions."""
 HIGH_WATERMARK_STEP_MS = 100
-"""Whatever the setting says, which has no least value: files are written no more often."""
+"""Shortest interval of high watermark checkpoints: the setting itself has no minimum."""
 
 FIRST_SCRUB_SECONDS = 600.0
 SCRUB_PAUSE_SECONDS = 24 * 3600.0
 SCRUB_BYTES_PER_SECOND = 4 * 1024 * 1024
-"""A pass over 100 GB takes seven hours, and less than a hundredth of a core."""
+"""Scrubbing speed: a pass over 100 GB takes seven hours, and less than a hundredth of a core."""
 
 MEMORY_STEP_MS = 10_000
-"""How often it is looked whether the allocator keeps what nobody uses."""
+"""Interval of the check for freed memory that the allocator keeps."""
 
 
 class Housekeeping:
-    """The periodic work of one broker."""
+    """Periodic tasks of one broker."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Housekeeping:
         self._workers = workers
         self._memory = memory or MemoryReturn()
         self._checkpointing = asyncio.Lock()
-        """Held while checkpoint files are written: two writers of one file would take it away from each other."""
+        """Held while checkpoint files are written: two writers of one file would remove each other's temporary file."""
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """Endless work, to be run as tasks and cancelled at the end."""
+        """Yield endless coroutines, to be run as tasks and cancelled at the end."""
         config = self._config
         yield self._every(
             config["log.retention.check.interval.ms"], self._apply_retention, config["log.initial.task.delay.ms"]
@@ -80,9 +80,9 @@ class Housekeeping:
     async def _every(
         self, interval_ms: int, work: Callable[[PartitionLog], bool | None], first_ms: int | None = None
     ) -> None:
-        """Do something with each log, one after the other, and again while work returns True.
+        """Call `work` for each log, one after the other, and again for the same log while it returns True.
 
-        The loop turns between any two calls.
+        The event loop serves requests between any two calls.
         """
         await asyncio.sleep((interval_ms if first_ms is None else first_ms) / 1000.0)
         while True:
@@ -101,31 +101,31 @@ class Housekeeping:
         return is_more
 
     def _high_watermark_of(self, log: PartitionLog) -> int:
-        """The high watermark of the log's partition; nothing is committed of a log that waits for its removal."""
+        """Return the high watermark of the log's partition; the log start if the log waits for its removal."""
         partition = self._partitions.get(log.topic, log.partition)
         if partition is None or partition.log is not log:
             return log.log_start_offset
         return partition.high_watermark
 
     def last_stable_offset_of(self, log: PartitionLog) -> int:
-        """What is below is committed and decided; compaction does not look further."""
+        """Return the last stable offset: compaction reads only committed and decided records below it."""
         return log.last_stable_offset(self._high_watermark_of(log))
 
     def _expire_producers(self, log: PartitionLog) -> None:
         self._logs.expire_producers(log, self._config["producer.id.expiration.ms"])
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """What the next start may take for committed."""
+        """Return the high watermarks that the next start may treat as committed."""
         return {(partition.topic, partition.index): partition.high_watermark for partition in self._partitions}
 
     async def _write_checkpoints(self, interval_ms: int) -> None:
-        """What a file says is decided here; waiting for the disk is a worker's."""
+        """Write the checkpoint files. Their content is collected on the event loop; a worker waits for the disk."""
         while True:
             await asyncio.sleep(interval_ms / 1000.0)
             await self._write_files(self.high_watermarks(), LOADED_FILES)
 
     async def _write_high_watermarks(self, interval_ms: int) -> None:
-        """More often than the rest: with other replicas a log does not tell how much of it is committed."""
+        """Write high watermarks more often than the rest: a replicated log alone does not show what is committed."""
         written: dict[TopicPartition, int] = {}
         while True:
             await asyncio.sleep(interval_ms / 1000.0)
@@ -136,7 +136,7 @@ class Housekeeping:
                 written = known
 
     async def _write_files(self, high_watermarks: dict[TopicPartition, int], names: Sequence[str]) -> bool:
-        """Whether all of them are written: what was taken away meanwhile must not be named again."""
+        """Return True if all files are written: no further checkpoint may name a log that was removed meanwhile."""
         are_written = True
         async with self._checkpointing:
             for job in self._logs.directories.begin_checkpoints(high_watermarks, names):
@@ -145,7 +145,7 @@ class Housekeeping:
         return are_written
 
     async def _remove_files(self) -> None:
-        """The system takes a while to give a large file's pages back: that is a worker's time, too."""
+        """Remove due files in a worker, because the system takes a while to free the pages of a large file."""
         while True:
             await asyncio.sleep(STEP_MS / 1000.0)
             if all(directory.is_offline for directory in self._logs.directories):
@@ -156,7 +156,7 @@ class Housekeeping:
                 await self._workers.run(partial(self._logs.directories.remove_files, paths))
 
     async def _scrub(self) -> None:
-        """Check all that is stored, again and again, at a pace that nobody notices."""
+        """Verify all stored batches, again and again, slowly enough not to disturb requests."""
         await asyncio.sleep(FIRST_SCRUB_SECONDS)
         while True:
             for size in scrubbing.one_pass(list(self._logs.logs()), self._logs.holds):
@@ -170,7 +170,7 @@ class Housekeeping:
                 await self._workers.run(self._memory.give_back)
 
     async def _flush(self) -> None:
-        """Flush the logs that flush.ms or a closed segment asks it for; the waiting is a worker's."""
+        """Flush the logs that are due by flush.ms or a closed segment; a worker waits for the disk."""
         while True:
             await asyncio.sleep(STEP_MS / 1000.0)
             for log in self._logs.logs_to_flush():
@@ -181,5 +181,5 @@ class Housekeeping:
                         self._logs.finish_flush(log, job)
                 except DiskFullError as full:
                     logger.warning("cannot flush, the disk is full: %s", full)
-                except (DiskFailure, KafkaError):  # the log is offline, maybe since the one before it, and said why
+                except (DiskFailure, KafkaError):  # the log is offline and has logged why
                     continue

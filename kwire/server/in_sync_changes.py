@@ -1,6 +1,6 @@
-"""Bringing leaders' proposals for in-sync sets to the controller, many partitions in one AlterPartition (KIP-497).
+"""Proposals of leaders to change in-sync replicas, sent to the controller in batches by AlterPartition (KIP-497).
 
-What comes of a change is seen in the metadata; an answer only says whether there will be anything to see.
+The result of a change arrives with the metadata; the response only says if there will be one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,
 )
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +37,15 @@ _WAIT_FOR_METADATA: Final = frozenset(
         ErrorCode.NEW_LEADER_ELECTED,
     }
 )
-"""The metadata say something else already, or are about to."""
+"""Errors after which newer metadata have arrived or will arrive."""
 _NOT_NOW: Final = frozenset(
     {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST}
 )
-"""The set stays as it is; the followers' next fetches may lead to another proposal."""
+"""Errors after which the set stays as it is; the followers' next fetches may lead to another proposal."""
 
 
 PARTITIONS_MAX: Final = 2000
-"""Of a request: the controller takes no more than so many elements, and each replica in sync is one."""
+"""Partitions of one request: the controller limits the elements of a request, and each in-sync replica is one."""
 
 
 class _Told(NamedTuple):
@@ -54,7 +54,7 @@ class _Told(NamedTuple):
 
 
 class InSyncChanges:
-    """Owns what the controller is yet to decide."""
+    """Proposals that the controller has not decided yet."""
 
     def __init__(self, *, broker_id: int, broker_epoch: Callable[[], int], active_controller: ActiveController) -> None:
         self._broker_id = broker_id
@@ -64,12 +64,12 @@ class InSyncChanges:
         self._woken = asyncio.Event()
 
     def note(self, partition: Partition) -> None:
-        """A partition has a proposal."""
+        """Send the proposal of a partition."""
         self._waiting[partition.topic_id, partition.index] = partition
         self._woken.set()
 
     async def run(self) -> None:
-        """For as long as the broker runs."""
+        """Send proposals for as long as the broker runs."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -78,20 +78,23 @@ class InSyncChanges:
                     await asyncio.sleep(RETRY_SECONDS)
 
     async def _tell_waiting(self) -> bool:
-        """In a call of its own: what it holds must not outlive it, the partitions may be deleted."""
+        """Send the waiting proposals.
+
+        This is a call of its own so that no variable outlives it: partitions may be deleted.
+        """
         taken = [self._waiting.pop(key) for key in list(islice(self._waiting, PARTITIONS_MAX))]
         told = _proposals(taken)
         return not told or await self._tell(told)
 
     async def _tell(self, told: Sequence[_Told]) -> bool:
-        """Whether each has been decided; the others wait again."""
+        """Send proposals; return True if each was decided. The others wait again."""
         try:
             response: AlterPartitionResponse = await self._active_controller.ask(self._request(told))
-        except (NoController, KafkaError) as error:
-            logger.debug("nobody changes in-sync sets: %s", error)
+        except (NoActiveControllerError, KafkaError) as error:
+            logger.debug("no controller changes in-sync replicas: %s", error)
             return self._try_again(told)
         if response.error_code != ErrorCode.NONE:
-            logger.info("the controller changes no in-sync sets: %s", ErrorCode(response.error_code).name)
+            logger.info("the controller rejects changes of in-sync replicas: %s", ErrorCode(response.error_code).name)
             return self._try_again(told)
         answers = {
             (topic.topic_id, answer.partition_index): answer for topic in response.topics for answer in topic.partitions
@@ -130,7 +133,7 @@ class InSyncChanges:
 
 
 def _proposals(partitions: Iterable[Partition]) -> list[_Told]:
-    """What is still proposed, by partitions that are still led."""
+    """Return the proposals that still exist, of partitions that are still led."""
     return [
         _Told(partition, partition.in_sync.proposal)
         for partition in partitions
@@ -139,7 +142,7 @@ def _proposals(partitions: Iterable[Partition]) -> list[_Told]:
 
 
 def _settled(told: _Told, answer: AlterPartitionResponsePartitionData | None) -> bool:
-    """Take the answer for one partition; False when the controller must be asked again."""
+    """Apply the result for one partition; return False if the proposal must be sent again."""
     partition, proposal = told
     in_sync = partition.in_sync
     if in_sync is None or in_sync.proposal is not proposal:
@@ -147,10 +150,10 @@ def _settled(told: _Told, answer: AlterPartitionResponsePartitionData | None) ->
     code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
     if code is ErrorCode.NONE:
         assert answer is not None
-        if answer.partition_epoch == proposal.partition_epoch:  # it was so already
+        if answer.partition_epoch == proposal.partition_epoch:  # nothing changed
             in_sync.refused(proposal)
         return True
-    logger.info("%s-%d: in-sync set %s is refused: %s", partition.topic, partition.index, list(proposal.isr), code.name)
+    logger.info("%s-%d: in-sync set %s rejected: %s", partition.topic, partition.index, list(proposal.isr), code.name)
     if code in _NOT_NOW:
         in_sync.refused(proposal)
     return code in _NOT_NOW or code in _WAIT_FOR_METADATA

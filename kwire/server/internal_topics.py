@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asks for them: auto-created ones and the broker's own."""
+"""Creation of topics on request of the broker: auto-created ones and internal ones."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from kwire.server.active_controller import ActiveController
 from kwire.server.settings.config import BrokerConfig
 
 PATIENCE_SECONDS = 5.0
-"""How long somebody who asks for a topic waits for it to be made; then they are told to ask again."""
+"""Longest wait of a request for the creation of a topic; then the client has to retry."""
 FROM_CONTROLLER = -1
-"""A number of partitions or a replication factor that the active controller chooses."""
-WANTED_MAX = 10_000
-"""Topics that wait to be created; who asks for more of them has to ask again."""
+"""Number of partitions or replication factor that lets the active controller choose."""
+REQUESTED_TOPICS_MAX = 10_000
+"""Topics that may wait for their creation; clients have to retry for more of them."""
 
 
 class TopicCreator:
-    """Creates topics on the broker's own behalf."""
+    """Creator of topics that this broker needs."""
 
     def __init__(self, active_controller: ActiveController, metadata_log: MetadataLog, config: BrokerConfig) -> None:
         self._active_controller = active_controller
         self._metadata_log = metadata_log
         self._config = config
         self._wanted: dict[str, None] = {}
-        """Topics that clients have asked for, in that order, and that are yet to be created."""
+        """Topics that clients have requested and that are not created yet, in the order of the requests."""
         self._woken = asyncio.Event()
 
     def create_soon(self, names: Iterable[str]) -> None:
-        """Have topics created in the background; one that cannot be is forgotten, until it is asked for again."""
+        """Create topics in the background. A topic that cannot be created is dropped until the next request."""
         for name in names:
-            if len(self._wanted) < WANTED_MAX:
+            if len(self._wanted) < REQUESTED_TOPICS_MAX:
                 self._wanted[name] = None
         self._woken.set()
 
     async def run(self) -> None:
-        """Create what was asked for, as long as the broker runs."""
+        """Create the requested topics for as long as the broker runs."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -51,9 +51,9 @@ class TopicCreator:
                     del self._wanted[name]
 
     async def create(self, names: Iterable[str]) -> dict[str, KafkaError]:
-        """Create topics that are missing, with what the configuration says of them; the errors, by name.
+        """Create missing topics with the configured values, and return the errors by name.
 
-        Those that are there, or come into being, are in this broker's metadata then.
+        The topics without an error are in this broker's metadata on return.
         """
         names = list(names)
         errors = await self._ask(names)
@@ -61,8 +61,8 @@ class TopicCreator:
         return errors
 
     async def _ask(self, names: Sequence[str]) -> dict[str, KafkaError]:
-        """Return what the controller refused, by name."""
-        request = CreateTopicsRequest(topics=[self._wish(name) for name in names])
+        """Return the errors of the controller, by name."""
+        request = CreateTopicsRequest(topics=[self._creatable_topic(name) for name in names])
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 response = await self._active_controller.ask_until_answered(request)
@@ -77,7 +77,9 @@ class TopicCreator:
         return errors
 
     async def _known(self, names: Sequence[str]) -> None:
-        """Wait until the metadata here name these topics; for a while: somebody may have deleted them again."""
+        """Wait until this broker's metadata contain the topics, for PATIENCE_SECONDS at
+        most: they may be deleted again.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
@@ -92,12 +94,15 @@ class TopicCreator:
         return value if setting in self._config.values else max(1, min(value, maximum))
 
     def _count_brokers(self) -> int:
-        """How many may get replicas; where this voter is a broker, too, voters that have never registered will be."""
+        """Return how many brokers may get replicas.
+
+        If this node is a controller too, voters that have not registered yet count as brokers.
+        """
         image = self._metadata_log.image
         voters = self._metadata_log.node.quorum.history.voters.ids if self._config.is_controller else frozenset()
         return len(usable_brokers(image)) + len(voters - image.brokers.keys())
 
-    def _wish(self, name: str) -> CreatableTopic:
+    def _creatable_topic(self, name: str) -> CreatableTopic:
         config = self._config
         brokers = self._count_brokers()
         if name == TRANSACTION_STATE_TOPIC:

@@ -1,9 +1,9 @@
-"""Replicas that cannot go on although their broker can: the controller is told, and others lead and are in sync.
+"""Lost replicas: replicas that fail on a running broker. The controller is notified, and others replace them.
 
-One whose log is damaged stays given up until the broker starts again. One whose disk was full comes back when there is
-space, be it that its log had no room to begin with. One that nobody else could stand in for keeps its place, and its
-producers wait. What the metadata say of a replica is looked at whenever it changes: others may stand in later, and a
-request that came late may have undone what a newer one said.
+A replica with a damaged log stays lost until the broker starts again. A replica without disk space comes back when
+there is space, also if its log had no space to be opened. A replica that no other could replace stays, and its
+producers wait. Each change of a replica's metadata is checked: others may replace it later, and a delayed request may
+have undone a newer one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
 ENOUGH_SPACE_BYTES: Final = 1 << 20
-"""Less is not worth a return: the next append could be refused again."""
+"""Free space needed for a replica to come back: with less, the next append could fail again."""
 
 
 class LostReplicas:
-    """Owns which replicas of this broker are given up, and for how long."""
+    """Lost replicas of this broker, and the wait for their return."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LostReplicas:
         self._assignments = assignments
         self._disk = disk
         self._full: dict[Replica, Partition] = {}
-        """Those whose logs lack space."""
+        """Partitions whose logs lack space."""
         self._woken = asyncio.Event()
         partitions.watch_openings(self.opened)
         partitions.watch_updates(self._updated)
@@ -54,7 +54,7 @@ class LostReplicas:
         partitions.watch_closed(self._not_opened)
 
     def opened(self, partition: Partition) -> None:
-        """A log is open, or has moved."""
+        """Report the directory of a log that is open or has moved, and watch its health."""
         partition.log.health.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
 
@@ -63,7 +63,7 @@ class LostReplicas:
         self._give_up((topic.topic_id, index), topic.partitions[index], is_damaged=is_damaged)
 
     def _updated(self, partition: Partition) -> None:
-        """The metadata say something else: who is in trouble may have become somebody that others count on."""
+        """Check a partition whose metadata changed: other replicas may now depend on a failed one."""
         log = partition.log
         if log.health.lacks_space or _is_damaged(log):
             self._give_up_open(partition)
@@ -73,15 +73,15 @@ class LostReplicas:
     def _removed(self, partition: Partition) -> None:
         self._full.pop((partition.topic_id, partition.index), None)
         self._assignments.forget(partition)
-        partition.log.health.on_trouble = None  # without it nothing of the partition is part of a reference cycle
+        partition.log.health.on_trouble = None  # otherwise the partition would be part of a reference cycle
 
     def _in_trouble(self, partition: Partition) -> None:
         if partition.is_removed:
             return
-        asyncio.get_running_loop().call_soon(partition.wake)  # behind the call that has met it
+        asyncio.get_running_loop().call_soon(partition.wake)  # after the call that met the failure
         if _is_damaged(partition.log):
             self._replication.stop_following(partition)
-        else:  # who follows rests meanwhile (kwire.cluster.replication.fetcher)
+        else:  # a follower pauses meanwhile (kwire.cluster.replication.fetcher)
             self._full[partition.topic_id, partition.index] = partition
             self._woken.set()
         self._give_up_open(partition)
@@ -91,9 +91,9 @@ class LostReplicas:
         self._give_up((partition.topic_id, partition.index), partition.image, is_damaged=is_damaged)
 
     def _give_up(self, replica: Replica, image: PartitionImage, *, is_damaged: bool = False) -> None:
-        """Let others stand in for it, if there are any."""
+        """Report a replica as lost, if other replicas can replace it."""
         others = set(image.isr)
-        if is_damaged:  # it serves nobody: who holds all that is committed may lead as well
+        if is_damaged:  # any replica with all committed records may lead instead
             others.update(image.eligible_leader_replicas)
         elif self._broker_id not in others:
             return
@@ -101,7 +101,7 @@ class LostReplicas:
             self._assignments.lose(replica, image)
 
     async def run(self) -> None:
-        """For as long as the broker runs."""
+        """Check the lost replicas without space for as long as the broker runs."""
         while True:
             await self._woken.wait()
             self._woken.clear()
@@ -110,7 +110,7 @@ class LostReplicas:
                 self._take_back()
 
     def _take_back(self) -> None:
-        """What has space again, follows or leads again."""
+        """Bring back the replicas that have space again: they lead or follow again."""
         for key, partition in list(self._full.items()):
             log = partition.log
             if log.failure is not None:
@@ -124,7 +124,7 @@ class LostReplicas:
     def _has_space(self, log: PartitionLog) -> bool:
         try:
             return self._disk.space(log.directory)[1] >= ENOUGH_SPACE_BYTES
-        except DiskFailure as failure:  # whoever writes there next takes the directory offline
+        except DiskFailure as failure:  # the next write there takes the directory offline
             logger.warning("%r: %s", log, failure)
             return False
 

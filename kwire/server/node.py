@@ -1,6 +1,6 @@
-"""What a process has once, whatever its roles: directories, the metadata log, ways to other nodes, tasks.
+"""Node: the parts that a process has once, in any role: directories, metadata log, connections to other nodes, tasks.
 
-A node is opened, then started by whoever uses it, and closed last: what is above must have ended.
+A broker or controller opens and starts its node first and closes it last, after everything that uses it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kwire.cluster.snapshotting import Snapshotting
 from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
-from kwire.seams import Chance, Clock, SystemChance, SystemClock, ThreadWorkers, Workers
+from kwire.seams import Clock, RandomSource, SystemClock, SystemRandomSource, ThreadWorkers, Workers
 from kwire.server.background import Background, RoleTasks
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
@@ -26,11 +26,11 @@ from kwire.server.storage import Storage, open_storage
 from kwire.server.tracked_workers import TrackedWorkers
 
 LEAVE_MS = 5000
-"""How long the others have to elect a leader when this one goes."""
+"""Longest wait of a stopping leader for the other voters to elect another one."""
 
 
 class Node:
-    """Owns the directories, the replica of the metadata log and the tasks of a process."""
+    """Directories, replica of the metadata log, and tasks of a process."""
 
     def __init__(
         self,
@@ -38,32 +38,32 @@ class Node:
         *,
         what: str,
         clock: Clock | None,
-        chance: Chance | None,
+        random_source: RandomSource | None,
         disk: Disk | None,
         workers: Workers | None,
     ) -> None:
-        """`what` is the node's name in the log. Raises SettingError where Python leaves assertions out."""
+        """`what` is the node's name in the log. Raises SettingError if Python runs without assertions."""
         if not __debug__:
             raise SettingError(
                 "python -O leaves out the assertions that protect what is stored; start without -O and PYTHONOPTIMIZE"
             )
         self.config = config
         self.clock = clock or SystemClock()
-        self.chance = chance or SystemChance()
+        self.random_source = random_source or SystemRandomSource()
         self.disk = disk or RealDisk()
         self.workers = TrackedWorkers(workers or ThreadWorkers())
         self._metadata_workers = workers or ThreadWorkers(1)
-        """Of their own: while a disk with partitions hangs, the quorum goes on."""
+        """Separate workers for the metadata: the quorum works on while a disk with partitions hangs."""
         self._shared_workers = workers
         self._recovery_workers: list[Workers] = []
         self.background = Background(what)
         self.broker_tasks = RoleTasks(self.background)
-        """Tasks that may use logs of partitions; they end before those are closed."""
+        """Tasks that may use logs of partitions; they end before the logs are closed."""
         self.turns = Turns(self.clock.monotonic_ms)
-        """All listeners of a process share its loop."""
+        """Time slices of the event loop, which all listeners of a process share."""
         self.loop_monitor = LoopMonitor() if clock is None else None
-        """Virtual time has no late timers."""
-        self.surroundings = Surroundings(disk=self.disk, clock=self.clock, chance=self.chance)
+        """None with a simulated clock: virtual time has no late timers."""
+        self.surroundings = Surroundings(disk=self.disk, clock=self.clock, random_source=self.random_source)
         client_id = f"{what}-{config.node_id}"
         self._quorum_channel = NodeChannel(
             client_id=client_id,
@@ -73,19 +73,19 @@ class Node:
         self._client_id = client_id
         self._channels: list[NodeChannel] = []
         self.channel = self.open_channel(timeout_ms=config["request.timeout.ms"])
-        """To brokers and controllers, for all but the quorum's own messages."""
+        """Connections to brokers and controllers, for all but the quorum's own messages."""
         self.broker_incarnation_id: UUID | None = None
-        """What the broker of this process registers with, as soon as there is one."""
+        """Incarnation id that the broker of this process registers with; None without a broker."""
         self.storage: Storage
         self.metadata_log: MetadataLog
         self.dynamic_configs: DynamicConfigs
 
     def open(self, ports: Mapping[str, int]) -> None:
-        """Lock the directories and open the metadata log; `ports` are those of its listeners that were picked.
+        """Lock the directories and open the metadata log; `ports` are the bound ports of its listeners.
 
-        Raises DirectoryRefused or DiskFailure; nothing is kept then.
+        Raises DirectoryRefused or DiskFailure, after releasing everything.
         """
-        self.storage = open_storage(self.config, disk=self.disk, clock=self.clock, chance=self.chance)
+        self.storage = open_storage(self.config, disk=self.disk, clock=self.clock, random_source=self.random_source)
         try:
             quorum = quorum_config(self.config, self.storage, ports)
             self.metadata_log = open_metadata(
@@ -104,7 +104,7 @@ class Node:
         self.dynamic_configs = DynamicConfigs(self.config)
 
     def start(self) -> None:
-        """Take part in the quorum. Settings that are altered dynamically follow before all else does."""
+        """Join the quorum. The dynamic configuration is the first to follow the metadata."""
         self.metadata_log.watch(self.dynamic_configs.follow)
         self.metadata_log.start()
         self.dynamic_configs.start(self.metadata_log.image)
@@ -112,12 +112,12 @@ class Node:
         self.background.run(snapshotting.run())
 
     def watch_loop(self) -> None:
-        """From now on; what a start does is not worth a word."""
+        """Log long turns of the event loop from now on; those during the start are expected."""
         if self.loop_monitor is not None:
             self.background.run(self.loop_monitor.run())
 
     def open_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
-        """A way to other nodes that nobody else uses; closed with the node."""
+        """Return new connections to other nodes, used by the caller alone; they are closed with the node."""
         channel = NodeChannel(
             client_id=self._client_id,
             software_version=version("kwire"),
@@ -128,33 +128,33 @@ class Node:
         return channel
 
     async def leave(self) -> None:
-        """Let the others elect a leader, if this node leads others."""
+        """Let the other voters elect a leader, if this node leads them."""
         await self.metadata_log.node.shut_down(LEAVE_MS)
 
     async def close(self) -> None:
-        """Flush, and give the metadata log's files back."""
+        """Flush and close the metadata log."""
         for channel in self._channels:
             channel.close()
         self._quorum_channel.close()
         await self.metadata_log.close()
-        self.close_workers()  # what they write must not cross with what is written after this
+        self.close_workers()  # their writes must not overlap with later writes
 
     def close_workers(self) -> None:
-        """Wait for what they do; again is no harm."""
+        """Wait for the workers' calls and close them; a second call has no effect."""
         for workers in (self._metadata_workers, self.workers, *self._recovery_workers):
             workers.close()
 
     def recovery_workers(self, threads: int) -> Workers:
-        """Workers that open the logs at start, or close them at stop."""
+        """Return workers that open the logs at start, or close them at stop."""
         workers = self._shared_workers or ThreadWorkers(threads)
         self._recovery_workers.append(workers)
         return workers
 
 
 def recovery_threads(config: BrokerConfig, *, directories: int) -> int:
-    """Return how many logs of so many directories are opened or closed at the same time.
+    """Return how many logs in `directories` directories are opened or closed at the same time.
 
-    It is as many as the configuration says by now, but no more than there are descriptors for, and at most PARTS_MAX.
+    The number follows the current configuration, limited by the available file descriptors and PARTS_MAX.
     """
     per_directory: int = config["num.recovery.threads.per.data.dir"]
     return min(per_directory * directories, parts_default())

@@ -1,6 +1,8 @@
-"""Requests of coordinators to other brokers: markers for partitions that those lead, transactions that they coordinate.
+"""Requests of coordinators to other brokers: transaction markers to partition leaders, and
+requests to transaction coordinators.
 
-What concerns this broker stays in the process. Requests to another broker carry all that waits for it (RequestBatches).
+Requests to this broker stay in the process. A request to another broker contains everything that waits
+for that broker (RequestBatches).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _Codes = dict[TopicPartition, ErrorCode]
 
 
 class _MarkerOf(NamedTuple):
-    """A marker and the partitions that another broker has to write it into."""
+    """Marker and the partitions into which another broker has to write it."""
 
     marker: Marker
     partitions: Sequence[TopicPartition]
@@ -54,7 +56,7 @@ class _MarkerOf(NamedTuple):
 
 
 class OtherBrokers:
-    """Sends requests to brokers at the listener that brokers use among themselves."""
+    """Client of other brokers at their inter-broker listener."""
 
     def __init__(
         self, *, broker_id: int, listener_name: str, image: Callable[[], MetadataImage], channel: Channel
@@ -70,7 +72,7 @@ class OtherBrokers:
         return self._image()
 
     async def send(self, broker_id: int, request: Any) -> Any:
-        """A broker's response. Raises Unreachable."""
+        """Return a broker's response. Raises Unreachable."""
         broker = self.image.brokers.get(broker_id)
         for end in () if broker is None else broker.endpoints:
             if end.name == self._listener_name:
@@ -79,7 +81,7 @@ class OtherBrokers:
 
 
 class MarkersEverywhere:
-    """Implements kwire.coordinator.transaction.completion.MarkerChannel."""
+    """Implementation of kwire.coordinator.transaction.completion.MarkerChannel."""
 
     def __init__(self, writer: MarkerWriter, others: OtherBrokers) -> None:
         self._writer = writer
@@ -87,7 +89,7 @@ class MarkersEverywhere:
         self._batches: RequestBatches[_MarkerOf, Outcomes] = RequestBatches(self._write_there)
 
     def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
-        in_order = sorted(partitions)  # a set's own order is another one in each process
+        in_order = sorted(partitions)  # the order of a set differs between processes
         if leader_id == self._others.broker_id:
             return self._writer.write(marker, in_order)
         pieces = [
@@ -97,11 +99,11 @@ class MarkersEverywhere:
         return pieces[0] if len(pieces) == 1 else when_all_answered(pieces, _merged)
 
     def stop(self) -> None:
-        """Cancel the requests that are under way."""
+        """Cancel the requests that wait for a response."""
         self._batches.stop()
 
     async def _write_there(self, leader_id: int, wanted: Sequence[_MarkerOf]) -> list[Outcomes]:
-        """Return the outcomes of each marker; NETWORK_EXCEPTION, which is retried, for what was not answered."""
+        """Return the outcomes of each marker; NETWORK_EXCEPTION, which is retried, for partitions without a result."""
         request = WriteTxnMarkersRequest(markers=[each.to_request() for each in wanted])
         outcomes = {
             each.marker.producer_id: dict.fromkeys(each.partitions, ErrorCode.NETWORK_EXCEPTION) for each in wanted
@@ -119,7 +121,7 @@ class MarkersEverywhere:
 
 
 class TransactionsEverywhere:
-    """Implements kwire.coordinator.transaction.gate.Coordinator: that of a transactional id, wherever it is."""
+    """Implementation of kwire.coordinator.transaction.gate.Coordinator, for coordinators on any broker."""
 
     def __init__(self, here: TransactionCoordinator, others: OtherBrokers) -> None:
         self._here = here
@@ -127,7 +129,7 @@ class TransactionsEverywhere:
         self._batches: RequestBatches[AddPartitionsToTxnTransaction, _Codes] = RequestBatches(self._send)
 
     def stop(self) -> None:
-        """Cancel the requests that are under way."""
+        """Cancel the requests that wait for a response."""
         self._batches.stop()
 
     def add(
@@ -147,7 +149,7 @@ class TransactionsEverywhere:
         return self._ask(leader_id, transactional_id, producer, partitions, verify_only=True)
 
     def _leader_of(self, transactional_id: str) -> int:
-        """Raises KafkaError while nobody coordinates it."""
+        """Return the broker that coordinates a transactional id. Raises KafkaError if there is none."""
         index = self._here.partition_for(transactional_id)
         leader_id = self._others.image.topics[TRANSACTION_STATE_TOPIC].partitions[index].leader
         if leader_id == NO_LEADER:
@@ -172,7 +174,7 @@ class TransactionsEverywhere:
         *,
         verify_only: bool,
     ) -> dict[TopicPartition, ErrorCode]:
-        """What comes of each partition. Raises KafkaError when nobody says."""
+        """Return the error code of each partition. Raises KafkaError if no broker answers."""
         pieces = []
         for piece in _pieces(partitions):
             topics = [
@@ -192,7 +194,7 @@ class TransactionsEverywhere:
         return codes
 
     async def _send(self, leader_id: int, transactions: Sequence[AddPartitionsToTxnTransaction]) -> list[_Codes]:
-        """Return the codes of each transaction's partitions. Raises KafkaError when the broker does not answer them."""
+        """Return the codes of each transaction's partitions. Raises KafkaError if the broker does not answer."""
         request = AddPartitionsToTxnRequest(transactions=list(transactions))
         try:
             response = await self._others.send(leader_id, request)

@@ -1,7 +1,7 @@
-"""How kwire starts its own modules as processes: with the code that runs here, wherever it is started.
+"""Command and environment to start kwire's own modules as processes, with the running code, from any directory.
 
-`python -m` alone would look for modules in the directory that people happen to be in first: their random.py, or their
-data in a directory called kwire, would stand for the real one.
+`python -m` alone would first search the current directory for modules: a user's random.py, or a data directory named
+kwire, would replace the real module.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 
 def command_of(module: str, *arguments: str) -> list[str]:
-    """To be started with `environment`."""
+    """Return the command of a module, to be started with `environment`."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """The one of this process, with the way to the kwire that runs, however that was found: -P may leave it out."""
+    """Return this process's environment with the running kwire in PYTHONPATH, which -P may otherwise leave out."""
     package_root = str(Path(__file__).parents[2])
     inherited = os.environ.get("PYTHONPATH")
     return os.environ | {"PYTHONPATH": f"{package_root}{os.pathsep}{inherited}" if inherited else package_root}

@@ -1,4 +1,4 @@
-"""Partitions that come, change or go many at once: some of them in each turn of the loop, others in between."""
+"""Opening, configuring and removing many partitions: some in each turn of the event loop, with requests in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.seams import Workers
 
 
 class PartitionTurns:
-    """Owns the turns. A partition that is asked for before its turn is opened then."""
+    """Task for the turns. A partition that a request needs before its turn is opened at once."""
 
     def __init__(self, partitions: Partitions, workers: Workers) -> None:
         self._partitions = partitions
@@ -19,7 +19,10 @@ class PartitionTurns:
         partitions.on_unfinished = self._came.set
 
     async def run(self) -> None:
-        """For as long as the broker runs. What is new may have the name of what goes: that goes first."""
+        """Open and remove partitions for as long as the broker runs.
+
+        Removals go first: a new topic may reuse a removed name.
+        """
         while True:
             await self._came.wait()
             self._came.clear()
@@ -29,7 +32,9 @@ class PartitionTurns:
                 await self.finish_removals()
 
     async def finish_removals(self) -> None:
-        """Remove, durably, all that this broker has no more. Logs that stay take new configurations before."""
+        """Remove, durably, all partitions that this broker has no more; before that, give other
+        logs their new configurations.
+        """
         while self._partitions.configure_more() or self._removals.do_more():
             await asyncio.sleep(0)
         for job in self._removals.settling():

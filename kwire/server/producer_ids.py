@@ -1,4 +1,4 @@
-"""Producer ids: taken from the controller in blocks, given out one by one. An id is never given twice."""
+"""Producer ids: allocated by the controller in blocks and used one by one. An id is never used twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ AllocateBlock = Callable[[], Awaitable[range]]
 
 
 class ProducerIds:
-    """The block that this broker is spending."""
+    """Current block of producer ids of this broker."""
 
     def __init__(self, allocate: AllocateBlock) -> None:
         self._allocate = allocate
@@ -17,13 +17,13 @@ class ProducerIds:
         self._refill: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
-        """A producer id that nobody has had. Raises what keeps the controller from giving a block, to all who wait."""
+        """Return an unused producer id. If the controller returns no block, all waiting calls raise its error."""
         while True:
             for producer_id in self._block:
                 return producer_id
             if self._refill is None:
                 self._refill = asyncio.get_running_loop().create_task(self._fill())
-                # Those who wait are told why there is none, if any are left.
+                # The waiting calls raise the error; this callback retrieves it if none is left.
                 self._refill.add_done_callback(lambda refill: refill.cancelled() or refill.exception())
             await asyncio.shield(self._refill)
 

@@ -1,4 +1,4 @@
-"""What the settings and the directories say of this node as a replica of the metadata log."""
+"""Quorum configuration of this node, from its settings and directories."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
 
 def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, int] = NO_PORTS) -> QuorumConfig:
-    """What the quorum is told of the node; `ports`, by listener, are those that were picked where port 0 is set."""
+    """Return the quorum's configuration; `ports` are the bound ports of listeners that are set to port 0."""
     return QuorumConfig(
         cluster_id=storage.cluster_id,
         node_id=config.node_id,
@@ -50,7 +50,7 @@ def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, in
 
 
 def snapshot_config(config: BrokerConfig) -> SnapshotConfig:
-    """When the metadata log gets a snapshot, and when what it stands for goes."""
+    """Return when snapshots of the metadata log are written, and when the log before a snapshot is removed."""
     return SnapshotConfig(
         bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
         interval_ms=config["metadata.log.max.snapshot.interval.ms"],
@@ -60,7 +60,7 @@ def snapshot_config(config: BrokerConfig) -> SnapshotConfig:
 
 
 def controller_endpoints(config: BrokerConfig, ports: Mapping[str, int] = NO_PORTS) -> tuple[Listener, ...]:
-    """Where other nodes reach this node's controller; empty for a broker."""
+    """Return where other nodes reach this node's controller; empty for a broker."""
     told = config.advertised_controller_listeners
     if told or not config.is_controller:
         return tuple(
@@ -70,7 +70,7 @@ def controller_endpoints(config: BrokerConfig, ports: Mapping[str, int] = NO_POR
 
 
 def static_voters(config: BrokerConfig) -> VoterSet | None:
-    """Who votes where the log does not say it: the configured voters, or this node where nothing is configured."""
+    """Return the voters for a log that stores none: the configured ones, or this node if no quorum is configured."""
     name = config.controller_listener_names[0]
     if config.quorum_voters:
         return VoterSet.static(config.quorum_voters, name)
@@ -88,7 +88,7 @@ def open_metadata(
     workers: Workers,
     channel: Channel,
 ) -> MetadataLog:
-    """The metadata log in the node's directory, which takes no part yet. Raises DirectoryRefused."""
+    """Open the metadata log of the node, without joining the quorum yet. Raises DirectoryRefused."""
     return open_metadata_log(
         quorum,
         directory=f"{config.metadata_dir}/{METADATA_DIRECTORY}",
@@ -103,7 +103,7 @@ def open_metadata(
 
 
 def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
-    """The records that a new cluster begins with, should this node be its first leader."""
+    """Return the first records of a new cluster, in case this node becomes its first leader."""
     records = bootstrap_records(disk, config.metadata_dir)
     view = ControllerView(
         image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.typed, controller_id=config.node_id
@@ -112,7 +112,7 @@ def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
 
 
 def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:
-    """Raise DirectoryRefused for a log that a node of which no quorum is configured may not lead alone."""
+    """Raise DirectoryRefused if no quorum is configured and this node is not the only voter of the log."""
     voters = metadata_log.node.quorum.history.voters
     if not voters.ids:
         raise DirectoryRefused(

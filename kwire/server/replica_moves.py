@@ -1,10 +1,12 @@
-"""Replicas that move to another log directory of this broker (KIP-113): what AlterReplicaLogDirs asks for.
+"""Moves of replicas to another log directory of this broker (KIP-113), as AlterReplicaLogDirs requests them.
 
-A move fills a future log (kwire.log.future_logs) in steps between which requests are served, one move after the other
-in turn, and no faster than replica.alter.log.dirs.io.max.bytes.per.second. What is copied is made durable by a worker.
-When the future log has caught up, the controller is told where the replica is going to be (KIP-858). Then the rest is
-copied, made durable and put in the place of the partition's log in one go. Any failure ends the move, and the replica
-stays where it is. A move that a stop of the broker interrupts begins again at the next start.
+A move fills a future log (kwire.log.future_logs) in steps, between which requests are served. Several moves take turns.
+They copy no faster than replica.alter.log.dirs.io.max.bytes.per.second, and a worker makes the copy durable.
+
+When the future log has caught up, the controller is notified of the new directory (KIP-858). Then the rest is
+copied and made durable, and the future log replaces the partition's log, without a request in between. Any
+failure ends the move, and the replica stays in its directory. A move that a stop of the broker interrupts
+begins again at the next start.
 """
 
 from __future__ import annotations
@@ -35,37 +37,40 @@ logger = logging.getLogger(__name__)
 
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 STEP_BYTES: Final = 64 * 1024
-"""Copied at once: what the loop can do between two requests. A larger batch is copied whole."""
+"""Bytes copied at once: a short enough time between two requests. A larger batch is copied whole."""
 LAST_BYTES: Final = 1024 * 1024
-"""What may be copied and made durable on the loop, with the swap, while all else waits."""
+"""Bytes that may be copied and made durable on the event loop with the replacement, while all requests wait."""
 FLUSHES_MAX: Final = 10
-"""After so many flushes that left more than that to copy, clients write faster than that: they have to wait once."""
+"""Flushes that may leave more than LAST_BYTES to copy.
+
+After these, clients write faster than the copy and must wait once.
+"""
 
 PAUSE_SECONDS_LEAST: Final = 0.001
 ASSIGNMENT_SECONDS: Final = 0.05
-"""How long a turn waits for the controller."""
+"""Longest wait of one turn for the controller."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Move:
-    """One replica on its way."""
+    """Move of one replica."""
 
     partition: Partition
     copying: Copying
     path: str
     assigned: asyncio.Future[None] | None = None
-    """Resolved when the controller has been told of the new directory; None while there is more to copy."""
+    """Resolved when the controller has stored the new directory; None while there is more to copy."""
     flushes: int = 0
     """How often the future log had caught up and was flushed."""
 
     @property
     def log(self) -> PartitionLog:
-        """Where it comes from."""
+        """Log that the replica moves from."""
         return self.copying.log
 
 
 class ReplicaMoves:
-    """The moves of one broker."""
+    """All moves of one broker."""
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class ReplicaMoves:
         assignments: DirectoryAssignments,
         moved: Callable[[Partition], None],
     ) -> None:
-        """`moved` is called with each partition whose log is in another directory from now on."""
+        """`moved` is called with each partition whose log has moved to another directory."""
         self._logs = logs
         self._partitions = partitions
         self._workers = workers
@@ -91,9 +96,9 @@ class ReplicaMoves:
         partitions.watch_removals(self._removed)
 
     def move(self, topic: str, index: int, path: str) -> None:
-        """Have a replica in this log directory; a move of it to another one ends. Raises KafkaError.
+        """Move a replica to this log directory, ending a move of it to another one. Raises KafkaError.
 
-        One that is there already stays, and one that does not exist yet is made there later.
+        A replica that is already there stays; a replica that does not exist yet will be created there.
         """
         wanted = _absolute(path)
         directory = next((found for found in self._logs.directories if readable(found.path) == readable(wanted)), None)
@@ -110,10 +115,10 @@ class ReplicaMoves:
         if under_way is not None:
             if under_way.path == path:
                 return
-            self._end(under_way, f"it is wanted in {path}")
+            self._end(under_way, f"a move to {path} was requested")
         if posixpath.dirname(partition.log.directory) == path:
             return
-        if self._logs.directories.any_offline:  # as Kafka: an earlier future log may be in what is offline
+        if self._logs.directories.any_offline:  # as in Kafka: an offline directory may hold an earlier future log
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         try:
             copying = self._logs.futures.begin(partition.log, directory)
@@ -138,7 +143,7 @@ class ReplicaMoves:
             raise
 
     def _removed(self, partition: Partition) -> None:
-        """With the partition's log its future log has gone."""
+        """Forget the move of a removed partition; its future log was removed with its log."""
         move = self._moves.pop((partition.topic, partition.index), None)
         if move is not None:
             self._end_promotion(move)
@@ -148,7 +153,7 @@ class ReplicaMoves:
             self._assignments.end_promotion(move.partition)
 
     def _begin_again(self) -> None:
-        """Begin the moves that the last stop interrupted."""
+        """Begin the moves again that the last stop interrupted."""
         interrupted = self._logs.futures.interrupted
         while interrupted:
             (topic, index), path = interrupted.popitem()
@@ -157,11 +162,11 @@ class ReplicaMoves:
             except KafkaError as error:
                 logger.warning("the move of %s-%d to %s does not go on: %s", topic, index, path, error)
             goes_on = (topic, index) in self._moves
-            if not goes_on and not self._logs.directories.any_offline:  # else a later start may go on
+            if not goes_on and not self._logs.directories.any_offline:  # otherwise a later start may continue
                 self._logs.futures.abandon(topic, index)
 
     async def run(self) -> None:
-        """For as long as the broker runs."""
+        """Copy in turns for as long as the broker runs."""
         self._begin_again()
         while True:
             await self._woken.wait()
@@ -171,11 +176,11 @@ class ReplicaMoves:
                     await self._pause(await self._turn(move) if self._is_current(move) else 0)
 
     def _is_current(self, move: Move) -> bool:
-        """Whether it was neither cancelled, while others had their turn, nor has its partition gone."""
+        """Return True if the move was not cancelled during other turns, and its partition still exists."""
         return self._moves.get((move.partition.topic, move.partition.index)) is move
 
     async def _pause(self, copied: int) -> None:
-        """Let requests be served, and hold the rate."""
+        """Let requests be served, and limit the copy rate."""
         seconds = copied / self._rate()
         if seconds < PAUSE_SECONDS_LEAST:
             await asyncio.sleep(0)
@@ -186,12 +191,12 @@ class ReplicaMoves:
                 await self._rate_changed.wait()
 
     def _rate(self) -> int:
-        """Bytes in a second."""
+        """Return the allowed bytes per second."""
         text = self._dynamic_configs.text_of(RATE)
         return max(1, int(text)) if text is not None else 2**63 - 1
 
     async def _turn(self, move: Move) -> int:
-        """One step of a move; how many bytes it has copied."""
+        """Run one step of a move; return the bytes that it copied."""
         try:
             size = move.copying.step(min(STEP_BYTES, self._rate()))
             if size == 0:
@@ -199,17 +204,17 @@ class ReplicaMoves:
         except NotReadyError:
             return 0
         except (KafkaError, DiskFailure, CorruptLogError) as error:
-            logger.error("%r is not moved to %s: %s", move.log, move.path, error)  # noqa: TRY400 the error says all
+            logger.error("cannot move %r to %s: %s", move.log, move.path, error)  # noqa: TRY400 no traceback needed
             if self._is_current(move):
                 self._end(move, "it has failed")
             return 0
         return size
 
     async def _finish(self, move: Move) -> None:
-        """The future log has caught up: make it durable, and put it in place if it has little to catch up with then."""
+        """Make a future log that has caught up durable; if little is left to copy, copy it and replace the log."""
         if move.assigned is None:
             move.assigned = self._assignments.begin_promotion(move.partition, move.path)
-        if not move.assigned.done():  # other moves go on meanwhile
+        if not move.assigned.done():  # other moves continue meanwhile
             await asyncio.wait([move.assigned], timeout=ASSIGNMENT_SECONDS)
             return
         future = move.copying.future
@@ -228,9 +233,9 @@ class ReplicaMoves:
         partition = move.partition
         moved = self._logs.futures.replace(move.log)
         del self._moves[partition.topic, partition.index]
-        partition.take_log(moved)
+        partition.replace_log(moved)
         self._end_promotion(move)
-        logger.info("%r is in %s from now on", moved, move.path)
+        logger.info("moved %r to %s", moved, move.path)
         self._moved(partition)
 
     def _end(self, move: Move, why: str) -> None:
@@ -242,7 +247,7 @@ class ReplicaMoves:
 
 
 def _absolute(path: str) -> str:
-    """What a client means; a relative path is none where the current directory was deleted."""
+    """Return the absolute path; a relative path stays as it is if the current directory was deleted."""
     try:
         return posixpath.abspath(path)
     except FileNotFoundError:

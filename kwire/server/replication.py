@@ -1,4 +1,4 @@
-"""Replication on a broker: what its leaders know of others, fetchers for what it follows, changes of in-sync sets."""
+"""Replication on a broker: fetchers of followed partitions, lag checks of followers, changes of in-sync replicas."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kwire.server.other_brokers import OtherBrokers
 from kwire.server.quotas.replication import ReplicationQuota, Side
 
 RECORDS_BYTES_MAX = 2**31 - 1
-"""Of a leader's response: the largest batch is whatever max.message.bytes lets in."""
+"""Largest response of a leader: max.message.bytes alone limits the size of a batch."""
 
 LAG_LOOK_SECONDS_LEAST = 0.01
-"""Whatever replica.lag.time.max.ms says, which may be 0."""
+"""Shortest interval of the lag check: replica.lag.time.max.ms may be 0."""
 
 
 class BrokerPeers:
-    """Implements kwire.cluster.replication.in_sync.Peers."""
+    """Implementation of kwire.cluster.replication.in_sync.Peers."""
 
     def __init__(self, node: Node, active_controller: ActiveController, *, broker_epoch: Callable[[], int]) -> None:
         self._node = node
@@ -62,12 +62,12 @@ class BrokerPeers:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
         return broker is not None and UNKNOWN_EPOCH != broker_epoch < broker.broker_epoch
 
-    def changes_wanted(self, partition: Partition) -> None:
+    def send_proposal(self, partition: Partition) -> None:
         self.changes.note(partition)
 
 
 def replication_quota(node: Node, side: Side) -> ReplicationQuota:
-    """The throttle of a node's leaders, or of its followers."""
+    """Return the replication throttle of a node's leaders, or of its followers."""
     return ReplicationQuota(
         side,
         config=node.config,
@@ -78,7 +78,7 @@ def replication_quota(node: Node, side: Side) -> ReplicationQuota:
 
 
 class Replication:
-    """Owns the fetchers of a broker and the looks at its followers' lag."""
+    """Fetchers of a broker and the lag checks of its followers."""
 
     def __init__(self, node: Node, partitions: Partitions, peers: BrokerPeers) -> None:
         self._node = node
@@ -96,7 +96,7 @@ class Replication:
         )
 
     def start(self) -> None:
-        """Follow what others lead; tasks of the node from now on."""
+        """Start to follow partitions that other brokers lead, in tasks of the node."""
         self._partitions.watch_roles(self._fetchers.role_changed)
         self._partitions.watch_removals(self._fetchers.stop_following)
         self._node.dynamic_configs.watch(self._fetchers.settings_changed)
@@ -104,7 +104,7 @@ class Replication:
         self._node.broker_tasks.run(self._watch_lag())
 
     def stop_following(self, partition: Partition) -> None:
-        """Until its leader changes."""
+        """Stop following a partition until its leader changes."""
         self._fetchers.stop_following(partition)
 
     def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
@@ -126,8 +126,8 @@ class Replication:
         return self._node.metadata_log.image
 
     async def _watch_lag(self) -> None:
-        """Late followers are found within one and a half times replica.lag.time.max.ms."""
+        """Remove late followers from the in-sync set, within one and a half times replica.lag.time.max.ms."""
         while True:
             await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_LOOK_SECONDS_LEAST))
             for partition in list(self._partitions):
-                partition.shrink_in_sync()
+                partition.propose_isr_shrink()

@@ -1,7 +1,7 @@
-"""Batches of what coordinators ask of other brokers, as Kafka's marker and verification senders build them.
+"""Batches of coordinators' requests to other brokers, built like those of Kafka's marker and verification senders.
 
-What is asked of one broker in one turn of the event loop leaves in one request. While REQUESTS_AT_ONCE requests to a
-broker are unanswered, more items wait for the next one, so that a burst of n items costs far fewer than n requests.
+All items for one broker in one turn of the event loop are sent in one request. While REQUESTS_AT_ONCE requests to a
+broker are unanswered, further items wait for the next request. A burst of n items thus costs far fewer than n requests.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
 REQUESTS_AT_ONCE: Final = 2
-"""Requests to one broker: one that the broker serves and one that is on its way meanwhile."""
+"""Unanswered requests to one broker: one that it serves, and one that is being sent."""
 PARTITIONS_MAX: Final = 500
-"""Partitions of all items of one request. A marker costs the other broker one append for each partition, so that a
-request takes a few milliseconds of its event loop. A request may have 100,000 elements at most."""
+"""Partitions of all items of one request. A marker costs the other broker one append per partition, so that a request
+takes a few milliseconds of its event loop. A request may have 100,000 elements at most.
+"""
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -40,20 +41,22 @@ class _Peer(Generic[ItemT, ResultT]):
 
 
 class RequestBatches(Generic[ItemT, ResultT]):
-    """Items of one kind for other brokers, gathered into requests."""
+    """Items of one kind for other brokers, collected into requests."""
 
     def __init__(self, send: Callable[[int, Sequence[ItemT]], Awaitable[Sequence[ResultT]]]) -> None:
         """`send` sends one request to a broker and returns a result for each item, in the items' order.
 
-        It may raise: all items of the request raise the same.
+        If it raises, all items of the request raise the same exception.
         """
         self._send = send
         self._peers: dict[int, _Peer[ItemT, ResultT]] = {}
 
     def add(self, broker_id: int, key: Hashable, item: ItemT, partition_count: int) -> asyncio.Future[ResultT]:
-        """Return the future of an item's result. Items of one key never share a request: its response names the key.
+        """Return the future of an item's result.
 
-        An item of more than PARTITIONS_MAX partitions has a request to itself.
+        Items with the same key never share a request: its response names the key.
+
+        An item of more than PARTITIONS_MAX partitions gets its own request.
         """
         loop = asyncio.get_running_loop()
         peer = self._peers.setdefault(broker_id, _Peer())
@@ -63,7 +66,7 @@ class RequestBatches(Generic[ItemT, ResultT]):
         return result
 
     def stop(self) -> None:
-        """Cancel all requests and what waits for one."""
+        """Cancel all requests and all waiting items."""
         for peer in self._peers.values():
             for request in peer.requests:
                 request.cancel()
@@ -105,8 +108,8 @@ class RequestBatches(Generic[ItemT, ResultT]):
             for each in batch:
                 each.result.cancel()
             raise
-        except Exception as error:  # noqa: BLE001 whatever it is, those that wait have to learn of it
-            kept = error.with_traceback(None)  # which has this frame, and so the batch
+        except Exception as error:  # noqa: BLE001 any error belongs to the waiting items
+            kept = error.with_traceback(None)  # the traceback would keep this frame and the batch
             for each in batch:
                 if not each.result.done():
                     each.result.set_exception(kept)
@@ -119,7 +122,7 @@ class RequestBatches(Generic[ItemT, ResultT]):
 def _take_batch(waiting: deque[_Waiting[ItemT, ResultT]]) -> list[_Waiting[ItemT, ResultT]]:
     """Remove a batch from the head of the queue: at most PARTITIONS_MAX partitions and one item of each key.
 
-    It has at least one item. Drop cancelled items.
+    The batch has at least one item, unless all were cancelled. Cancelled items are dropped.
     """
     batch: list[_Waiting[ItemT, ResultT]] = []
     keys: set[Hashable] = set()

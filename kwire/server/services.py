@@ -1,4 +1,4 @@
-"""The parts of a broker, and of a controller, as handlers see them."""
+"""Parts of a broker, and of a controller, that handlers use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.log.disk import Disk
 from kwire.log.large_batches import LargeBatches
 from kwire.log.log_manager import LogManager
 from kwire.repeated_messages import RepeatedMessages
-from kwire.seams import Chance, Clock, Workers
+from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.client_telemetry import ClientTelemetry
 from kwire.server.quotas.manager import ClientQuotaManager
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class NodeServices:
-    """What brokers and controllers both have; handlers that both serve use no more."""
+    """Parts that brokers and controllers both have; a handler that both serve uses only these."""
 
     config: BrokerConfig
     cluster_id: str
     clock: Clock
-    chance: Chance
+    random_source: RandomSource
     metadata_log: MetadataLog
     authorizer: Authorizer
     quotas: ClientQuotaManager
@@ -68,14 +68,14 @@ class NodeServices:
 
 @dataclass(slots=True, kw_only=True)
 class ControllerServices(NodeServices):
-    """Made once by a controller."""
+    """Parts of a controller; created once by each controller."""
 
     brokers: BrokerControl
     controller: Controller
 
 
 def of_controller(context: RequestContext) -> ControllerServices:
-    """The services of a request that only controllers serve."""
+    """Return the services of a request that only controllers serve."""
     services: NodeServices = context.services
     assert isinstance(services, ControllerServices), "a controller's API in a broker's table"
     return services
@@ -83,7 +83,7 @@ def of_controller(context: RequestContext) -> ControllerServices:
 
 @dataclass(slots=True, kw_only=True)
 class Services(NodeServices):
-    """Made once by the broker; handlers reach everything through it."""
+    """Parts of a broker; created once by each broker."""
 
     dynamic_configs: DynamicConfigs
     workers: Workers
@@ -106,7 +106,7 @@ class Services(NodeServices):
     topic_creator: TopicCreator
 
     def endpoint(self, broker_id: int, listener_name: str) -> tuple[str, int] | None:
-        """Where clients of a listener reach a broker; None if it does not have that listener."""
+        """Return a broker's host and port for clients of a listener; None if it is fenced or has no such listener."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker.fenced:
             return None

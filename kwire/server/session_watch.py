@@ -1,4 +1,4 @@
-"""How an incremental fetch session hears of its partitions: a fetch need not look at those that have not moved."""
+"""Notification of incremental fetch sessions by their partitions: a fetch skips partitions that have not changed."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from uuid import UUID
 from kwire.cluster.partition import READ_COMMITTED, Partition
 
 Key = tuple[str | UUID, int]
-"""(topic name, or topic id from version 13 on; partition index)"""
+"""Topic name, or topic id from version 13 on; and partition index."""
 
 
 class SessionWaiter(Protocol):
-    """A fetch that waits."""
+    """Delayed fetch that waits for changes."""
 
     def more_data(self, size: int) -> None:
-        """Bytes came that it may have; size 0: something else changed, look again."""
+        """Count new bytes that the fetch may return; size 0 means another change, and the fetch checks again."""
 
     def look(self) -> None:
-        """Answer if there is enough by now; else go on waiting."""
+        """Answer if there is enough now; else keep waiting."""
 
 
 class Session(SessionWaiter, Protocol):
-    """What a session does about its partitions; it passes on what a waiting fetch is to hear."""
+    """Session that partitions notify; it passes notifications on to its delayed fetches."""
 
     def moved(self, key: Key) -> None:
-        """The next fetch is to look at a partition."""
+        """Let the next fetch read a partition."""
 
 
 class StableWaiter:
-    """Tells a read of committed records of what it may see: nothing while a transaction is open, then all at once."""
+    """Filter of notifications for read_committed: none while a transaction is open, then one for all of its bytes."""
 
     __slots__ = ("_hides", "_partition", "_seen", "_waiter")
 
@@ -50,7 +50,7 @@ class StableWaiter:
 
 
 class SessionWatch:
-    """Told by one partition of a session until that has something new, or for as long as a fetch waits."""
+    """Watch on one partition of a session, until the partition has something new or while a fetch waits."""
 
     __slots__ = ("_is_committed", "_key", "_session", "_waiter", "partition")
 
@@ -62,15 +62,15 @@ class SessionWatch:
         self.partition = partition
 
     def begin(self) -> None:
-        """Be told from now on."""
+        """Start to receive notifications."""
         self.partition.watch(self)
 
     def end(self) -> None:
-        """Be told no more."""
+        """Stop receiving notifications."""
         self.partition.stop_watching(self)
 
     def is_of(self, partition: Partition, is_committed: bool) -> bool:
-        """Return whether it hears of this partition, as a reader of this kind does."""
+        """Return True if this watches the partition, with the same isolation level."""
         return self.partition is partition and self._is_committed is is_committed
 
     def moved(self, size: int) -> None:
@@ -82,9 +82,9 @@ class SessionWatch:
 
 
 class FollowerWatch:
-    """What SessionWatch is to a consumer's session, for a follower's: it has what is not committed, too.
+    """Watch on one partition of a follower's session; unlike a consumer, the follower also reads uncommitted records.
 
-    Its fetch waits for what is appended. That the high watermark or the log start has moved can wait for its answer.
+    Its delayed fetch waits for appends. A change of only the high watermark or the log start does not end the wait.
     """
 
     __slots__ = ("_key", "_session", "partition")
@@ -95,17 +95,17 @@ class FollowerWatch:
         self.partition = partition
 
     def begin(self) -> None:
-        """Be told from now on."""
+        """Start to receive notifications."""
         self.partition.watch(self)
         self.partition.wait(self, for_tail=True)
 
     def end(self) -> None:
-        """Be told no more."""
+        """Stop receiving notifications."""
         self.partition.stop_watching(self)
         self.partition.stop_waiting(self)
 
     def is_of(self, partition: Partition, is_committed: bool) -> bool:
-        """Return whether it hears of this partition."""
+        """Return True if this watches the partition."""
         return self.partition is partition
 
     def more_data(self, size: int) -> None:

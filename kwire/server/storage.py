@@ -1,7 +1,7 @@
-"""The log directories at start: taken, checked, and formatted only when that cannot make a second cluster by mistake.
+"""Log directories at start: they are locked, checked, and formatted if that cannot create a second cluster by mistake.
 
-A blank directory is formatted only if nothing was configured of a quorum: an unmounted volume of a configured node
-looks blank too, and must not become a new cluster.
+A blank directory is formatted only if no quorum is configured: an unmounted volume of a configured node looks blank
+too, and must not become a new cluster.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.uuids import uuid_to_text
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ DEFAULT_CONTROLLER_PORT = 9093
 
 
 class UnreadableDirectory(DirectoryRefused):
-    """The device does not even tell what is in the directory, or takes no lock."""
+    """Error of a directory whose device cannot be read or locked."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,21 +35,21 @@ class Storage:
 
     cluster_id: str
     directory_ids: dict[str, UUID]
-    """By path, in the order of log.dirs; without those that cannot be read."""
+    """Directory ids by path, in the order of log.dirs, without unreadable directories."""
     metadata_directory_id: UUID
-    """Of the directory with the metadata log, which need not be one of log.dirs: this node's as a voter."""
+    """Id of the metadata log's directory, which need not be one of log.dirs: the voter's directory id."""
     locks: dict[str, DiskLock]
-    """By path; handed to the log manager, which releases them."""
+    """Locks by path; handed over to the log manager, which releases them."""
 
     def release(self) -> None:
         for lock in self.locks.values():
             lock.release()
 
 
-def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chance) -> Storage:
-    """Lock, check and if need be format the directories. Raises DirectoryRefused; nothing is touched then.
+def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, random_source: RandomSource) -> Storage:
+    """Lock, check and, if needed, format the directories. Raises DirectoryRefused, and then nothing has changed.
 
-    A directory whose device fails is left out, unless it is the one of the metadata: the others are served.
+    A directory whose device fails is left out, and the others are served; without the metadata's directory, it raises.
     """
     directories = list(dict.fromkeys((config.metadata_dir, *config.log_dirs)))
     locks: dict[str, DiskLock] = {}
@@ -61,8 +61,8 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
             except UnreadableDirectory as error:
                 if directory == config.metadata_dir:
                     raise
-                logger.error("%s; its partitions are offline", error)  # noqa: TRY400 the error says all
-        identities = _complete(config, found, disk=disk, clock=clock, chance=chance, locks=locks)
+                logger.error("%s; its partitions are offline", error)  # noqa: TRY400 no traceback needed
+        identities = _complete(config, found, disk=disk, clock=clock, random_source=random_source, locks=locks)
     except BaseException:
         for lock in locks.values():
             lock.release()
@@ -79,7 +79,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, chance: Chan
 
 
 def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, DiskLock]) -> MetaProperties | None:
-    """The directory's identity, None if it is blank."""
+    """Return the directory's identity, None if it is blank."""
     try:
         if disk.exists(directory) and not disk.is_directory(directory):
             raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
@@ -104,7 +104,10 @@ def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, Dis
 
 
 def _refuse_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterable[str]) -> None:
-    """With another metadata log than its own the node would know of no topic, and set all logs aside."""
+    """Raise DirectoryRefused for a second metadata log: with the wrong one, the node would have no topics.
+
+    It would then set all logs aside.
+    """
     for directory in directories:
         if directory == config.metadata_dir:
             continue
@@ -135,7 +138,7 @@ def _complete(
     *,
     disk: Disk,
     clock: Clock,
-    chance: Chance,
+    random_source: RandomSource,
     locks: dict[str, DiskLock],
 ) -> dict[str, MetaProperties]:
     known = {directory: meta for directory, meta in found.items() if meta is not None}
@@ -162,9 +165,11 @@ def _complete(
             "not; mount it, or point metadata.log.dir at the one that holds it"
         )
     else:
-        cluster_id = uuid_to_text(chance.uuid())
+        cluster_id = uuid_to_text(random_source.uuid())
     return known | {
-        directory: _format(config, directory, cluster_id, disk=disk, clock=clock, chance=chance, locks=locks)
+        directory: _format(
+            config, directory, cluster_id, disk=disk, clock=clock, random_source=random_source, locks=locks
+        )
         for directory in blank
     }
 
@@ -176,10 +181,10 @@ def _format(
     *,
     disk: Disk,
     clock: Clock,
-    chance: Chance,
+    random_source: RandomSource,
     locks: dict[str, DiskLock],
 ) -> MetaProperties:
-    directory_id = chance.uuid()
+    directory_id = random_source.uuid()
     try:
         make_durably(disk, directory)
         _lock(disk, directory, locks)
@@ -202,7 +207,7 @@ def _format(
 
 
 def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:
-    """(listener name, host, port) of this node's controller, as a voter set that is formatted names it."""
+    """Return (listener name, host, port) of this node's controller for a formatted voter set."""
     if config.advertised_controller_listeners:
         told = config.advertised_controller_listeners[0]
         return told.name, told.host or "localhost", told.port

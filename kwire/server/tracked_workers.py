@@ -1,4 +1,4 @@
-"""Workers whose calls can be waited for, also calls whose task was cancelled."""
+"""Workers whose running calls can be awaited, also those of cancelled tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class TrackedWorkers:
-    """Passes calls on to other workers, and knows which have not ended.
+    """Wrapper of workers that tracks the running calls.
 
-    A thread goes on with a call whose task was cancelled, and may write to files meanwhile.
+    A thread continues with a call whose task was cancelled, and may write to files meanwhile.
     """
 
     def __init__(self, workers: Workers) -> None:
@@ -22,14 +22,14 @@ class TrackedWorkers:
         self._running: set[asyncio.Task[Any]] = set()
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return the result of call(), which ran off the loop; its exception is raised here."""
+        """Run a call outside the event loop; return its result or raise its exception."""
         task = asyncio.get_running_loop().create_task(self._workers.run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         try:
             return await asyncio.shield(task)
         finally:
-            del task  # it has the exception, whose traceback has this frame: what the call worked on would stay
+            del task  # the task refers to this frame by its exception's traceback: a cycle that keeps the call's data
 
     async def drain(self) -> None:
         """Return when no call runs."""
@@ -37,5 +37,5 @@ class TrackedWorkers:
             await asyncio.wait(self._running)
 
     def close(self) -> None:
-        """Wait for what runs, and end."""
+        """Wait for running calls, and close the workers."""
         self._workers.close()

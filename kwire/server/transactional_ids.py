@@ -1,4 +1,4 @@
-"""What the APIs of transactions have in common: errors put where each answer has room for them."""
+"""Common code of the transaction APIs: errors in the form that each response needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ U = TypeVar("U")
 
 
 def refusing(call: Callable[[], Answer[T]], finish: Callable[[T], U], refuse: Callable[[KafkaError], U]) -> Answer[U]:
-    """finish(what the call answers), or refuse(the error that it raises, now or later)."""
+    """Return finish(result of the call), or refuse(error) for an error that it raises, now or later."""
     try:
         answer = call()
     except KafkaError as error:
@@ -29,6 +29,8 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U], refuse: Callabl
         return refuse(error)
 
 
-def told(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
-    """Older clients know INVALID_PRODUCER_EPOCH for what PRODUCER_FENCED says since (KIP-588)."""
+def code_for_version(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
+    """Return the code for the client: older ones know only INVALID_PRODUCER_EPOCH in
+    place of PRODUCER_FENCED (KIP-588).
+    """
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and not knows_fenced else code

@@ -1,4 +1,4 @@
-"""Logs that a fetch has found not ready: an index is being derived, or aborted transactions are being compared."""
+"""Logs that are not ready for a fetch: an index is being derived, or aborted transactions are being read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.error_codes import KafkaError
 
 UNREADY_AT_ONCE = 4
-"""Logs that may be found not ready in one step of a fetch: each does a step of its own then, some milliseconds."""
+"""Logs found not ready after which a step of a fetch ends: each of them has done some milliseconds of work then."""
 READY_AT_ONCE = 16
-"""Logs that are made ready before a fetch reads again: it may have enough then, and the others are left to the next."""
+"""Logs that are made ready before a fetch reads again: it may have enough then, and the next fetch continues."""
 
 
 class UnreadyLogs:
-    """What one reading of a fetch has to repeat until it succeeds; the fetch then reads again."""
+    """Reads that a fetch must repeat until they succeed; the fetch then reads again."""
 
     __slots__ = ("_asks", "_begun_with")
 
     def __init__(self) -> None:
         self._asks: list[tuple[Partition, Callable[[], object]]] = []
         self._begun_with = 0
-        """How many there were when the step began."""
+        """Number of reads when the step began."""
 
     def __bool__(self) -> bool:
         return bool(self._asks)
@@ -36,7 +36,7 @@ class UnreadyLogs:
 
     @property
     def is_much(self) -> bool:
-        """Whether this step is to read no more logs, which may be not ready, too."""
+        """True if this step is to read no more logs, because they may not be ready either."""
         return len(self._asks) - self._begun_with >= UNREADY_AT_ONCE
 
     def add_read(self, partition: Partition, offset: int, limit_offset: int) -> None:
@@ -44,11 +44,11 @@ class UnreadyLogs:
         self._asks.append((partition, lambda: partition.log.read(offset, 0, limit_offset=limit_offset)))
 
     def add_aborted(self, partition: Partition, offset: int, end_offset: int) -> None:
-        """Repeat looking up the aborted transactions between two offsets."""
+        """Repeat reading the aborted transactions between two offsets."""
         self._asks.append((partition, lambda: partition.log.aborted_transactions(offset, end_offset)))
 
     def get_ready(self) -> Pieces[None]:
-        """Repeat the first READY_AT_ONCE, a step at a time; a partition that is removed meanwhile is left alone."""
+        """Repeat the first READY_AT_ONCE reads, a step at a time; skip partitions that are removed meanwhile."""
         for partition, ask in self._asks[:READY_AT_ONCE]:
             yield
             for _ in ready_in_steps(partial(_ask, partition, ask)):
@@ -61,4 +61,4 @@ def _ask(partition: Partition, ask: Callable[[], object]) -> None:
     try:
         ask()
     except (KafkaError, DiskFailure):
-        return  # a read will tell
+        return  # the fetch's own read reports it

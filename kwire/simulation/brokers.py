@@ -1,4 +1,4 @@
-"""The production broker in a simulation: kwire.server.broker.BrokerServer, unchanged, on a simulated host."""
+"""Production broker in a simulation: kwire.server.broker.BrokerServer, unchanged, on a simulated host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DIRECTORY = "/kafka"
 
 
 class SimulatedBroker(SimulatedNode[BrokerServer]):
-    """A broker on a host of its own. What it was given in `config` wins over the defaults here."""
+    """Broker on a host of its own. Settings in `config` override the defaults of the simulation."""
 
     def __init__(self, host: Host, config: Mapping[str, str], *, node_id: int) -> None:
         super().__init__(host)
@@ -25,7 +25,7 @@ class SimulatedBroker(SimulatedNode[BrokerServer]):
             "node.id": str(node_id),
             "listeners": f"PLAINTEXT://{host.name}:{PORT}",
             "log.dirs": DIRECTORY,
-            # A client compiled to machine code takes the machine's own time, which is in the future here.
+            # A client compiled to machine code uses the machine's own time, which is in the future of the simulation.
             "log.message.timestamp.after.max.ms": str(2**63 - 1),
             "socket.send.buffer.bytes": "-1",
             "socket.receive.buffer.bytes": "-1",
@@ -34,14 +34,14 @@ class SimulatedBroker(SimulatedNode[BrokerServer]):
 
     @property
     def bootstrap_server(self) -> str:
-        """What clients connect to."""
+        """Address that clients connect to."""
         return f"{self.host.name}:{PORT}"
 
     def make(self, process: Process) -> BrokerServer:
         return BrokerServer(
             make_config(self._settings),
             clock=process.clock,
-            chance=process.chance,
+            random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
             rounds=InlineRounds(process.disk),

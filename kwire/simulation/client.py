@@ -1,4 +1,4 @@
-"""A client of nothing but frames, for simulations: sends any request at any version, returns the decoded answer."""
+"""Client of request frames for simulations: sends any request in any version, and returns the decoded response."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kwire.protocol.requesting import frame_request, parse_response
 
 
 class WireClient:
-    """One connection, made by `await WireClient.connect(...)` in a process of the simulation.
+    """Connection of a client, made by `await WireClient.connect(...)` in a process of the simulation.
 
-    Answers come in the order of the requests: ask from one task at a time. Whatever goes wrong is an OSError (a
-    timeout is one), and what became of the request is unknown then; close it and connect anew.
+    Responses arrive in the order of the requests, so only one task at a time may send. Every error is an OSError (also
+    a timeout). The outcome of the request is then unknown: close the client and connect again.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, client_id: str) -> None:
@@ -31,7 +31,7 @@ class WireClient:
         return cls(reader, writer, client_id)
 
     async def ask(self, request: Any, version: int, *, seconds: float = 30.0) -> Any:
-        """The answer to a request. Raises OSError."""
+        """Return the response to a request. Raises OSError."""
         async with asyncio.timeout(seconds):
             self._correlation_id += 1
             self._writer.write(frame_request(request, version, self._correlation_id, self._client_id))
@@ -46,5 +46,5 @@ class WireClient:
         return response
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._writer.close()

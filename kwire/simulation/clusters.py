@@ -1,4 +1,4 @@
-"""A cluster in a simulation: brokers, and the controllers that they follow, be it the brokers themselves."""
+"""Cluster in a simulation: brokers, and their controllers, which may be the brokers themselves."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from kwire.simulation.nodes import AnyNode
 from kwire.simulation.objects import pass_objects
 
 FIRST_CONTROLLER_ID = 101
-"""Of controllers that are nothing else; brokers count from 1."""
+"""First id of nodes that are only controllers; brokers count from 1."""
 
 FURTHER_DIRECTORIES: Final = 1000
-"""Ids of log directories after the first one begin here."""
+"""First number of the ids of further log directories of a node."""
 
 
 class ClusterBroker(SimulatedBroker):
-    """A broker that belongs to a cluster, on a host of its own. Its directory is formatted at its first start."""
+    """Broker of a cluster, on a host of its own. Its directory is formatted at its first start."""
 
     def __init__(
         self,
@@ -43,11 +43,14 @@ class ClusterBroker(SimulatedBroker):
         cluster_id: str = CLUSTER_ID,
         directory: int = 0,
     ) -> None:
-        """It is a controller as well if it is one of the voters. `directory` tells disks of one node apart."""
+        """The broker is a controller too if it is one of the voters.
+
+        `directory` distinguishes successive disks of one node.
+        """
         self.key = ReplicaKey(node_id, directory_id(node_id, directory))
         self.is_controller = node_id in voters.ids
         self.peers: Sequence[AnyNode] = ()
-        """The controllers, when the quorum's messages go as objects; none when they go as bytes."""
+        """Controllers, if the quorum's messages are passed as objects; empty if they are passed as bytes."""
         self._voters = voters
         self._cluster_id = cluster_id
         self._directory = directory
@@ -66,7 +69,7 @@ class ClusterBroker(SimulatedBroker):
         }
 
     def replace_disk(self) -> None:
-        """Take the power away and give it an empty disk. Not for one that is a controller, too: no voter is that."""
+        """Cut the power and insert an empty disk. Not for a controller, whose disk makes it a voter."""
         assert not self.is_controller, f"{self.name} is a voter by its disk"
         self.power_off()
         self.host.device.wipe()
@@ -91,34 +94,34 @@ class SimulatedCluster:
     def __init__(self, brokers: Sequence[ClusterBroker], controllers: Sequence[SimulatedController]) -> None:
         self.brokers = brokers
         self.controllers = controllers
-        """Nodes that are controllers and nothing else."""
+        """Nodes that are only controllers."""
         self.nodes: list[AnyNode] = [*controllers, *brokers]
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients connect to."""
+        """Addresses that clients connect to."""
         return ",".join(broker.bootstrap_server for broker in self.brokers)
 
     @property
     def voters(self) -> Sequence[AnyNode]:
-        """The nodes that have the quorum among themselves."""
+        """Nodes that are voters of the quorum."""
         return self.controllers or self.brokers
 
     @property
     def active_controller(self) -> AnyNode | None:
-        """The controller that leads and may write; the newest one if several believe it."""
+        """Controller that leads and may write; the one with the highest epoch if several believe that they lead."""
         active = [(log.epoch, node) for node in self.voters if (log := node.metadata_log) is not None and log.is_active]
         return max(active, key=lambda each: each[0], default=(0, None))[1]
 
     async def start(self) -> None:
-        """Start all nodes that do not run; returns when they serve. Raises what a start raises."""
+        """Start all nodes that do not run; return when they serve. Raises the exception of a start."""
         await asyncio.gather(*(node.start() for node in self.nodes if not node.is_running))
 
 
 def make_cluster(
     brokers: Sequence[Host], controllers: Sequence[Host], config: Mapping[str, str], *, as_objects: bool
 ) -> SimulatedCluster:
-    """A cluster of these hosts; without controllers every broker is one."""
+    """Return a cluster on these hosts; without controllers, every broker is one."""
     broker_hosts = dict(enumerate(brokers, 1))
     controller_hosts = dict(enumerate(controllers, FIRST_CONTROLLER_ID))
     voters = voter_set({node_id: host.name for node_id, host in (controller_hosts or broker_hosts).items()})

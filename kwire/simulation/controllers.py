@@ -26,7 +26,7 @@ CLUSTER_ID = "simulated-cluster-0000"
 
 
 def voter_set(hosts: Mapping[int, str]) -> VoterSet:
-    """The controllers by id, in the directories that they are formatted with."""
+    """Return the controllers by id, with the ids of their first directories."""
     return VoterSet(
         Voter(
             key=ReplicaKey(node_id, directory_id(node_id)),
@@ -38,12 +38,12 @@ def voter_set(hosts: Mapping[int, str]) -> VoterSet:
 
 
 def directory_id(node_id: int, disk: int = 0) -> UUID:
-    """That of a controller's first disk, or of one that took its place."""
+    """Return the directory id of a controller's first disk, or of a later one."""
     return UUID(int=1000 * (disk + 1) + node_id)
 
 
 class SimulatedController(SimulatedNode[ControllerServer]):
-    """A controller on a host of its own. Its directory is formatted at its first start."""
+    """Controller on a host of its own. Its directory is formatted at its first start."""
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         super().__init__(host)
         self.node_id = node_id
         self.peers: Sequence[AnyNode] = ()
-        """All controllers of the quorum, when their messages go as objects; none when they go as bytes."""
+        """All controllers of the quorum, if their messages are passed as objects; empty if they are passed as bytes."""
         self._voters = voters
         self._cluster_id = cluster_id
         self._disks_replaced = 0
         self.key = ReplicaKey(node_id, directory_id(node_id))
-        """What the quorum knows it by."""
+        """Key of the replica in the quorum."""
         servers = [voter.endpoints[0] for voter in voters]
         self._settings = {
             "process.roles": "controller",
@@ -73,16 +73,16 @@ class SimulatedController(SimulatedNode[ControllerServer]):
             "socket.send.buffer.bytes": "-1",
             "socket.receive.buffer.bytes": "-1",
             **config,
-            "log.dirs": DIRECTORY,  # several are of brokers
+            "log.dirs": DIRECTORY,  # only brokers have several
         }
 
     @property
     def listener(self) -> Listener:
-        """Where it is reached."""
+        """Endpoint of the controller."""
         return Listener(LISTENER, self.host.name, PORT)
 
     def replace_disk(self) -> None:
-        """Take the power away and give it an empty disk: at its next start it is no voter, until it is added."""
+        """Cut the power and insert an empty disk: after its next start it is no voter until it is added."""
         self.power_off()
         self.host.device.wipe()
         self._disks_replaced += 1
@@ -94,7 +94,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         server = ControllerServer(
             make_config(self._settings),
             clock=process.clock,
-            chance=process.chance,
+            random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
         )
@@ -104,7 +104,7 @@ class SimulatedController(SimulatedNode[ControllerServer]):
 
 
 def format_once(disk: Disk, key: ReplicaKey, voters: VoterSet | None, *, cluster_id: str = CLUSTER_ID) -> None:
-    """What `kwire format` writes into a blank directory: with the first voters, or with --no-initial-controllers."""
+    """Format a blank directory like `kwire format`: with the first voters, or with --no-initial-controllers."""
     if disk.exists(f"{DIRECTORY}/{META_PROPERTIES}"):
         return
     metadata = f"{DIRECTORY}/{METADATA_DIRECTORY}"
@@ -126,7 +126,7 @@ def format_further(disk: Disk, path: str, key: ReplicaKey, *, cluster_id: str = 
 
 
 def controllers(hosts: Sequence[Host], config: Mapping[str, str], *, as_objects: bool) -> list[SimulatedController]:
-    """A quorum of these hosts, with the ids 1, 2, 3 and so on."""
+    """Return the controllers of a quorum on these hosts, with the ids 1, 2, 3 and so on."""
     voters = voter_set({number: host.name for number, host in enumerate(hosts, 1)})
     nodes = [
         SimulatedController(host, node_id=number, voters=voters, config=config) for number, host in enumerate(hosts, 1)

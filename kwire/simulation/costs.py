@@ -1,7 +1,7 @@
-"""What the steps of an event loop cost, by the lines of Python that they run: the same on any machine.
+"""Costs of event loop steps, by the number of Python lines that they run: the same on every machine.
 
-A process whose loop has costs is busy for as long as they take, and its clock goes on meanwhile: what shares the loop
-by time does so in a simulation, and what holds it holds heartbeats.
+A process with costs is busy for the time of each step, and its clock advances meanwhile. So time slices work in a
+simulation, and a step that blocks the loop delays heartbeats.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from typing import Any, Final, Protocol
 from kwire.loop_monitor import where
 
 SECONDS_PER_LINE: Final = 50e-9
-"""About, in CPython 3.11: `python -m tests.simulation.line_costs` measures it for answers about thousands of topics."""
+"""Approximate time of a line in CPython 3.11. `python -m tests.simulation.line_costs` measures it."""
 LIMIT_SECONDS: Final = 0.02
-"""What no step may take."""
+"""Longest time that a step may take."""
 
 
 class Costs(Protocol):
-    """Runs handles, and knows what they cost."""
+    """Runner of handles that measures their cost."""
 
     @property
     def elapsed_seconds(self) -> float:
-        """Of the handle that runs; 0 between two."""
+        """Time of the running handle so far; 0 between two handles."""
 
     def run(self, handle: asyncio.Handle) -> float:
-        """Run it; the seconds that it took."""
+        """Run a handle; return the seconds that it took."""
 
 
 class LineCosts:
-    """Counts lines."""
+    """Costs by the number of executed lines."""
 
     def __init__(self, limit_seconds: float = LIMIT_SECONDS) -> None:
         self._limit = round(limit_seconds / SECONDS_PER_LINE)
         self._lines = 0
         self.longest_seconds = 0.0
         self.too_long: list[str] = []
-        """Where each step was that took longer than the limit, when it did."""
+        """Position of each step at the moment when it exceeded the limit."""
 
     @property
     def elapsed_seconds(self) -> float:
@@ -48,7 +48,7 @@ class LineCosts:
         before = sys.gettrace()
         sys.settrace(self._called)
         try:
-            handle._run()  # noqa: SLF001 what an event loop is told to call
+            handle._run()  # noqa: SLF001 an event loop calls it
         finally:
             sys.settrace(before)
             seconds = self.elapsed_seconds

@@ -1,4 +1,4 @@
-"""The hardware behind a simulated disk: what is stored, what of it is durable, and what is wrong with it."""
+"""Hardware of a simulated disk: its content, the durable part of it, and its faults."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kwire.log.disk import Data, DiskFailure, DiskFullError
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.power_cut import Change, Choices, Entry, kept_content, kept_entries
+from kwire.simulation.random_source import SeededRandomSource
 
 Fault = Callable[[str, str], DiskFailure | None]
-"""What an operation (append, read, truncate, fsync, create, replace, rename, unlink, lock, list, stat) on a path fails
-with, None if it succeeds."""
+"""Returns the failure of an operation on a path, or None if it succeeds.
+
+Operations are append, read, truncate, fsync, create, replace, rename, unlink, lock, list and stat.
+"""
 CAPACITY_BYTES = 1 << 40
 
 
@@ -23,32 +25,32 @@ def failure(operation: str, path: str, code: int) -> DiskFailure:
 
 
 class FileNode:
-    """A file without a name."""
+    """File without a name."""
 
     __slots__ = ("content", "lock_of", "modified_ms", "pending")
 
     def __init__(self, content: bytes = b"") -> None:
         self.content = bytearray(content)
         self.pending: list[Change] = []
-        """What was done since the last fsync."""
+        """Changes since the last fsync."""
         self.modified_ms = 0
         self.lock_of: object = None
-        """Who holds a lock on it."""
+        """Disk of the process that holds a lock on the file."""
 
 
 class DirectoryNode:
-    """Names and what they lead to."""
+    """Directory: names and their nodes."""
 
     __slots__ = ("durable", "entries", "pending")
 
     def __init__(self) -> None:
         self.entries: dict[str, FileNode | DirectoryNode] = {}
         self.durable: dict[str, FileNode | DirectoryNode] = {}
-        """The entries at the last fsync; of use while something is pending."""
+        """Entries at the last fsync; only used while changes are pending."""
         self.pending: list[Entry[FileNode | DirectoryNode]] = []
 
     def change(self, entry: Entry[FileNode | DirectoryNode]) -> None:
-        """Take over a change that is not durable yet."""
+        """Apply a change that is not durable yet."""
         if not self.pending:
             self.durable = dict(self.entries)
         self.pending.append(entry)
@@ -58,32 +60,32 @@ class DirectoryNode:
             self.entries[entry.added] = entry.node
 
     def sync(self) -> None:
-        """All changes are durable."""
+        """Make all changes durable."""
         self.pending.clear()
         self.durable = {}
 
 
 class Device:
-    """One host's storage."""
+    """Storage device of one host."""
 
     def __init__(self, wall_ms: Callable[[], int] = lambda: 0) -> None:
         self.root = DirectoryNode()
         self.capacity_bytes = CAPACITY_BYTES
         self.used_bytes = 0
         self.operations = 0
-        """How often it was asked for something."""
+        """Number of operations so far."""
         self.slowness = 1.0
-        """What the durations of workers' calls are multiplied with."""
+        """Factor of the durations of workers' calls."""
         self.is_cold: Callable[[], bool] = lambda: False
-        """Whether what is read next is not in the page cache."""
+        """Returns True if the next read is not in the page cache."""
         self.faults: list[Fault] = []
-        """Asked before each operation. Take one out again to heal it."""
+        """Faults that are checked before each operation. Remove a fault to heal it."""
         self._wall_ms = wall_ms
 
     # --- contents
 
     def write(self, node: FileNode, data: Data, path: str) -> None:
-        """Append, if there is space."""
+        """Append to a file, if there is space."""
         size = len(data)
         if self.used_bytes + size > self.capacity_bytes:
             raise failure("append", path, errno.ENOSPC)
@@ -93,7 +95,7 @@ class Device:
         self.used_bytes += size
 
     def truncate(self, node: FileNode, size: int) -> None:
-        """Cut or, with zeros, lengthen."""
+        """Shorten a file, or extend it with zeros."""
         before = len(node.content)
         if size < before:
             node.pending.append((size, 0, bytes(node.content[size:])))
@@ -106,7 +108,7 @@ class Device:
     # --- faults
 
     def fail(self, operation: str, *, path: str = "", code: int = errno.EIO) -> Fault:
-        """Let operations of this kind (empty is any) on paths that contain this text fail, until heal(it)."""
+        """Let operations of this kind (empty for any) fail on paths that contain `path`, until heal(it)."""
 
         def fault(asked: str, asked_path: str) -> DiskFailure | None:
             wanted = operation in ("", asked) and path in asked_path
@@ -116,12 +118,12 @@ class Device:
         return fault
 
     def heal(self, fault: Fault) -> None:
-        """Take a fault out again."""
+        """Remove a fault."""
         self.faults.remove(fault)
 
     @contextmanager
     def sound(self) -> Iterator[None]:
-        """No operation fails meanwhile: for checks, which must not meet faults, nor change what comes of them."""
+        """Disable all faults in the block: for checks, whose result must not depend on faults."""
         faults, self.faults = self.faults, []
         try:
             yield
@@ -129,15 +131,15 @@ class Device:
             self.faults = faults
 
     def fill(self, *, free_bytes: int = 0) -> None:
-        """Leave no more space than this."""
+        """Leave no more free space than this."""
         self.capacity_bytes = self.used_bytes + free_bytes
 
     def empty(self) -> None:
-        """Give all space back."""
+        """Restore the whole capacity."""
         self.capacity_bytes = CAPACITY_BYTES
 
     def flip(self, path: str, position: int, mask: int = 1) -> None:
-        """Change bits of what is stored, without anybody's knowledge."""
+        """Flip bits of a file silently."""
         node: FileNode | DirectoryNode = self.root
         for name in filter(None, path.split("/")):
             assert isinstance(node, DirectoryNode)
@@ -146,13 +148,13 @@ class Device:
         node.content[position] ^= mask
 
     def wipe(self) -> None:
-        """Replace it by an empty one."""
+        """Replace the device by an empty one."""
         self.root = DirectoryNode()
         self.used_bytes = 0
 
-    def lose_power(self, chance: SeededChance) -> None:
-        """Keep what was fsynced, and of the rest what chance leaves."""
-        self.root = self._after_cut(self.root, Choices(chance=chance.numbers))
+    def lose_power(self, random_source: SeededRandomSource) -> None:
+        """Keep what was fsynced, and a random part of the rest."""
+        self.root = self._after_cut(self.root, Choices(random_source=random_source.numbers))
         self.used_bytes = _used(self.root)
 
     def _after_cut(self, directory: DirectoryNode, choices: Choices) -> DirectoryNode:

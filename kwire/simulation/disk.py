@@ -1,9 +1,9 @@
-"""Disks in memory that forget what was not fsynced when the power goes, and fail when they are told to.
+"""Disks in memory that lose unsynced data at a power cut, and fail on request.
 
-A Device is the hardware of a host: it outlives processes and power cuts. A SimulatedDisk is one process's view of it,
-a kwire.log.disk.Disk; a view whose process was killed does nothing any more. Files and directories are nodes, so that
-an open file stays the same when its name changes or goes. What is not durable is kept as a list of changes since the
-last fsync (kwire.simulation.power_cut says what a cut leaves of it), so that an append costs an append.
+A Device is the hardware of a host: it survives processes and power cuts. A SimulatedDisk is one process's view of it, a
+kwire.log.disk.Disk; the view of a killed process raises ProcessKilled. Files and directories are nodes, so that an open
+file stays the same when its name changes or is removed. Changes since the last fsync are kept as a list, so that an
+append stays cheap. kwire.simulation.power_cut describes what a power cut leaves of them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kwire.simulation.power_cut import Entry
 
 
 class ProcessKilled(BaseException):
-    """A process that was killed wanted something of the world."""
+    """Operation of a process that was killed."""
 
 
 class SimulatedFile:
-    """An open file; after close it is found again by its path, as a real one is."""
+    """Open file; after close it is opened again by its path, like a real one."""
 
     __slots__ = ("_disk", "_node", "cuts", "path")
 
@@ -75,7 +75,7 @@ class SimulatedFile:
             self._reopened()
 
     def unpin(self) -> None:
-        """Descriptors are no matter here."""
+        """Do nothing: a simulated file has no descriptor."""
 
     def close(self) -> None:
         self._node = None
@@ -83,7 +83,7 @@ class SimulatedFile:
 
 
 class SimulatedLock:
-    """A lock that a process holds until it releases it or is killed."""
+    """Lock that a process holds until it releases it or is killed."""
 
     def __init__(self, disk: SimulatedDisk, node: FileNode) -> None:
         self._disk = disk
@@ -95,7 +95,7 @@ class SimulatedLock:
 
 
 class SimulatedDisk:
-    """A process's view of its host's device."""
+    """View of one process on its host's device."""
 
     def __init__(self, device: Device, note: Callable[[str], object] = str) -> None:
         self.device = device
@@ -103,7 +103,7 @@ class SimulatedDisk:
         self._note = note
 
     def check(self, operation: str, path: str) -> None:
-        """Raise what the operation meets instead of success."""
+        """Raise the failure of an operation, if it fails."""
         if self.is_dead:
             raise ProcessKilled(f"{operation} of {path}")
         self.device.operations += 1
@@ -118,7 +118,7 @@ class SimulatedDisk:
     # --- finding
 
     def find(self, path: str) -> FileNode | DirectoryNode | None:
-        """What the path leads to."""
+        """Return the node of a path, or None."""
         node: FileNode | DirectoryNode | None = self.device.root
         for name in path.split("/"):
             if name:
@@ -147,7 +147,7 @@ class SimulatedDisk:
         return self
 
     def adopt(self, part: Disk) -> None:
-        """Parts are the disk itself."""
+        """Do nothing: a part is the disk itself."""
 
     def exists(self, path: str) -> bool:
         return self.find(path) is not None

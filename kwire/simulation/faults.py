@@ -1,9 +1,9 @@
-"""Faults drawn by the seed: what breaks, when, for how long, and how it is healed.
+"""Random faults by the seed: kind, time and duration of each fault, and how it is healed.
 
     faults = Faults(simulation, kinds=("kill", "power", "isolate"))
     simulation.client.run(faults.run(seconds=60, per_minute=5))
 
-Faults overlap as they come. When run() ends, everything is healed and every node serves. The kinds are the methods of
+Faults may overlap. When run() ends, everything is healed and every node serves. The kinds are the methods of
 Faults that begin with `begin_`.
 """
 
@@ -35,28 +35,28 @@ JUMP_SECONDS_MAX: Final = 3600.0
 
 
 class Faults:
-    """What chance does to the nodes of a simulation; unless told which, to its brokers."""
+    """Random faults of some nodes of a simulation; by default of its brokers."""
 
     def __init__(
         self, simulation: Simulation, *, kinds: Sequence[str] = KINDS, nodes: Sequence[AnyNode] | None = None
     ) -> None:
         self.count = 0
-        """Faults begun."""
+        """Number of faults so far."""
         self._simulation = simulation
         self._network = simulation.network
-        self._chance = simulation.chance.child("faults")
+        self._random_source = simulation.random_source.child("faults")
         self._kinds = kinds
         self._nodes = list(simulation.brokers.values() if nodes is None else nodes)
 
     async def run(self, *, seconds: float, per_minute: float) -> None:
-        """Let at least so many faults happen for so long, then wait until all are healed."""
+        """Inject at least `per_minute` faults for so many seconds, then wait until all are healed."""
         start = self._simulation.now
-        count = math.ceil(per_minute * seconds / 60.0) + self._chance.below(MORE_FAULTS)
-        moments = sorted(start + self._chance.uniform(0.0, seconds) for _ in range(count))
+        count = math.ceil(per_minute * seconds / 60.0) + self._random_source.below(MORE_FAULTS)
+        moments = sorted(start + self._random_source.uniform(0.0, seconds) for _ in range(count))
         running = []
         for moment in moments:
             await asyncio.sleep(moment - self._simulation.now)
-            running.append(asyncio.create_task(self.begin(self._chance.pick(self._kinds))))
+            running.append(asyncio.create_task(self.begin(self._random_source.pick(self._kinds))))
         await asyncio.sleep(start + seconds - self._simulation.now)
         await asyncio.gather(*running)
         for node in self._nodes:
@@ -65,29 +65,29 @@ class Faults:
                 await asyncio.sleep(LOOK_SECONDS)
 
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
-        """One fault of this kind, healed when the coroutine ends."""
+        """Start a fault of this kind; it is healed when the coroutine ends."""
         self.count += 1
-        node = self._chance.pick(self._nodes)
+        node = self._random_source.pick(self._nodes)
         self._simulation.trace.note(f"fault {kind} {node.name}")
         fault: Coroutine[Any, Any, None] = getattr(self, f"begin_{kind}")(node)
         return fault
 
     async def revive(self, node: AnyNode) -> None:
-        """Let it run: one that is down is started, one that has failed killed and started."""
+        """Make a node run: start it if it is down, kill and start it if it has failed."""
         if node.is_running and node.failure is not None:
             node.kill()
         while not node.is_running:
             try:
                 async with asyncio.timeout(DOWN_SECONDS_MAX):
                     await node.begin()
-            except TimeoutError:  # it was killed at its start, or is paused
+            except TimeoutError:  # it was killed during its start, or is paused
                 return
             except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataHeldUpError):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:
-        """A duration: most often short."""
-        return min(most, self._chance.exponential(most / 4))
+        """Return a random duration, mostly short."""
+        return min(most, self._random_source.exponential(most / 4))
 
     # --- processes
 
@@ -108,16 +108,16 @@ class Faults:
             node.resume()
 
     async def begin_jump(self, node: AnyNode) -> None:
-        node.host.jump(self._chance.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
+        node.host.jump(self._random_source.uniform(-JUMP_SECONDS_MAX, JUMP_SECONDS_MAX))
 
     # --- network
 
     def _other(self, node: AnyNode) -> str:
-        return self._chance.pick([name for name in self._network.hosts if name != node.name])
+        return self._random_source.pick([name for name in self._network.hosts if name != node.name])
 
     async def begin_cut(self, node: AnyNode) -> None:
         ends = [node.name, self._other(node)]
-        source, target = ends if self._chance.happens(0.5) else reversed(ends)
+        source, target = ends if self._random_source.happens(0.5) else reversed(ends)
         reason = f"cut {self.count}"
         self._network.cut(source, target, reason=reason)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
@@ -133,7 +133,7 @@ class Faults:
         longest = 0.0
         for name in [name for name in self._network.hosts if name != node.name]:
             for source, target in ((node.name, name), (name, node.name)):
-                if self._chance.happens(0.5):
+                if self._random_source.happens(0.5):
                     seconds = self._seconds(CUT_SECONDS_MAX)
                     self._network.clog(source, target, seconds)
                     longest = max(longest, seconds)
@@ -143,7 +143,7 @@ class Faults:
         self._network.reset(node.name, self._other(node))
 
     async def begin_slow_network(self, node: AnyNode) -> None:
-        other, speed = self._other(node), bad_weather(self._chance)
+        other, speed = self._other(node), bad_weather(self._random_source)
         self._network.slow_down(node.name, other, speed)
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         self._network.slow_down(node.name, other, None)
@@ -151,19 +151,19 @@ class Faults:
     # --- disks
 
     async def begin_slow_disk(self, node: AnyNode) -> None:
-        node.host.device.slowness = self._chance.pick((10.0, 100.0, 1000.0))
+        node.host.device.slowness = self._random_source.pick((10.0, 100.0, 1000.0))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         node.host.device.slowness = 1.0
 
     async def begin_full_disk(self, node: AnyNode) -> None:
-        node.host.device.fill(free_bytes=self._chance.below(10_000))
+        node.host.device.fill(free_bytes=self._random_source.below(10_000))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         node.host.device.empty()
 
     async def begin_broken_disk(self, node: AnyNode) -> None:
-        """An operation fails for a while; then the device is exchanged for one with the same durable content."""
+        """Let an operation fail for a while; then replace the device by one with the same durable content."""
         device = node.host.device
-        fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
+        fault = device.fail(self._random_source.pick(("append", "fsync", "read", "create", "rename")))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         device.heal(fault)
         node.power_off()

@@ -1,7 +1,7 @@
-"""Hosts and the processes on them: what is started, killed, paused, and what loses power.
+"""Hosts and their processes, which can be started, killed and paused, and lose power.
 
-A process has an event loop, a view of its host's disk, workers, a clock and chance of its own. Killing it drops its
-loop and makes everything that it holds dead; what its coroutines do while they are closed reaches nothing.
+A process has its own event loop, view of its host's disk, workers, clock and random number generator. Killing it drops
+its loop and disables all of these. Its coroutines run code while they are closed, but without any effect outside.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.device import Device
 from kwire.simulation.disk import ProcessKilled, SimulatedDisk
 from kwire.simulation.loop import WALL_START_MS, ProcessLoop
 from kwire.simulation.network import LOCAL_HOSTS, Network, address_info
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.servers import Server
 from kwire.simulation.streams import StreamTransport
 from kwire.simulation.timeline import Timeline
 
 T = TypeVar("T")
 WORKER_MS = 0.3
-"""What a worker's call takes on average, an fsync of a good device."""
+"""Mean time of a worker's call, about that of an fsync on a good device."""
 
 
 class HostLoop(ProcessLoop):
-    """A process's event loop, with the host's network."""
+    """Event loop of a process, with the host's network."""
 
     def __init__(self, host: Host, name: str) -> None:
         super().__init__(host.timeline, name=name, rate=host.clock_rate)
@@ -33,7 +33,7 @@ class HostLoop(ProcessLoop):
         self.transports: dict[StreamTransport, None] = {}
         self.servers: dict[Server, None] = {}
 
-    async def create_connection(  # type: ignore[override] # what the network has no use for is ignored
+    async def create_connection(  # type: ignore[override] # unused parameters are ignored
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -78,7 +78,7 @@ class HostLoop(ProcessLoop):
 
 
 class HostClock:
-    """The seam's Clock in a process."""
+    """Clock of a process, see kwire.seams.Clock."""
 
     def __init__(self, loop: HostLoop) -> None:
         self._loop = loop
@@ -91,18 +91,18 @@ class HostClock:
 
 
 class HostWorkers:
-    """The seam's Workers: a call takes a drawn time, and happens somewhere in it."""
+    """Workers of a process, see kwire.seams.Workers. A call takes a random time, and runs at a random moment of it."""
 
-    def __init__(self, loop: HostLoop, chance: SeededChance) -> None:
+    def __init__(self, loop: HostLoop, random_source: SeededRandomSource) -> None:
         self._loop = loop
-        self._chance = chance
+        self._random_source = random_source
         self._jobs: dict[_Job, None] = {}
 
     async def run(self, call: Callable[[], T]) -> T:
         job = _Job(self._loop, call)
         self._jobs[job] = None
-        seconds = (0.02 + self._chance.exponential(WORKER_MS)) / 1000.0 * self._loop.host.device.slowness
-        part = self._chance.uniform(0.0, 1.0)
+        seconds = (0.02 + self._random_source.exponential(WORKER_MS)) / 1000.0 * self._loop.host.device.slowness
+        part = self._random_source.uniform(0.0, 1.0)
         self._loop.call_later(seconds * part, self._do, job, seconds * (1.0 - part))
         result: T = await job.answer
         return result
@@ -114,7 +114,7 @@ class HostWorkers:
             self._loop.call_later(rest, job.tell)
 
     def close(self) -> None:
-        """Calls that were asked for are made now: the process would wait for them."""
+        """Run all pending calls now: a real process would wait for them."""
         jobs, self._jobs = self._jobs, {}
         for job in jobs:
             job.do()
@@ -122,7 +122,7 @@ class HostWorkers:
 
 
 class _Job:
-    """A worker's call."""
+    """Call of a worker."""
 
     __slots__ = ("_call", "_error", "_value", "answer")
 
@@ -135,7 +135,7 @@ class _Job:
     def do(self) -> None:
         try:
             self._value = self._call()
-        except Exception as error:  # noqa: BLE001 raised where the answer is wanted
+        except Exception as error:  # noqa: BLE001 raised at the caller
             self._error = error
 
     def tell(self) -> None:
@@ -148,16 +148,16 @@ class _Job:
 
 
 class Process:
-    """A program that runs on a host."""
+    """Program that runs on a host."""
 
     def __init__(self, host: Host, number: int) -> None:
         self.host = host
         self.name = f"{host.name}#{number}"
-        self.chance = host.chance.child(str(number))
+        self.random_source = host.random_source.child(str(number))
         self.loop = HostLoop(host, self.name)
         self.disk = SimulatedDisk(host.device, lambda what: host.note(f"{self.name} {what}"))
         self.clock = HostClock(self.loop)
-        self.workers = HostWorkers(self.loop, self.chance.child("workers"))
+        self.workers = HostWorkers(self.loop, self.random_source.child("workers"))
 
     @property
     def is_alive(self) -> bool:
@@ -168,7 +168,7 @@ class Process:
         return self.loop.create_task(work)
 
     def end(self, *, silently: bool) -> None:
-        """Let nothing of it run any more. Silently: without the kernel closing its connections."""
+        """Stop everything in the process. `silently` means that the kernel does not close its connections."""
         self.disk.is_dead = True
         for server in list(self.loop.servers):
             server.close()
@@ -181,43 +181,49 @@ class Process:
 
 
 class Host:
-    """A machine with a name and an address, a device, and at most one process that matters."""
+    """Machine with a name, an address, a device, and at most one current process."""
 
     def __init__(
-        self, name: str, address: str, *, network: Network, chance: SeededChance, note: Callable[[str], None]
+        self,
+        name: str,
+        address: str,
+        *,
+        network: Network,
+        random_source: SeededRandomSource,
+        note: Callable[[str], None],
     ) -> None:
         self.name = name
         self.address = address
         self.network = network
         self.timeline: Timeline = network.timeline
-        self.chance = chance
+        self.random_source = random_source
         self.note = note
         self.device = Device(self.wall_ms)
         self.clock_rate = 1.0
-        """Seconds of a process's clock in one of the simulation; for processes started from now on."""
+        """Seconds of a process's clock per second of the simulation; for processes that are started from now on."""
         self.wall_offset_ms = 0
         self.is_on = True
         self.process: Process | None = None
-        self.started: Callable[[Process], None] = lambda process: None  # noqa: ARG005 nobody asks
-        """Told of each process."""
+        self.started: Callable[[Process], None] = lambda process: None  # noqa: ARG005 default
+        """Called with each started process."""
         self._started = 0
 
     def wall_ms(self) -> int:
-        """The time of day as this host has it."""
+        """Return the wall-clock time of this host in ms."""
         return self.wall_ns() // 1_000_000
 
     def wall_ns(self) -> int:
-        """The same, finer."""
+        """Return the wall-clock time of this host in ns."""
         passed_ns = round(self.timeline.now * self.clock_rate * 1e9)
         return (WALL_START_MS + self.wall_offset_ms) * 1_000_000 + passed_ns
 
     def jump(self, seconds: float) -> None:
-        """Move the time of day, as an administrator or NTP may."""
+        """Move the wall clock, as an administrator or NTP may."""
         self.note(f"{self.name} jump {seconds:.3f}")
         self.wall_offset_ms += round(seconds * 1000)
 
     def start(self) -> Process:
-        """A new process; the host gets power if it has none."""
+        """Start a new process; a host without power gets power."""
         assert self.process is None, f"a process runs on {self.name}"
         if not self.is_on:
             self.power_on()
@@ -228,14 +234,14 @@ class Host:
         return self.process
 
     def kill(self) -> None:
-        """End the process as kill -9 does. What it wrote is there, its connections are closed by the kernel."""
+        """Kill the process as kill -9 does: its writes are kept, and the kernel closes its connections."""
         process, self.process = self.process, None
         if process is not None:
             self.note(f"{process.name} kill")
             process.end(silently=False)
 
     def power_off(self) -> None:
-        """Take the power away: what was not fsynced is lost as chance has it, and connections are not closed."""
+        """Cut the power: a random part of unsynced data is lost, and connections are not closed."""
         process, self.process = self.process, None
         self.note(f"{self.name} power off")
         self.is_on = False
@@ -244,23 +250,23 @@ class Host:
         for name in self.network.hosts:
             if name != self.name:
                 self.network.link(name, self.name).block(f"{self.name} is off")
-        self.device.lose_power(self.chance.child(f"power {self._started}"))
+        self.device.lose_power(self.random_source.child(f"power {self._started}"))
 
     def power_on(self) -> None:
-        """Give it back. Nothing is started."""
+        """Restore the power, without starting a process."""
         self.is_on = True
         for name in self.network.hosts:
             if name != self.name:
                 self.network.link(name, self.name).unblock(f"{self.name} is off")
 
     def pause(self) -> None:
-        """Let the process run nothing, as SIGSTOP does; its kernel still answers."""
+        """Stop the process as SIGSTOP does; its kernel still answers."""
         assert self.process is not None, f"nothing runs on {self.name}"
         self.note(f"{self.name} pause")
         self.process.loop.pause()
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue a paused process."""
         if self.process is not None:
             self.note(f"{self.name} resume")
             self.process.loop.resume()

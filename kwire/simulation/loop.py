@@ -1,10 +1,10 @@
-"""Asyncio event loops whose time passes only when nothing is left to do.
+"""Asyncio event loops with virtual time, which passes only when nothing is left to run.
 
-Each process of a simulation has a loop of its own on the common timeline: killing the process is dropping its loop,
-and nothing that was scheduled there runs again. A loop's clock may be faster or slower than the timeline's.
+Each process of a simulation has its own loop on the common timeline. Killing the process drops its loop, and no handle
+of it runs again. A loop's clock may be faster or slower than the timeline's.
 
-`virtual_loop` is one loop alone, for code that waits: timers fire in their order, at exactly their time, and an hour
-takes no time at all.
+`virtual_loop` is a single loop for code that waits: timers fire in order, at exactly their
+time, and an hour passes instantly.
 
     with virtual_loop() as loop:
         loop.run_until_complete(main())
@@ -32,35 +32,35 @@ logger = logging.getLogger("asyncio")
 
 WALL_START_MS = 1_700_000_000_000
 EXECUTOR_SECONDS = 0.0005
-"""What a call takes that is given to the loop's executor."""
+"""Time of a call in the loop's executor."""
 
 CLOSINGS_MAX = 100
-"""How often what is killed may wait on its way out: nothing will come any more, and each wait ends at once."""
+"""Limit of the awaits during the close of a killed task; each await ends at once."""
 
 T = TypeVar("T")
 
 
 class ProcessLoop(asyncio.BaseEventLoop):
-    """The event loop of one process. Sockets and servers are added by kwire.simulation.network."""
+    """Event loop of one process. kwire.simulation.network adds sockets and servers."""
 
     def __init__(self, timeline: Timeline, *, name: str = "", rate: float = 1.0) -> None:
         super().__init__()
         self.timeline = timeline
         self.name = name
         self.rate = rate
-        """Seconds of this loop's clock in one of the timeline."""
+        """Seconds of this loop's clock per second of the timeline."""
         self.costs: Costs | None = None
-        """What its steps cost; nothing without."""
+        """Costs of its steps; None if they cost nothing."""
         self._busy_until = 0.0
-        """On the timeline: what runs next waits until then."""
+        """Time of the timeline until which the loop is busy; other handles wait until then."""
         self.failed: Callable[[dict[str, Any]], None] | None = None
-        """Told of what a callback raised and nobody caught, as an exception handler of asyncio is."""
+        """Called with the context of an exception that a callback raised, as asyncio's exception handlers are."""
         self._start = timeline.now
         self._floor = 0.0
-        """What the clock has shown: it must never show less."""
+        """Highest time that the clock has shown: it must never go back."""
         self._closed = False
         self._held: list[asyncio.Handle] | None = None
-        """What became ready while the process is paused; None while it is not."""
+        """Handles that became ready during a pause; None without a pause."""
         self._tasks: weakref.WeakValueDictionary[int, asyncio.Task[Any]] = weakref.WeakValueDictionary()
         self._tasks_made = 0
         self._exception_handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
@@ -103,7 +103,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         self.timeline.timer_cancelled()
 
     def takes(self, handle: asyncio.Handle) -> bool:
-        """Whether the handle may run now; a paused process keeps it for later, a dead one for never."""
+        """Return True if the handle may run now. A paused process keeps it for later, and a dead one drops it."""
         if self._closed:
             return False
         if self._busy_until > self.timeline.now:
@@ -118,9 +118,9 @@ class ProcessLoop(asyncio.BaseEventLoop):
         return True
 
     def run_handle(self, handle: asyncio.Handle) -> None:
-        """Run it, and be busy for what it costs."""
+        """Run a handle, and be busy for its cost."""
         if self.costs is None:
-            handle._run()  # noqa: SLF001 what an event loop is told to call
+            handle._run()  # noqa: SLF001 an event loop calls it
         else:
             self._busy_until = self.timeline.now + self.costs.run(handle)
 
@@ -144,7 +144,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override] # see call_soon
         self, executor: object, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """There are no threads: the call is made on the loop, a moment later."""
+        """Call the function on the loop, a moment later: a simulation has no threads."""
 
         async def call() -> T:
             await asyncio.sleep(EXECUTOR_SECONDS)
@@ -155,7 +155,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
     # --- pause and end
 
     def pause(self) -> None:
-        """Run nothing until resume; time goes on."""
+        """Run nothing until resume; the time continues."""
         self._held = [] if self._held is None else self._held
 
     def resume(self) -> None:
@@ -165,21 +165,21 @@ class ProcessLoop(asyncio.BaseEventLoop):
                 self.timeline.soon(self, handle)
 
     def die(self) -> None:
-        """Run nothing any more, as after kill -9.
+        """Stop everything, as after kill -9.
 
-        Coroutines are closed, which runs their `finally` parts: whatever these call must be dead by now. The one
-        that runs at this moment cannot be closed; it gets no further than its next await.
+        Coroutines are closed, which runs their `finally` parts: everything that these use must be disabled before. A
+        coroutine that is running cannot be closed; it ends at its next await.
         """
         self._closed = True
         held, self._held = self._held, None
-        before = running._get_running_loop()  # noqa: SLF001 what finally parts ask for
+        before = running._get_running_loop()  # noqa: SLF001 finally parts use it
         running._set_running_loop(self)  # noqa: SLF001 see above
         for number in sorted(self._tasks.keys()):
             task = self._tasks.get(number)
             if task is not None and not task.done():
                 _close(task)
         running._set_running_loop(before)  # noqa: SLF001 see above
-        del held  # not before: a task that has not begun is referred to by nothing else
+        del held  # only now: a task that has not begun has no other reference
 
     def close(self) -> None:
         self._closed = True
@@ -191,10 +191,10 @@ class ProcessLoop(asyncio.BaseEventLoop):
         return running._get_running_loop() is self  # noqa: SLF001 there is no other way to know
 
     async def shutdown_asyncgens(self) -> None:
-        """They end with their process."""
+        """Do nothing: asynchronous generators end with their process."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """There is none."""
+        """Do nothing: there is no executor."""
 
     # --- errors
 
@@ -202,7 +202,7 @@ class ProcessLoop(asyncio.BaseEventLoop):
         return False
 
     def set_debug(self, enabled: bool) -> None:
-        """Time does not pass in callbacks: none is slow."""
+        """Do nothing: time does not pass in callbacks, so none is slow."""
 
     def set_exception_handler(
         self, handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None
@@ -229,8 +229,8 @@ class ProcessLoop(asyncio.BaseEventLoop):
 
 
 def _close(task: asyncio.Task[Any]) -> None:
-    """End a task's coroutine here and now, and all that it waits for, even if it waits on its way out."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 nobody will miss it
+    """Close a task's coroutine at once, with all coroutines that it waits for, even if they await during the close."""
+    task._log_destroy_pending = False  # type: ignore[attr-defined] # noqa: SLF001 no warning is needed
     for _ in range(CLOSINGS_MAX):
         coroutine = _innermost(task)
         if coroutine is None:
@@ -239,12 +239,12 @@ def _close(task: asyncio.Task[Any]) -> None:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
                 coroutine.close()
-        except BaseException as error:  # noqa: BLE001 a dead process has nobody to tell
-            logging.getLogger(__name__).debug("a killed task ended with %r", error)
+        except BaseException as error:  # noqa: BLE001 no caller is left in a dead process
+            logging.getLogger(__name__).debug("a killed task raised %r", error)
 
 
 def _innermost(task: asyncio.Task[Any]) -> Coroutine[Any, Any, Any] | None:
-    """The coroutine that waits for no other one; None if all are over, or one runs."""
+    """Return the coroutine that waits for no other one; None if all have ended, or one is running."""
     found = None
     coroutine: Any = task.get_coro()
     while inspect.iscoroutine(coroutine) and inspect.getcoroutinestate(coroutine) != inspect.CORO_CLOSED:
@@ -255,7 +255,7 @@ def _innermost(task: asyncio.Task[Any]) -> Coroutine[Any, Any, Any] | None:
 
 
 class VirtualLoop(ProcessLoop):
-    """A loop alone on its timeline, which runs what it is given. Its time starts at 0."""
+    """Loop that is alone on its timeline. Its time starts at 0."""
 
     def __init__(self) -> None:
         super().__init__(Timeline(), name="loop")
@@ -273,7 +273,7 @@ class VirtualLoop(ProcessLoop):
 
 
 class VirtualClock:
-    """The seam's Clock on a virtual loop's time."""
+    """Clock on the time of a virtual loop, see kwire.seams.Clock."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -287,7 +287,7 @@ class VirtualClock:
 
 @contextlib.contextmanager
 def virtual_loop() -> Iterator[VirtualLoop]:
-    """A loop that is closed in the end, with tasks that are left cancelled."""
+    """Return a loop that is closed at the end, after its remaining tasks were cancelled."""
     loop = VirtualLoop()
     try:
         yield loop

@@ -1,7 +1,7 @@
-"""The time and random modules, lent to a simulation: for clients that ask the machine and not their event loop.
+"""Replacement of the time and random modules, for clients that use these and not their event loop's time.
 
-While a simulation that was made with own_machine=True runs, `time.time()` and its kind tell the simulated time of the
-host whose process runs, and `random` draws from the seed. The whole Python process sees that, other threads too.
+While a simulation with own_machine=True runs, `time.time()` and similar functions return the simulated time of the
+running process's host, and `random` draws from the seed. This affects the whole Python process, also other threads.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.hosts import HostLoop
+from kwire.simulation.random_source import SeededRandomSource
 
 
 def _loop() -> HostLoop | None:
@@ -24,10 +24,10 @@ def _loop() -> HostLoop | None:
 
 
 class Machine:
-    """What is put in the modules' place."""
+    """Replacements for functions of the modules."""
 
-    def __init__(self, chance: SeededChance) -> None:
-        self._random = random.Random(chance.numbers.getrandbits(64)).getstate()  # noqa: S311 repeatable is the point
+    def __init__(self, random_source: SeededRandomSource) -> None:
+        self._random = random.Random(random_source.numbers.getrandbits(64)).getstate()  # noqa: S311 must be repeatable
         self._real = (time.time_ns, time.monotonic_ns)
 
     def _wall_ns(self) -> int:
@@ -40,7 +40,7 @@ class Machine:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """For as long as the block runs."""
+        """Replace the functions during the block."""
         state = random.getstate()
         random.setstate(self._random)
         calls: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""The network between hosts: names, addresses, ports, connections, and everything that can be wrong with them.
+"""Network between hosts: names, addresses, ports, connections, and network faults.
 
-Links are directed: `cut("a", "b")` lets nothing from a arrive at b. Each reason to block a link has a name, so that
-several faults may overlap; `heal` takes all of them away.
+Links are directed: `cut("a", "b")` blocks packets from a to b. Each block of a link has a reason, so that several
+faults may overlap; `heal` removes all blocks of one reason.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.links import Link, Speed
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.streams import Direction, StreamTransport, fingerprint
 from kwire.simulation.timeline import Timeline
 
@@ -27,27 +27,27 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 LOOPBACK = Speed(least_ms=0.02, mean_ms=0.0)
 FIRST_PORT = 32768
 CONNECT_RETRIES = (1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 127.0)
-"""When TCP asks for a connection again, after its first try; after the last one it gives up."""
+"""Times of TCP's connection attempts after the first; it gives up after the last."""
 
 Ends = tuple[StreamTransport, StreamTransport]
 
 
 class Network:
-    """See the module's text."""
+    """Network of a simulation, see the module."""
 
     def __init__(
-        self, timeline: Timeline, chance: SeededChance, note: Callable[[str], None], kernel: ProcessLoop
+        self, timeline: Timeline, random_source: SeededRandomSource, note: Callable[[str], None], kernel: ProcessLoop
     ) -> None:
         self.timeline = timeline
         self.hosts: dict[str, Host] = {}
         self.speed = Speed()
-        """Of links that have no speed of their own."""
+        """Speed of links without a speed of their own."""
         self.give_up_seconds = 120.0
-        """A connection breaks when nothing was acknowledged for so long; Linux takes up to 15 minutes."""
-        self._chance = chance
+        """Time without acknowledgement after which a connection breaks; Linux takes up to 15 minutes."""
+        self._random_source = random_source
         self._note = note
         self._kernel = kernel
-        """Runs what no process does: packets on their way."""
+        """Loop for events outside of processes: packets that travel."""
         self._links: dict[tuple[str, str], Link] = {}
         self._servers: dict[tuple[str, int], Server] = {}
         self._ports: dict[str, int] = {}
@@ -56,31 +56,31 @@ class Network:
     # --- for connections
 
     def at(self, when: float, call: Callable[[], None]) -> None:
-        """Call it at a time of the timeline."""
+        """Call a function at a time of the timeline."""
         self._kernel.call_at(when, call)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call it so much later."""
+        """Call a function after so many seconds."""
         self._kernel.call_later(seconds, call)
 
     def note_delivery(self, direction: Direction, item: bytes | None) -> None:
-        """For the trace: a packet arrives."""
+        """Add the arrival of a packet to the trace."""
         sender, receiver = direction.sender.name, direction.receiver.name
         self._note(f"{sender}>{receiver} {fingerprint(item)}")
 
     # --- hosts
 
     def link(self, source: str, target: str) -> Link:
-        """The way from one host to another."""
+        """Return the link from one host to another."""
         key = (source, target)
         found = self._links.get(key)
         if found is None:
-            chance = self._chance.child(f"{source}>{target}")
-            found = self._links[key] = Link(chance, LOOPBACK if source == target else self.speed)
+            random_source = self._random_source.child(f"{source}>{target}")
+            found = self._links[key] = Link(random_source, LOOPBACK if source == target else self.speed)
         return found
 
     def find(self, name: str, *, seen_from: str) -> Host | None:
-        """The host of this name or address."""
+        """Return the host with this name or address."""
         if name in LOCAL_HOSTS:
             return self.hosts[seen_from]
         if name in self.hosts:
@@ -88,28 +88,28 @@ class Network:
         return next((host for host in self.hosts.values() if host.address == name), None)
 
     def free_port(self, host: str) -> int:
-        """A port that nobody has."""
+        """Return an unused port."""
         self._ports[host] = self._ports.get(host, FIRST_PORT - 1) + 1
         return self._ports[host]
 
     # --- servers
 
     def bind(self, server: Server) -> None:
-        """Give the server its address. Raises OSError."""
+        """Bind a server to its address. Raises OSError."""
         key = (server.host.name, server.port)
         if key in self._servers:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         self._servers[key] = server
 
     def unbind(self, server: Server) -> None:
-        """Its address is free again."""
+        """Release the address of a server."""
         if self._servers.get((server.host.name, server.port)) is server:
             del self._servers[(server.host.name, server.port)]
 
     # --- connecting
 
     async def connect(self, loop: HostLoop, host: str, port: int) -> StreamTransport:
-        """A connection that is established, its protocol not started."""
+        """Return an established connection, whose protocol is not started."""
         source = loop.host
         target = self.find(host, seen_from=source.name)
         if target is None:
@@ -123,7 +123,7 @@ class Network:
         raise TimeoutError(errno.ETIMEDOUT, f"Connect call failed {(target.address, port)}")
 
     async def _try(self, loop: HostLoop, source: Host, target: Host, port: int) -> StreamTransport | None:
-        """One handshake; None if a packet of it is lost."""
+        """Try one handshake; return None if one of its packets is lost."""
         there, back = self.link(source.name, target.name), self.link(target.name, source.name)
         await asyncio.sleep(there.seconds(0))
         if not there.is_open or not target.is_on:
@@ -162,29 +162,29 @@ class Network:
         return [self.link(source, target) for source in names for target in rest if source != target]
 
     def cut(self, source: str, target: str, *, reason: str = "cut") -> None:
-        """Let nothing from source arrive at target; the other way stays as it is."""
+        """Block packets from source to target; the other direction stays as it is."""
         self._note(f"cut {source}>{target}")
         self.link(source, target).block(reason)
 
     def split(self, some: Sequence[str], others: Sequence[str] | None = None, *, reason: str = "cut") -> None:
-        """Cut both ways between two groups of hosts; between one group and all others."""
+        """Block both directions between two groups of hosts, or between one group and all others."""
         self._note(f"split {','.join(some)} from {','.join(others) if others else 'all others'}")
         rest = [name for name in self.hosts if name not in some] if others is None else others
         for link in [*self._between(some, rest), *self._between(rest, some)]:
             link.block(reason)
 
     def isolate(self, host: str, *, reason: str = "cut") -> None:
-        """Cut a host off from all others."""
+        """Block a host from and to all others."""
         self.split([host], reason=reason)
 
     def heal(self, *, reason: str = "cut") -> None:
-        """Open all links again that were blocked for this reason."""
+        """Remove all blocks for this reason."""
         self._note(f"heal {reason}")
         for key in sorted(self._links):
             self._links[key].unblock(reason)
 
     def clog(self, source: str, target: str, seconds: float) -> None:
-        """Hold back what goes from source to target for a while."""
+        """Delay packets from source to target for a while."""
         reason = f"clog {self.timeline.now}"
         self._note(f"clog {source}>{target} for {seconds:.3f}")
         link = self.link(source, target)
@@ -192,12 +192,12 @@ class Network:
         self.later(seconds, lambda: link.unblock(reason))
 
     def slow_down(self, source: str, target: str, speed: Speed | None) -> None:
-        """Give a link a speed of its own; None gives it that of all others."""
+        """Set the speed of a link; None sets the default speed."""
         self._note(f"speed {source}>{target}")
         self.link(source, target).speed = speed or self.speed
 
     def reset(self, one: str, other: str) -> int:
-        """Break all connections between two hosts, as a router may; how many these were."""
+        """Break all connections between two hosts, as a router may; return their number."""
         self._note(f"reset {one}-{other}")
         count = 0
         for name, peer in ((one, other), (other, one)):
@@ -210,6 +210,6 @@ class Network:
 
 
 def address_info(address: str, port: Any) -> list[tuple[Any, ...]]:
-    """What getaddrinfo answers."""
+    """Return the result of getaddrinfo for an address."""
     number = int(port) if port else 0
     return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, number))]

@@ -1,4 +1,4 @@
-"""A server of production on a simulated host: started, killed, paused, cut off from power."""
+"""Production server on a simulated host: it can be started, killed, paused and cut off from power."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.simulation.hosts import Host, Process
 
 
 class Server(Protocol):
-    """What a broker and a controller have in common."""
+    """Common interface of a broker and a controller."""
 
     failed: asyncio.Future[BaseException]
 
@@ -27,20 +27,20 @@ S = TypeVar("S", bound=Server)
 
 
 class SimulatedNode(ABC, Generic[S]):
-    """A server on a host of its own."""
+    """Server on a host of its own."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.server: S
-        """The one that runs, or ran last."""
+        """Server that runs, or ran last."""
         self._made: Process | None = None
-        """The process whose server that is."""
+        """Process of `server`."""
         self._serving: Process | None = None
-        """The process that has come to serve last."""
+        """Process that completed its start last."""
 
     @abstractmethod
     def make(self, process: Process) -> S:
-        """The server, not started, for a process of its host."""
+        """Return the server for a process of its host, not started."""
 
     @property
     def name(self) -> str:
@@ -52,27 +52,29 @@ class SimulatedNode(ABC, Generic[S]):
 
     @property
     def is_serving(self) -> bool:
-        """Whether it runs and its start is over."""
+        """True if the node runs and its start is complete."""
         return self.is_running and self._serving is self.host.process
 
     @property
     def metadata_log(self) -> MetadataLog | None:
-        """That of the process that runs, once its start has come so far as to open it."""
+        """Metadata log of the running process; None until its start has opened it."""
         if self.host.process is None or self._made is not self.host.process:
             return None
         return getattr(self.server, "metadata_log", None)
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the broker that serves cannot go on, None if it can."""
+        """Error that makes the serving server stop; None without one."""
         return self.server.failed.result() if self.is_serving and self.server.failed.done() else None
 
     async def start(self) -> None:
-        """Start, with power if need be; returns when the broker serves. Raises what its start raises."""
+        """Start the node, with power if needed; return when it serves. Raises the exception of its start."""
         await self.begin()
 
     def begin(self) -> asyncio.Future[None]:
-        """Start without waiting; the future says when it serves. It stays open if the broker is killed before."""
+        """Start the node without waiting; the future is resolved when it serves, but
+        never if the node is killed before.
+        """
         process = self.host.start()
         served: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         process.run(self._serve(process, served))
@@ -82,9 +84,9 @@ class SimulatedNode(ABC, Generic[S]):
         try:
             self.server, self._made = self.make(process), process
             await self.server.start()
-        except Exception as error:  # noqa: BLE001 raised where the start is waited for
+        except Exception as error:  # noqa: BLE001 raised at the caller
             if process.is_alive:
-                _settle(served, error)  # here: no callback of this process runs after its end
+                _settle(served, error)  # before kill(): no callback of this process runs after it
                 self.host.kill()
             return
         self._serving = process
@@ -92,7 +94,7 @@ class SimulatedNode(ABC, Generic[S]):
         _settle(served, None)
 
     async def stop(self) -> None:
-        """The clean end: flushed, and marked as such."""
+        """Stop cleanly: flushed, and marked as such."""
         process = self.host.process
         assert process is not None, f"{self.name} does not run"
         stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -101,19 +103,19 @@ class SimulatedNode(ABC, Generic[S]):
         self.host.kill()
 
     def kill(self) -> None:
-        """Kill -9: what was written is there, nothing else is done."""
+        """Kill the process as kill -9 does: its writes are kept."""
         self.host.kill()
 
     def power_off(self) -> None:
-        """A power cut: what was not fsynced may be lost or torn."""
+        """Cut the power: unsynced data may be lost or torn."""
         self.host.power_off()
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Pause the process as SIGSTOP does."""
         self.host.pause()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continue the process as SIGCONT does."""
         self.host.resume()
 
 
@@ -123,7 +125,7 @@ def _fail(future: asyncio.Future[None], error: Exception) -> None:
 
 
 def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
-    """Tell a future of another process, if anybody still waits for it."""
+    """Resolve a future of another process, if that still waits for it."""
     if future.done() or future.get_loop().is_closed():
         return
     if error is not None:
@@ -133,7 +135,7 @@ def _settle(future: asyncio.Future[None], error: Exception | None) -> None:
 
 
 def _pass_on(task: asyncio.Task[None], future: asyncio.Future[None]) -> None:
-    """A task's end, told to a future of another process."""
+    """Copy the result of a task to a future of another process."""
     if future.done() or future.get_loop().is_closed():
         return
     if task.cancelled():

@@ -1,7 +1,7 @@
-"""The quorum's messages passed from controller to controller as objects: no connection, no codec, a third of the time.
+"""Quorum messages passed between controllers as objects: without connections and codec, in a third of the time.
 
-Time, order and faults are those of the links: what goes from one host to another is late, stays in its order, and waits
-while the link is blocked. What is sent to a process that is gone gets no answer, and the sender's request times out.
+Time, order and faults are those of the links. A message between hosts is delayed, keeps its order, and waits while the
+link is blocked. A message to a process that has ended gets no response, and the sender's request times out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VERSIONS: Final = {request: schema_of(request).versions.high for request in REQU
 
 
 class Peer(Protocol):
-    """A controller as others see it."""
+    """Controller that messages are sent to."""
 
     host: Host
 
@@ -40,7 +40,7 @@ class Peer(Protocol):
 
 
 class Lane:
-    """What goes from one process to another."""
+    """Ordered messages from one process to another."""
 
     def __init__(self, source: Host, target: HostLoop) -> None:
         self._network = source.network
@@ -48,10 +48,10 @@ class Lane:
         self._target = target
         self._arrive_at = 0.0
         self._stuck: deque[Callable[[], None]] = deque()
-        """What should have arrived and waits for the link."""
+        """Messages that are due and wait for the link."""
 
     def send(self, deliver: Callable[[], None]) -> None:
-        """Call it in the target's process, after all that was sent before."""
+        """Call `deliver` in the target's process, after all earlier messages."""
         now = self._network.timeline.now
         self._arrive_at = max(self._arrive_at, now + self._link.seconds(0))
         self._target.call_later((self._arrive_at - now) * self._target.rate, self._arrive, deliver)
@@ -76,7 +76,7 @@ class Lane:
 
 
 class ObjectChannel(NodeChannel):
-    """The way to other controllers: for messages of the quorum as objects, for all others as NodeChannel has it."""
+    """Channel to other controllers: messages of the quorum are passed as objects, all others as by NodeChannel."""
 
     def __init__(self, process: Process, peers: Mapping[str, Peer], *, listener: str, timeout_ms: int) -> None:
         super().__init__(client_id=process.host.name, software_version="1", timeout_ms=timeout_ms)
@@ -94,7 +94,7 @@ class ObjectChannel(NodeChannel):
             return await super().send(destination, request)
         process = peer.host.process
         if process is None or not peer.is_serving:
-            return await super().send(destination, request)  # refused, or no answer: as a connection has it
+            return await super().send(destination, request)  # refused, or no response, as with a connection
         there, back = self._lanes_to(process.loop)
         answer: asyncio.Future[Any] = self._loop.create_future()
         timer = self._loop.call_later(self._seconds, _give_up, answer)
@@ -102,7 +102,7 @@ class ObjectChannel(NodeChannel):
         try:
             return await answer
         except TimeoutError as error:
-            self._lanes.pop(process.loop, None)  # as a connection is closed: the next one need not wait for this one
+            self._lanes.pop(process.loop, None)  # like a closed connection: later requests need not wait
             raise Unreachable(f"node {destination.node_id} does not answer") from error
         finally:
             timer.cancel()
@@ -114,7 +114,7 @@ class ObjectChannel(NodeChannel):
         return found
 
     def _handle(self, peer: Peer, request: Any, version: int, back: Lane, answer: asyncio.Future[Any]) -> None:
-        """In the peer's process."""
+        """Serve a request in the peer's process."""
         self._host.note(f"{self._host.name}>{peer.host.name} {type(request).__name__}")
         if peer.is_serving:
             node = peer.server.metadata_log.node
@@ -133,8 +133,8 @@ def _tell(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
 
 
 def pass_objects(server: AnyServer, process: Process, peers: Sequence[Peer]) -> None:
-    """Give a server that is not started yet a channel of this kind."""
-    server._node._quorum_channel = ObjectChannel(  # noqa: SLF001 production has one kind, and no seam for another
+    """Give a server that is not started yet an ObjectChannel."""
+    server._node._quorum_channel = ObjectChannel(  # noqa: SLF001 production has no interface to replace it
         process,
         {peer.host.name: peer for peer in peers},
         listener=server.config.controller_listener_names[0],

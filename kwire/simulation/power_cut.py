@@ -1,13 +1,13 @@
-"""What a power cut may leave of what was not fsynced.
+"""Possible results of a power cut for unsynced changes.
 
-- Of a file's changes since its last fsync all, none, or those up to some point, the last of them cut at any byte or at
-  a sector; or its size grew and any of the sectors (512 bytes) or pages (4 KiB) written since hold what they held
-  before, which are zeros where there was nothing: delayed allocation, and writes that reached the disk in another
-  order.
-- Of a directory's changes those up to some point.
+- File content, simple cases: all changes since the last fsync are kept, or none, or those up to some point. The last
+  one may be cut at any byte or at a sector.
+- File content, blocks: the size grew, and any of the sectors (512 bytes) or pages (4 KiB) written since then hold their
+  earlier content, or zeros where there was none. The reasons are delayed allocation, and reordered writes.
+- Directory: the changes up to some point are kept.
 
-An fsync of a file makes its content and size durable but not the entry that names it: XFS and ext4 usually do more. A
-rename over a name is atomic. What a power cut leaves is durable.
+An fsync of a file makes its content and size durable but not its directory entry; XFS and ext4 usually do more. A
+rename over a name is atomic. The content after a power cut is durable.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ SECTOR_BYTES = 512
 PAGE_BYTES = 4096
 
 Change = tuple[int, int, bytes]
-"""A change of a file that can be undone: (position, bytes added there, bytes cut off there)."""
+"""Change of a file that can be undone: (position, bytes added there, bytes cut off there)."""
 Write = tuple[int, bytes | None]
-"""A change of a file that can be done again: (position, data) of a write, (size, None) of a truncation."""
+"""Change of a file that can be redone: (position, data) of a write, (size, None) of a truncation."""
 
 N = TypeVar("N")
 
 
 class Choices:
-    """Numbers that decide: first those given, then those of chance, or 0 without any.
+    """Numbers that decide about the result: the given ones first, then random ones, or 0 without a generator.
 
-    Chance decides at first how much is kept: else a state in which just one of many things is lost would be rare.
+    A random number first decides how much is kept: otherwise a result that loses just one
+    of many changes would be rare.
     """
 
-    def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
+    def __init__(self, given: Sequence[int] = (), random_source: random.Random | None = None) -> None:
         self._given = given
-        self._chance = chance
-        self._kept = 0.0 if chance is None else chance.choice((0.0, 0.5, 0.9))
+        self._random_source = random_source
+        self._kept = 0.0 if random_source is None else random_source.choice((0.0, 0.5, 0.9))
         self.taken: list[int] = []
         self.options: list[int] = []
 
     def pick(self, options: int) -> int:
-        """A number below options; the first option is always that everything is kept."""
+        """Return a number below `options`; 0 always means that everything is kept."""
         if options <= 1:
             return 0
         index = len(self.taken)
@@ -55,23 +56,23 @@ class Choices:
         return value
 
     def _drawn(self, options: int) -> int:
-        if self._chance is None or self._chance.random() < self._kept:
+        if self._random_source is None or self._random_source.random() < self._kept:
             return 0
-        return self._chance.randrange(options)
+        return self._random_source.randrange(options)
 
 
 class Entry(NamedTuple, Generic[N]):
-    """A change of a directory."""
+    """Change of a directory."""
 
     removed: str
-    """The name that goes, empty if none does."""
+    """Removed name, empty if there is none."""
     added: str
     node: N | None
-    """What the added name leads to."""
+    """Node of the added name."""
 
 
 def kept_entries(durable: Mapping[str, N], pending: Sequence[Entry[N]], choices: Choices) -> dict[str, N]:
-    """A directory's names after the cut."""
+    """Return a directory's entries after the cut."""
     kept = pending[: len(pending) - choices.pick(len(pending) + 1)]
     entries = dict(durable)
     for removed, added, node in kept:
@@ -83,7 +84,7 @@ def kept_entries(durable: Mapping[str, N], pending: Sequence[Entry[N]], choices:
 
 
 def kept_content(now: bytes, pending: Sequence[Change], choices: Choices) -> bytes:
-    """A file's content after the cut, from what it was before it and the changes since the last fsync."""
+    """Return a file's content after the cut, from its current content and the changes since the last fsync."""
     if not pending:
         return now
     durable = bytearray(now)
@@ -99,7 +100,7 @@ def kept_content(now: bytes, pending: Sequence[Change], choices: Choices) -> byt
 
 
 def applied(durable: bytes, pending: Iterable[Write]) -> bytes:
-    """The content after these changes."""
+    """Return the content after these changes."""
     out = bytearray(durable)
     for position, data in pending:
         size = position if data is None else position + len(data)
@@ -113,7 +114,7 @@ def applied(durable: bytes, pending: Iterable[Write]) -> bytes:
 
 
 def content_after(durable: bytes, pending: Sequence[Write], choices: Choices) -> bytes:
-    """What is left of a file whose durable content was changed so."""
+    """Return the content after the cut of a file with this durable content and these changes."""
     if not pending:
         return durable
     match choices.pick(6):
@@ -132,7 +133,7 @@ def content_after(durable: bytes, pending: Sequence[Write], choices: Choices) ->
 
 
 def _cut(durable: bytes, pending: Sequence[Write], choices: Choices, unit: int) -> bytes:
-    """The changes up to one that is cut at a multiple of unit bytes."""
+    """Return the content after the changes up to one that is cut at a multiple of `unit` bytes."""
     last = choices.pick(len(pending))
     position, data = pending[last]
     before = applied(durable, pending[:last])
@@ -146,7 +147,7 @@ def _cut(durable: bytes, pending: Sequence[Write], choices: Choices, unit: int) 
 
 
 def _blocks(durable: bytes, pending: Sequence[Write], choices: Choices, unit: int) -> bytes:
-    """The changes up to some point; blocks that they wrote may hold what was there before them."""
+    """Return the content after the changes up to some point; blocks that they wrote may hold their earlier content."""
     kept = pending[: len(pending) - choices.pick(len(pending))]
     after = applied(durable, kept)
     old = applied(durable, [change for change in kept if change[1] is None])

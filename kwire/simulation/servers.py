@@ -1,4 +1,4 @@
-"""Listening sockets."""
+"""Listening sockets of simulated hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ServerSocket:
-    """What a program may ask of a listening socket."""
+    """Replacement of a listening socket for programs."""
 
     def __init__(self, address: str, port: int) -> None:
         self._name = (address, port)
@@ -26,7 +26,7 @@ class ServerSocket:
 
 
 class Server(asyncio.AbstractServer):
-    """A port of a host that a process listens on."""
+    """Port of a host that a process listens on."""
 
     def __init__(self, loop: HostLoop, factory: Callable[[], asyncio.BaseProtocol], port: int) -> None:
         self.loop = loop
@@ -37,7 +37,7 @@ class Server(asyncio.AbstractServer):
         self.sockets: tuple[ServerSocket, ...] = (ServerSocket(self.host.address, port),)
 
     def accept(self, transport: StreamTransport) -> None:
-        """The handshake is over: a process has a new connection, if there is one."""
+        """Accept a connection after the handshake, if the process still runs."""
         if not self.loop.is_closed():
             self.loop.call_soon(self._accept, transport)
 
@@ -67,4 +67,4 @@ class Server(asyncio.AbstractServer):
         await self.loop.create_future()
 
     async def wait_closed(self) -> None:
-        """Connections live on."""
+        """Return at once: connections stay open."""

@@ -1,4 +1,4 @@
-"""A world in one thread: hosts, brokers, network, disks and time, all from one seed.
+"""Simulation in one thread: hosts, brokers, network, disks and time, all from one seed.
 
     with Simulation(seed=7) as simulation:
         broker = simulation.broker("broker-1")
@@ -11,7 +11,7 @@
         simulation.run(scenario())
         simulation.advance(60)
 
-Nothing happens but in run() and advance(). The same seed does the same, event by event: see Trace.
+Events happen only in run() and advance(). The same seed gives the same events in the same order: see Trace.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kwire.simulation.brokers import SimulatedBroker
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.client import WireClient
 from kwire.simulation.clusters import SimulatedCluster, make_cluster
 from kwire.simulation.controllers import SimulatedController, controllers
@@ -31,6 +30,7 @@ from kwire.simulation.hosts import Host, Process
 from kwire.simulation.loop import ProcessLoop
 from kwire.simulation.machine import Machine
 from kwire.simulation.network import Network
+from kwire.simulation.random_source import SeededRandomSource
 from kwire.simulation.timeline import DeadlockError, Timeline
 from kwire.simulation.trace import Trace
 
@@ -38,60 +38,60 @@ T = TypeVar("T")
 Check = Callable[[], None]
 CLIENT = "client"
 STEP_SECONDS = 1e-6
-"""What a step of a process takes."""
+"""Time of one step of a process."""
 
 
 class UnhandledError(AssertionError):
-    """A callback of a process raised what nobody caught."""
+    """Error of a callback of a process that was not caught."""
 
 
 class Simulation:
-    """See the module's text."""
+    """Simulation with its hosts, network and timeline, see the module."""
 
     def __init__(self, seed: int = 1, *, own_machine: bool = False) -> None:
-        """With own_machine, Python's time and random modules are the simulation's while it runs: see Machine."""
+        """With own_machine, Python's time and random modules use the simulation's values while it runs: see Machine."""
         self.seed = seed
         self.timeline = Timeline(step_seconds=STEP_SECONDS)
         self.trace = Trace(self.timeline)
-        self.chance = SeededChance(seed)
-        """For what tests draw."""
+        self.random_source = SeededRandomSource(seed)
+        """Random number generator for tests."""
         kernel = ProcessLoop(self.timeline, name="kernel")
         self._kernel = kernel
-        self.network = Network(self.timeline, self.chance.child("network"), self.trace.note, kernel)
+        self.network = Network(self.timeline, self.random_source.child("network"), self.trace.note, kernel)
         self.brokers: dict[str, SimulatedBroker] = {}
         self._costs: Costs | None = None
         self.is_strict = True
-        """Whether an exception that nobody caught ends the run."""
+        """True if an exception that was not caught ends the run."""
         self._checks: list[Check] = []
         self._every: list[tuple[int, Check]] = []
         self._unhandled: BaseException | None = None
         self._loops: list[ProcessLoop] = [kernel]
         self.timeline.after_event = self._after_event
         self._kernel.failed = self._failed
-        self._machine = Machine(self.chance.child("machine")) if own_machine else None
+        self._machine = Machine(self.random_source.child("machine")) if own_machine else None
         self.client = self.start(self.host(CLIENT))
-        """The process in which run() runs what it is given."""
+        """Process in which run() runs its coroutine."""
 
     # --- what there is
 
     def host(self, name: str) -> Host:
-        """The host of this name, made if there is none."""
+        """Return the host of this name; it is created if there is none."""
         hosts = self.network.hosts
         if name not in hosts:
             address = f"10.0.{(len(hosts) + 1) // 256}.{(len(hosts) + 1) % 256}"
-            chance = self.chance.child(f"host {name}")
-            hosts[name] = Host(name, address, network=self.network, chance=chance, note=self.trace.note)
+            random_source = self.random_source.child(f"host {name}")
+            hosts[name] = Host(name, address, network=self.network, random_source=random_source, note=self.trace.note)
             hosts[name].started = self._started
         return hosts[name]
 
     def start(self, host: Host) -> Process:
-        """A process on a host, for whatever is to run there."""
+        """Start a process on a host, for any coroutine."""
         return host.start()
 
     def broker(
         self, name: str = "broker-1", config: Mapping[str, object] | None = None, *, node_id: int | None = None
     ) -> SimulatedBroker:
-        """A broker on a host of this name, not started. Settings by Kafka's dotted names."""
+        """Return a broker on a host of this name, not started. Settings have Kafka's dotted names."""
         assert name not in self.brokers, f"there is a broker {name}"
         settings = {key: str(value) for key, value in (config or {}).items()}
         broker = SimulatedBroker(self.host(name), settings, node_id=node_id or len(self.brokers) + 1)
@@ -101,9 +101,9 @@ class Simulation:
     def quorum(
         self, count: int, config: Mapping[str, object] | None = None, *, as_objects: bool = False
     ) -> list[SimulatedController]:
-        """So many controllers on hosts controller-1, controller-2 and so on, not started.
+        """Return controllers on hosts controller-1, controller-2 and so on, not started.
 
-        as_objects: what they say to each other goes without a connection and unencoded, which is faster.
+        With as_objects, their messages are passed without connections and unencoded, which is faster.
         """
         settings = {key: str(value) for key, value in (config or {}).items()}
         hosts = [self.host(f"controller-{number}") for number in range(1, count + 1)]
@@ -117,9 +117,10 @@ class Simulation:
         config: Mapping[str, object] | None = None,
         as_objects: bool = False,
     ) -> SimulatedCluster:
-        """A cluster on hosts broker-1, controller-1 and so on, not started; without controllers each broker is one.
+        """Return a cluster on hosts broker-1, controller-1 and so on, not started; without
+        controllers each broker is one.
 
-        The settings are those of all nodes. as_objects: what the quorum says goes as objects; see `quorum`.
+        The settings are those of all nodes. With as_objects, quorum messages are passed as objects; see `quorum`.
         """
         settings = {key: str(value) for key, value in (config or {}).items()}
         broker_hosts = [self.host(f"broker-{number}") for number in range(1, brokers + 1)]
@@ -129,7 +130,7 @@ class Simulation:
         return cluster
 
     async def connect(self, broker: SimulatedBroker, *, client_id: str = "wire") -> WireClient:
-        """A client of frames, on the host of the process that calls this."""
+        """Return a client of request frames, on the host of the calling process."""
         return await WireClient.connect(broker.bootstrap_server, client_id=client_id)
 
     # --- time
@@ -140,7 +141,7 @@ class Simulation:
         return self.timeline.now
 
     def run(self, work: Coroutine[Any, Any, T], *, seconds: float | None = None) -> T:
-        """The coroutine's result; it runs in the client's process. Raises TimeoutError after so many seconds."""
+        """Return the coroutine's result; it runs in the client's process. Raises TimeoutError after so many seconds."""
         task = self.client.run(work)
         until = float("inf") if seconds is None else self.now + seconds
         self._run(task.done, until)
@@ -150,7 +151,7 @@ class Simulation:
         return task.result()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, with all that happens in it."""
+        """Let time pass, with all events in it."""
         self._run(lambda: False, self.now + seconds)
 
     def _run(self, is_over: Callable[[], bool], until: float) -> None:
@@ -158,7 +159,7 @@ class Simulation:
             self.timeline.run(is_over, until=until)
 
     def charge(self, costs: Costs) -> None:
-        """Have the steps of all processes but the client's cost time from now on."""
+        """Let the steps of all processes but the client's cost time from now on."""
         self._costs = costs
         for loop in self._loops:
             if loop not in (self._kernel, self.client.loop):
@@ -167,11 +168,11 @@ class Simulation:
     # --- checks
 
     def check_after_each_event(self, check: Check) -> None:
-        """Call it after each event of any process. What it raises ends the run; it must be cheap."""
+        """Call a check after each event of any process. Its exception ends the run; it must be cheap."""
         self._checks.append(check)
 
     def check_every(self, events: int, check: Check) -> None:
-        """Call it after every so many events."""
+        """Call a check after every so many events."""
         self._every.append((events, check))
 
     def _after_event(self) -> None:
@@ -185,7 +186,7 @@ class Simulation:
                 check()
 
     def _started(self, process: Process) -> None:
-        """Every process is looked after until the end."""
+        """Add a process to the observed ones, until the end of the simulation."""
         process.loop.failed = self._failed
         process.loop.costs = self._costs
         self._loops.append(process.loop)
@@ -198,7 +199,7 @@ class Simulation:
     # --- the end
 
     def close(self) -> None:
-        """End all processes without a word. A second call does nothing."""
+        """End all processes silently. A second call has no effect."""
         for host in self.network.hosts.values():
             process, host.process = host.process, None
             if process is not None:

@@ -1,7 +1,7 @@
-"""TCP in memory: one direction of a connection, and the transport that a protocol sees at each end.
+"""TCP connections in memory: the two directions of a connection, and the transport for the protocol at each end.
 
-Bytes are never lost, changed or reordered within a connection. They are late, they wait while a link is blocked, the
-window closes when the other side does not read; and connections break: by a reset, because a host is gone, or because
+Within a connection bytes are never lost, changed or reordered. They are delayed, and they wait while a link is blocked.
+The window closes when the other side does not read. A connection breaks by a reset, because a host is off, or because
 nothing was acknowledged for too long.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kwire.simulation.network import Network
 
 WINDOW_BYTES: Final = 256 * 1024
-"""What may be under way and unread: both sides' buffers in the kernel."""
+"""Bytes that may be sent and unread: the buffers of both sides in the kernel."""
 HIGH_BYTES: Final = 64 * 1024
 READ_BYTES: Final = 256 * 1024
 FIN: Final = b""
@@ -31,7 +31,7 @@ Data = bytes | bytearray | memoryview
 
 
 class Direction:
-    """What one end sends to the other."""
+    """Direction of a connection: the bytes that one end sends to the other."""
 
     __slots__ = (
         "_acks_held",
@@ -58,17 +58,17 @@ class Direction:
         self.receiver: StreamTransport
         self.excess: deque[bytes] = deque()
         self.excess_bytes = 0
-        """What the window has no room for."""
+        """Bytes that the window has no room for."""
         self.in_flight = 0
-        """What was sent and not read yet."""
+        """Bytes that were sent and not read yet."""
         self.travelling: deque[bytes | None] = deque()
-        """Bytes, FIN, or None for a reset; in the order of their arrival."""
+        """Items in the order of their arrival: bytes, FIN, or None for a reset."""
         self.fin_wanted = False
         self._arrive_at = 0.0
         self._stuck = 0
-        """How much of what travels should have arrived and waits for the link."""
+        """Number of travelling items that are due and wait for the link."""
         self._acks_held = 0
-        """Bytes that were read, which the sender cannot know yet."""
+        """Bytes that were read, while the acknowledgement is blocked."""
         self._suspected = False
 
     def send(self, data: bytes) -> None:
@@ -77,7 +77,7 @@ class Direction:
         self.pump()
 
     def pump(self) -> None:
-        """Send what the window has room for, and the end behind it."""
+        """Send as much as the window has room for, and FIN after the last byte."""
         while self.excess and self.in_flight < WINDOW_BYTES:
             data = self.excess.popleft()
             room = WINDOW_BYTES - self.in_flight
@@ -92,14 +92,14 @@ class Direction:
             self.transmit(FIN)
 
     def transmit(self, item: bytes | None) -> None:
-        """Put it on the way; it arrives behind what was sent before."""
+        """Send an item; it arrives after all earlier ones."""
         self.travelling.append(item)
         now = self._network.timeline.now
         self._arrive_at = max(self._arrive_at, now + self._link.seconds(len(item or b"")))
         self._network.at(self._arrive_at, self._arrive)
 
     def drop(self) -> None:
-        """The sender's host is gone: nobody will send again what is lost."""
+        """Drop unsent and lost bytes: the sender's host is off and sends nothing again."""
         self.excess.clear()
         self.excess_bytes = 0
         self.fin_wanted = False
@@ -122,7 +122,7 @@ class Direction:
         self._network.later(self._link.retransmission_seconds(), self._go_on)
 
     def _go_on(self) -> None:
-        """The link may be open again: let arrive what waits for it."""
+        """Deliver the items that wait for the link, if it is open again."""
         if not self._link.is_open:
             self._link.when_open(self._find_out)
             return
@@ -137,7 +137,7 @@ class Direction:
         self.receiver.arrived(item)
 
     def acknowledge(self, size: int) -> None:
-        """The receiver has read so much; the sender learns of it unless the way back is blocked."""
+        """Acknowledge bytes that the receiver has read, unless the reverse link is blocked."""
         if self._reverse.is_open and not self._acks_held:
             self.in_flight -= size
             if self.excess or self.fin_wanted:
@@ -158,7 +158,7 @@ class Direction:
         self.acknowledge(size)
 
     def _suspect(self) -> None:
-        """Nothing is acknowledged: give up if that stays so."""
+        """Start the timeout for a connection without acknowledgements."""
         if not self._suspected:
             self._suspected = True
             self._network.later(self._network.give_up_seconds, self._give_up)
@@ -169,12 +169,12 @@ class Direction:
 
 
 class StreamTransport(asyncio.Transport):
-    """One end of a connection, as asyncio's own transport behaves, with the kernel's part of it."""
+    """End of a connection with its kernel state; it behaves like asyncio's own transport."""
 
     def __init__(self, loop: HostLoop, outgoing: Direction, *, sockname: Any, peername: Any) -> None:
         super().__init__({"sockname": sockname, "peername": peername, "socket": None})
         self.name = ""
-        """host:port, for the trace."""
+        """Address as host:port, for the trace."""
         self.peer_host: str = peername[0]
         self._loop = loop
         self.outgoing = outgoing
@@ -189,17 +189,17 @@ class StreamTransport(asyncio.Transport):
         self._is_closing = False
         self._eof_written = False
         self._is_gone = False
-        """Whether the kernel knows the connection no more."""
+        """True if the kernel has removed the connection."""
         self._is_ended = False
-        """Whether the process has closed its socket."""
+        """True if the process has closed its socket."""
         self._is_stopped = False
-        """Whether the protocol is asked to write no more."""
+        """True if the protocol was asked to pause writing."""
         self._high, self._low = HIGH_BYTES, HIGH_BYTES // 4
 
     # --- the kernel's side
 
     def arrived(self, item: bytes | None) -> None:
-        """Something came over the network."""
+        """Handle an item that arrived over the network."""
         if self._is_gone or self._is_ended:
             if item or (item is not None and self._is_gone):
                 self.outgoing.transmit(None)
@@ -214,7 +214,7 @@ class StreamTransport(asyncio.Transport):
         self._read_soon()
 
     def break_down(self, error: OSError) -> None:
-        """The connection is over, in both directions."""
+        """End the connection, in both directions."""
         if self._is_gone:
             return
         self._vanish()
@@ -223,18 +223,18 @@ class StreamTransport(asyncio.Transport):
             self._loop.call_soon(self._fail)
 
     def _vanish(self) -> None:
-        """The kernel forgets the connection."""
+        """Remove the connection from the kernel."""
         self._is_gone = True
         self.outgoing.drop()
 
     def lose(self) -> None:
-        """The process was killed: the kernel closes what it had open."""
+        """Close the connection as the kernel does after a kill of the process."""
         self._is_closing = True
         if not self._is_gone and not self._is_ended:
             self._close_socket()
 
     def _close_socket(self) -> None:
-        """End what is sent; who has bytes unread tells the other side that they were for nobody."""
+        """End the outgoing direction; with unread bytes, reset the connection, because no process will read them."""
         self._is_ended = True
         self.outgoing.excess.clear()
         self.outgoing.excess_bytes = 0
@@ -246,16 +246,16 @@ class StreamTransport(asyncio.Transport):
             self.outgoing.pump()
 
     def power_off(self) -> None:
-        """The host has no power: it says nothing, ever."""
+        """End the connection silently: the host has no power."""
         self._is_closing = True
         self._vanish()
 
     def drained(self) -> None:
-        """The network took some of what was in excess."""
+        """Continue writing, after the network took some of the excess bytes."""
         self._loop.call_soon(self._write_ready)
 
     def start(self, protocol: asyncio.BaseProtocol) -> None:
-        """Show the connection to its protocol; in the process."""
+        """Start the protocol of the connection; called in the process."""
         self._protocol = protocol
         self._is_started = True
         protocol.connection_made(self)
@@ -284,7 +284,7 @@ class StreamTransport(asyncio.Transport):
                 self.close()
 
     def _feed(self) -> None:
-        """Hand over what the kernel has, as far as one read takes it."""
+        """Pass received bytes to the protocol, as many as one read returns."""
         protocol = self._protocol
         if isinstance(protocol, asyncio.BufferedProtocol):
             buffer = memoryview(cast("Any", protocol.get_buffer(-1)))
@@ -370,14 +370,14 @@ class StreamTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Send what is written, then end."""
+        """Send the written bytes, then end the connection."""
         if not self._is_closing:
             self._is_closing = True
             if not self.outgoing.excess_bytes:
                 self._loop.call_soon(self._end, None)
 
     def abort(self) -> None:
-        """End, whatever is unsent."""
+        """End the connection, without sending the rest."""
         if not self._is_ended:
             self._is_closing = True
             self.outgoing.excess.clear()
@@ -400,7 +400,7 @@ class StreamTransport(asyncio.Transport):
 
 
 def fingerprint(item: bytes | None) -> str:
-    """A packet in a few letters, for the trace."""
+    """Return a short form of a packet for the trace."""
     if item is None:
         return "RST"
     return f"{len(item)} {zlib.crc32(item):08x}" if item else "FIN"

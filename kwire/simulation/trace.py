@@ -1,7 +1,7 @@
-"""What happened in a simulation, a line an event, and one hash over all of it.
+"""Trace of a simulation: one line per event, and one hash over all lines.
 
-Two runs with the same hash did the same in the same order: each line carries the virtual time and the number of
-handles that had run. The last lines are kept for whoever looks at a failure.
+Two runs with the same hash had the same events in the same order: each line has the virtual time and the number of
+handles that had run. The last lines are kept for the analysis of a failure.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ LINES_KEPT = 2000
 
 
 class Trace:
-    """Append-only."""
+    """Append-only trace of events."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._hash = hashlib.blake2b(digest_size=16)
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
-        """The last ones."""
+        """Last lines."""
         self.count = 0
-        """All there ever were."""
+        """Number of all lines."""
         self.listener: Callable[[str], None] | None = None
-        """Told of each line as it is made."""
+        """Called with each new line."""
 
     def note(self, what: str) -> None:
-        """Something happened."""
+        """Add an event."""
         line = f"{self._timeline.now:.6f} {self._timeline.events} {what}"
         self._hash.update(line.encode())
         self.count += 1
@@ -39,5 +39,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """The hash of all lines so far."""
+        """Hash of all lines so far."""
         return self._hash.hexdigest()

@@ -32,7 +32,7 @@ from pathlib import Path
 
 from compat_tests.harness.reference import class_path
 from tests.campaign import ext4
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.histories import said
 from tests.cluster_processes import network
 from tests.cluster_processes.broker_cluster import VERIFIED, BrokerCluster, BrokerShape, Figures, running_brokers
@@ -46,13 +46,26 @@ from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
 from tests.history.journal import Journal
 from tests.history.operations import read
 
-EVIDENCE = EvidencePage(
-    "brokers.md",
-    "# Brokers through kills, pauses, cuts, lost disks and lost power\n\n"
-    "Written by `make campaign`; tests/campaign/brokers.py tells what is done and what is judged. Progress: seconds\n"
-    "from a harm that left a quorum and enough replicas until every partition acknowledged what was sent since;\n"
-    "recovery: seconds from the end of a harm until all replicas were in sync again. Median and maximum.",
-    "commit | cluster | seed | seconds | operations | verifiable | faults | progress | recovery | outcome",
+EVIDENCE = Evidence(
+    name="brokers",
+    title="Brokers through kills, pauses, cuts, lost disks and lost power",
+    about="progress: seconds from a fault that left a quorum and enough replicas until every partition acknowledged "
+    "what was sent since; recovery: seconds from the end of a fault until all replicas were in sync again; "
+    "median / maximum",
+    columns=(
+        "commit",
+        "cluster",
+        "seed",
+        "seconds",
+        "operations",
+        "verifiable",
+        "faults",
+        "progress",
+        "recovery",
+        "outcome",
+    ),
+    counted="operations",
+    sound=r"^nothing",
 )
 HELD_SECONDS = (0.5, 5.0)
 """How long a cluster stays harmed after it went on."""
@@ -81,14 +94,14 @@ class Run:
     def live(self, directory: Path) -> None:
         """Until the time is over or something is wrong."""
         directory.mkdir(parents=True)
-        chance = random.Random(self.seed)
+        random_source = random.Random(self.seed)
         journal = Journal(directory / "run.jsonl")
-        with running_brokers(self.shape, directory, chance, journal) as cluster:
+        with running_brokers(self.shape, directory, random_source, journal) as cluster:
             self.figures = cluster.figures
             workload = Workload(cluster, directory, self.seed)
             try:
                 workload.await_beginning()
-                self._torment(cluster, workload, chance)
+                self._torment(cluster, workload, random_source)
                 journal.note("nemesis", "healed")
                 _wait(SETTLE_SECONDS)  # what the clients do in it is a part of the history
                 workload.finish()
@@ -106,18 +119,18 @@ class Run:
         self.report = check(read(*final.journals(directory)))
         self.problems += map(str, self.report.bad)
 
-    def _torment(self, cluster: BrokerCluster, workload: Workload, chance: random.Random) -> None:
+    def _torment(self, cluster: BrokerCluster, workload: Workload, random_source: random.Random) -> None:
         until, planned = time.monotonic() + self.seconds, list(self.faults)
         while not cluster.problems and (planned or (not self.faults and time.monotonic() < until)):
-            fault = planned.pop(0) if planned else chance.choice(possible(self.shape))
+            fault = planned.pop(0) if planned else random_source.choice(possible(self.shape))
             name = fault.__name__.replace("_", " ")
             self.done.append(name)
-            fault(cluster, chance)
-            _wait(chance.uniform(*HELD_SECONDS))
-            if chance.random() < CLIENT_CRASHES:
-                workload.crash_a_client(chance)
+            fault(cluster, random_source)
+            _wait(random_source.uniform(*HELD_SECONDS))
+            if random_source.random() < CLIENT_CRASHES:
+                workload.crash_a_client(random_source)
             cluster.heal(name)
-            _wait(chance.uniform(*WELL_SECONDS))
+            _wait(random_source.uniform(*WELL_SECONDS))
 
     @property
     def operations(self) -> int:

@@ -3,7 +3,7 @@
     python -m tests.campaign.cluster --seeds 2000 --seed 101 --directory DIRECTORY
 
 goes on from where an earlier run of the same commit in the same directory stopped, and appends a row to
-docs/evidence/cluster.md. A seed that fails prints its command line.
+docs/evidence/cluster.jsonl. A seed that fails prints its command line.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.campaign.evidence import EvidencePage
+from tests.campaign.evidence import Evidence
 from tests.campaign.seeds import Totals, run_campaign
-from tests.simulation.cluster import SECONDS, Outcome
+from tests.simulation.cluster import Outcome
 
-EVIDENCE = EvidencePage(
-    "cluster.md",
-    f"# Seeds of the simulated cluster\n\nWritten by `make campaign`. A seed is {SECONDS:.0f} virtual seconds of "
-    "faults and clients,\nand the healing after them; what is looked at, docs/simulation.md tells.",
-    "commit | seeds | seconds | operations | faults | records | transactions | promises | outcome",
+EVIDENCE = Evidence(
+    name="cluster",
+    title="Seeds of the simulated cluster",
+    about="a seed is 60 virtual seconds of faults and clients, and the recovery after them (docs/simulation.md)",
+    columns=("commit", "seeds", "seconds", "operations", "faults", "records", "transactions", "promises", "outcome"),
+    counted="operations",
+    sound=r"^0 failures",
 )
 FIRST_SEED = 101
 """Below are those of `make test`."""

@@ -26,18 +26,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.campaign import ext4
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.cluster_processes import network
 from tests.cluster_processes.faults import Fault, possible
 from tests.cluster_processes.quorum import Figures, Shape, running_quorum
 
-EVIDENCE = EvidencePage(
-    "controllers.md",
-    "# Controllers through kills, pauses, cuts, lost disks and lost power\n\nWritten by `make campaign`; "
-    "tests/campaign/controllers.py tells what is done and what is compared. Seconds to a\nnew leader, and to the next "
-    "write that is acknowledged, count from each fault that took the leader away and left a\nmajority; they are given "
-    "as median and maximum. Where no majority was left, there was a leader within 5 s of its return.",
-    "commit | seeds | faults | seconds | new leader | next write | outcome",
+EVIDENCE = Evidence(
+    name="controllers",
+    title="Controllers through kills, pauses, cuts, lost disks and lost power",
+    about="seconds to a new leader, and to the next write that is acknowledged, from each fault that took the "
+    "leader away and left a majority; median / maximum",
+    columns=("commit", "seeds", "faults", "seconds", "new leader", "next write", "outcome"),
+    counted="faults",
+    sound=r"none lost, one leader an epoch, all images equal",
 )
 FAULTS_A_RUN = 6
 HELD_SECONDS = (0.1, 1.5)
@@ -61,18 +62,18 @@ class Run:
 
     def live(self, scratch: Path) -> None:
         """Until all faults are done or something is wrong."""
-        chance = random.Random(self.seed)
-        faults = self.faults or chance.choices(possible(self.shape), k=FAULTS_A_RUN)
-        with running_quorum(self.shape, scratch, chance) as quorum:
+        random_source = random.Random(self.seed)
+        faults = self.faults or random_source.choices(possible(self.shape), k=FAULTS_A_RUN)
+        with running_quorum(self.shape, scratch, random_source) as quorum:
             self.figures = quorum.figures
             try:
                 for fault in faults:
                     name = fault.__name__.replace("_", " ")
                     self.done.append(name)
-                    fault(quorum, chance)
-                    _wait(chance.uniform(*HELD_SECONDS))
+                    fault(quorum, random_source)
+                    _wait(random_source.uniform(*HELD_SECONDS))
                     quorum.heal(name)
-                    _wait(chance.uniform(*WELL_SECONDS))
+                    _wait(random_source.uniform(*WELL_SECONDS))
                     if quorum.problems:
                         break
                 quorum.finish()

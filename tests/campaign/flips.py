@@ -5,7 +5,7 @@
 Most of the damage is done to partitions and checkpoints and judged on kwire.log's classes (tests/log/damage.py); one in
 fifty to what a whole node starts from: meta.properties, quorum-state, the metadata log. Such a node must refuse to
 start or know the topics and records that it knew. Each scene of a hundred takes the next seed; a row is added to
-docs/evidence/flips.md.
+docs/evidence/flips.jsonl.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.messages.metadata import MetadataRequest
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.log.damage import Damage, Scene, judge
 from tests.support.processes import server
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, produce, values_in
 
-EVIDENCE = EvidencePage(
-    "flips.md",
-    "# Damaged files\n\nWritten by `make campaign`; tests/campaign/flips.py tells what is damaged and\n"
-    "compared, docs/log-tools.md which places are not covered.",
-    "commit | seeds | files damaged | seconds | outcome",
+EVIDENCE = Evidence(
+    name="flips",
+    title="Damaged files",
+    about="bits flipped and bytes lost in every kind of file (docs/log-tools.md lists the places that are not covered)",
+    columns=("commit", "seeds", "files damaged", "seconds", "outcome"),
+    counted="files damaged",
+    sound=r"^no violation",
 )
 FLIPS_A_SCENE = 100
 NODE_SHARE = 50
@@ -62,9 +64,9 @@ def in_partitions(flips: int, seed: int, scratch: Path, outcome: Outcome) -> int
     for first in range(0, flips, FLIPS_A_SCENE):
         directory = scratch / str(seed)
         scene = Scene.make(directory, seed, is_clean=seed % 3 != 0)
-        chance = random.Random(seed)
+        random_source = random.Random(seed)
         for _ in range(min(FLIPS_A_SCENE, flips - first)):
-            damage = Damage.draw(scene, chance)
+            damage = Damage.draw(scene, random_source)
             verdict = judge(scene, damage, directory)
             outcome.done += 1
             if not verdict.problems:
@@ -105,17 +107,20 @@ def _node_files(directory: Path) -> Iterator[Path]:
 
 
 def in_nodes(flips: int, seed: int, scratch: Path, outcome: Outcome) -> None:
-    chance, sound = random.Random(seed), scratch / "node"
+    random_source, sound = random.Random(seed), scratch / "node"
     if flips:
         _node(sound)
         expected = _known(sound)
         assert expected is not None
     for _ in range(flips):
         copy = shutil.copytree(sound, scratch / "copy")
-        file = chance.choice([path for path in _node_files(copy) if path.exists()])
+        file = random_source.choice([path for path in _node_files(copy) if path.exists()])
         size = file.stat().st_size
         damage = Damage(
-            path=file.relative_to(copy), kind="flip", position=chance.randrange(size), bit=chance.randrange(8)
+            path=file.relative_to(copy),
+            kind="flip",
+            position=random_source.randrange(size),
+            bit=random_source.randrange(8),
         )
         damage.apply(copy)
         answer = _known(copy)

@@ -3,7 +3,7 @@
     python -m tests.campaign.frames --frames 200000 --seed 1
 
 goes on from where an earlier run with the same seed and directory stopped, and appends a line to
-docs/evidence/frames.md.
+docs/evidence/frames.jsonl.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.server.apis import SERVED
 from tests.campaign import honest
 from tests.campaign.confined import Confined, confined
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.scenes import LARGE, Scenes
 from tests.hostile.attack import Attack
 from tests.hostile.frames import OPENED, REFUSED, TOPICS, Frames, Shot, frame_of
@@ -54,12 +54,14 @@ SETTLE_SECONDS = 60.0
 LARGE_BATCHES = 70
 MEGABYTE = 1024 * 1024
 KEPT_TOPICS = ("__consumer_offsets", REFUSED, OPENED, honest.TOPIC)
-EVIDENCE = EvidencePage(
-    "frames.md",
-    "# Hostile frames against a broker of 512 MiB\n\nWritten by `make campaign`. Memory is the broker's, in "
-    "MiB: before, at its highest, and when the connections were closed and topics and groups deleted. The "
-    "longest wait is that of the honest clients for one answer.",
-    "commit | seed | frames | seconds | cap by | base | peak | after | longest wait (s) | outcome",
+EVIDENCE = Evidence(
+    name="frames",
+    title="Hostile frames against a broker of 512 MiB",
+    about="memory of the broker in MiB: before, at its highest, and when the connections were closed and topics and "
+    "groups deleted; the longest wait of honest clients for one answer",
+    columns=("commit", "seed", "frames", "seconds", "cap by", "base", "peak", "after", "longest wait (s)", "outcome"),
+    counted="frames",
+    sound=r"^alive, nothing lost",
 )
 
 
@@ -100,11 +102,11 @@ def prepare(server: Confined) -> None:
             client.ask(create_request(name), 7)
 
 
-def _first_uses(chance: random.Random) -> Iterator[Shot]:
+def _first_uses(random_source: random.Random) -> Iterator[Shot]:
     for api in SERVED:
         for version in range(api.min_version, api.max_version + 1):
             for _ in range(3):
-                yield Shot("valid", sized(frame_of(api, version, chance)))
+                yield Shot("valid", sized(frame_of(api, version, random_source)))
 
 
 # --- the attack

@@ -3,7 +3,7 @@
     python -m tests.campaign.fuzz --seconds 3600 --seed 1001
 
 Each fuzzer of tests/fuzz, and each state machine that hypothesis draws, gets an equal share of the time. A row for each
-is added to docs/evidence/fuzz.md. A seed that fails is printed with its shortened operations.
+is added to docs/evidence/fuzz.jsonl. A seed that fails is printed with its shortened operations.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Final
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.fuzz.fuzzers import FUZZERS
 from tests.fuzz.fuzzing import run_seed
 
-EVIDENCE = EvidencePage(
-    "fuzz.md",
-    "# Fuzzers with a model\n\nWritten by `make campaign FUZZ=3600`. A run of a fuzzer is a seed of tests/fuzz, or an "
-    "example that hypothesis draws; docs/planted-bugs.md says which faults they find.",
-    "commit | fuzzer | first seed | runs | seconds | outcome",
+EVIDENCE = Evidence(
+    name="fuzz",
+    title="Fuzzers with a model",
+    about="a run is a seed of tests/fuzz, or an example that hypothesis draws",
+    columns=("commit", "fuzzer", "first seed", "runs", "seconds", "outcome"),
+    counted="runs",
+    sound=r"^no failure",
 )
 FIRST_SEED: Final = 1001
 """Below are those of `make test`."""

@@ -3,7 +3,7 @@ doubled, and each partition stays in order.
 
     python -m tests.campaign.kills --kills 100 --seed 7
 
-goes on from where an earlier run in the same directory stopped, and appends a line to docs/evidence/kills.md.
+goes on from where an earlier run in the same directory stopped, and appends a line to docs/evidence/kills.jsonl.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.records import decode_all
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.support.processes import ServerProcess, server
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request, fetch
@@ -37,10 +37,13 @@ PARTITIONS = 3
 ALIVE_SECONDS = (0.02, 0.6)
 """How long a broker lives: less than a request's way, up to many requests."""
 DELIVERY_SECONDS = 60
-EVIDENCE = EvidencePage(
-    "kills.md",
-    "# kill -9 under an idempotent producer\n\nWritten by `make campaign`.",
-    "commit | seed | kills | seconds | outcome",
+EVIDENCE = Evidence(
+    name="kills",
+    title="kill -9 under an idempotent producer",
+    about="each run kills the broker again and again while a producer writes",
+    columns=("commit", "seed", "kills", "seconds", "outcome"),
+    counted="kills",
+    sound=r"^nothing lost",
 )
 Place = tuple[int, int]
 """(partition, offset)"""
@@ -142,16 +145,16 @@ def problems(ledger: Ledger, found: dict[int, list[tuple[int, bytes]]]) -> list[
 
 def run(directory: Path, *, kills: int, seed: int, ledger: Ledger | None = None) -> tuple[Ledger, list[str]]:
     """Kill a broker so many times while a producer sends; the ledger, and what is wrong."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     ledger = ledger or Ledger()
     port = free_port()
     with broker(directory, port) as first, RawClient(first.bootstrap_server) as client:
         client.ask(create_request(TOPIC, PARTITIONS), 7)
         sender = Sender(first.bootstrap_server, ledger)
-        time.sleep(chance.uniform(*ALIVE_SECONDS))
+        time.sleep(random_source.uniform(*ALIVE_SECONDS))
     for _ in range(kills - 1):
         with broker(directory, port):
-            time.sleep(chance.uniform(*ALIVE_SECONDS))  # the moment of the kill is what the seed decides
+            time.sleep(random_source.uniform(*ALIVE_SECONDS))  # the moment of the kill is what the seed decides
     with broker(directory, port) as last:
         sender.finish()
         return ledger, problems(ledger, stored(last.bootstrap_server))

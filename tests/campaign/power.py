@@ -8,7 +8,7 @@ a comparison with what was acknowledged. At its end, a clean stop and `kwire log
 acknowledged may be missing; without (Kafka's default), the end of each partition may, and nothing else.
 
 Each life takes the next seed, so a run goes on with the seed behind those of an earlier one's row in
-docs/evidence/power.md. Needs root.
+docs/evidence/power.jsonl. Needs root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.ext4 import FileSystem, file_system, why_not
 from tests.campaign.power_load import (
     GROUP,
@@ -43,11 +43,13 @@ from tests.support.processes import SECONDS, ServerProcess, command, overrides
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_request
 
-EVIDENCE = EvidencePage(
-    "power.md",
-    "# Power cuts under load\n\nWritten by `make campaign`; tests/campaign/power.py tells what is cut and "
-    "what is compared.\nWithout a flush for each batch the end of a partition may be lost.",
-    "commit | seeds | cuts | seconds | outcome",
+EVIDENCE = Evidence(
+    name="power",
+    title="Power cuts under load",
+    about="without a flush for each batch the end of a partition may be lost",
+    columns=("commit", "seeds", "cuts", "seconds", "outcome"),
+    counted="cuts",
+    sound=r"no violation$",
 )
 CUTS_A_LIFE = 20
 MOUNTS = ("", "data=writeback", "noauto_da_alloc", "data=writeback,noauto_da_alloc", "data=journal")
@@ -75,13 +77,13 @@ class Life:
 
     def live(self, scratch: Path) -> None:
         """Until the cuts are made or something is wrong."""
-        chance = random.Random(self.seed)
+        random_source = random.Random(self.seed)
         with file_system(scratch, self.mount_options) as disk:
             partitions = [
                 PartitionLedger(
                     topic=topic,
                     partition=number,
-                    chance=random.Random(chance.random()),
+                    random_source=random.Random(random_source.random()),
                     problems=self.problems,
                 )
                 for topic, number in PLACES
@@ -89,11 +91,11 @@ class Life:
             ledgers: list[Ledger] = [
                 *partitions,
                 CommitLedger(problems=self.problems),
-                TopicLedger(chance=random.Random(chance.random()), problems=self.problems),
+                TopicLedger(random_source=random.Random(random_source.random()), problems=self.problems),
             ]
             self._begin(disk)
             while self.done < self.cuts and not self.problems:
-                self._cut_once(disk, ledgers, chance)
+                self._cut_once(disk, ledgers, random_source)
                 self.done += 1
             if not self.problems:
                 self._end(disk, ledgers)
@@ -137,19 +139,19 @@ class Life:
             client.ask(create_request(SHORT, 1, **settings, retention_bytes=100_000), 7)
             client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), 4)  # makes __consumer_offsets
 
-    def _cut_once(self, disk: FileSystem, ledgers: list[Ledger], chance: random.Random) -> None:
-        how = chance.choices(("load", "start", "stop"), (6, 2, 1))[0]
+    def _cut_once(self, disk: FileSystem, ledgers: list[Ledger], random_source: random.Random) -> None:
+        how = random_source.choices(("load", "start", "stop"), (6, 2, 1))[0]
         if how == "start":
             with self._process(disk):
-                time.sleep(chance.uniform(*START_SECONDS))
+                time.sleep(random_source.uniform(*START_SECONDS))
                 disk.cut()
         else:
             with self._broker(disk) as broker:
                 load = Load(broker.bootstrap_server, ledgers, lambda error: self.problems.append(repr(error)))
-                time.sleep(chance.uniform(*LOAD_SECONDS))
+                time.sleep(random_source.uniform(*LOAD_SECONDS))
                 if how == "stop":
                     broker.process.send_signal(signal.SIGTERM)
-                    time.sleep(chance.uniform(*STOP_SECONDS))
+                    time.sleep(random_source.uniform(*STOP_SECONDS))
                 disk.cut()
                 broker.process.kill()
                 load.finish()

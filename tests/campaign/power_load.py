@@ -59,7 +59,7 @@ class PartitionLedger:
 
     topic: str
     partition: int
-    chance: random.Random
+    random_source: random.Random
     problems: list[str]
     producer_id: int = -1
     sequence: int = 0
@@ -78,7 +78,7 @@ class PartitionLedger:
                 return self._refused(answer.error_code)
             self.producer_id, self.sequence = answer.producer_id, 0
         if not self.pending:
-            self.pending = [self._value() for _ in range(self.chance.choice((1, 1, 2, 5)))]
+            self.pending = [self._value() for _ in range(self.random_source.choice((1, 1, 2, 5)))]
         records = batch(*self.pending, producer_id=self.producer_id, producer_epoch=0, sequence=self.sequence)
         answer = produce(client, self.topic, records, partition=self.partition)
         if answer.error_code:
@@ -92,8 +92,8 @@ class PartitionLedger:
 
     def _value(self) -> bytes:
         self.next_number += 1
-        size = self.chance.choice((10, 100, 1000, 1000, 20_000))
-        return b"%d " % self.next_number + b"x" * self.chance.randrange(size)
+        size = self.random_source.choice((10, 100, 1000, 1000, 20_000))
+        return b"%d " % self.next_number + b"x" * self.random_source.randrange(size)
 
     def _refused(self, code: int) -> bool:
         if code not in GONE:
@@ -205,7 +205,7 @@ class CommitLedger:
 class TopicLedger:
     """Topics that come and go."""
 
-    chance: random.Random
+    random_source: random.Random
     problems: list[str]
     made: int = 0
     topics: dict[str, UUID] = field(default_factory=dict)
@@ -213,12 +213,12 @@ class TopicLedger:
     unanswered: set[str] = field(default_factory=set)
 
     def work(self, client: RawClient) -> bool:
-        if self.topics and self.chance.random() < 0.4:
-            return self._delete(client, self.chance.choice(sorted(self.topics)))
+        if self.topics and self.random_source.random() < 0.4:
+            return self._delete(client, self.random_source.choice(sorted(self.topics)))
         name = f"topic-{self.made}"
         self.made += 1
         self.unanswered.add(name)
-        (answer,) = client.ask(create_request(name, self.chance.choice((1, 3))), 7).topics
+        (answer,) = client.ask(create_request(name, self.random_source.choice((1, 3))), 7).topics
         if answer.error_code:
             return False
         self.unanswered.discard(name)

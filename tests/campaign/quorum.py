@@ -3,22 +3,24 @@
     python -m tests.campaign.quorum --seeds 1000 --seed 101 --directory DIRECTORY
 
 goes on from where an earlier run of the same commit in the same directory stopped, and appends a row to
-docs/evidence/quorum.md. A seed that fails prints its command line.
+docs/evidence/quorum.jsonl. A seed that fails prints its command line.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.campaign.evidence import EvidencePage
+from tests.campaign.evidence import Evidence
 from tests.campaign.seeds import Totals, run_campaign
-from tests.simulation.quorum import SECONDS, Outcome
+from tests.simulation.quorum import Outcome
 
-EVIDENCE = EvidencePage(
-    "quorum.md",
-    f"# Seeds of the simulated quorum\n\nWritten by `make campaign`. A seed is {SECONDS:.0f} virtual seconds of faults "
-    "and writes,\nand the calm after them; what is looked at, docs/simulation.md tells.",
-    "commit | seeds | seconds | operations | faults | leaders | acknowledged | outcome",
+EVIDENCE = Evidence(
+    name="quorum",
+    title="Seeds of the simulated quorum",
+    about="a seed is 60 virtual seconds of faults and writes, and the recovery after them (docs/simulation.md)",
+    columns=("commit", "seeds", "seconds", "operations", "faults", "leaders", "acknowledged", "outcome"),
+    counted="operations",
+    sound=r"^0 failures",
 )
 FIRST_SEED = 101
 """Below are those of `make test`."""

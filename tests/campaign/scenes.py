@@ -46,7 +46,7 @@ class Scenes:
     def __init__(self, bootstrap_server: str, seed: int) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
         self._address = host, int(port)
-        self._chance = random.Random(seed)
+        self._random_source = random.Random(seed)
         self.frames = 0
         self.played: dict[str, int] = {}
         self.stopped = False
@@ -127,7 +127,7 @@ class Scenes:
                     writer.write(bytes([byte]))
                     await asyncio.sleep(0.005)
 
-        await asyncio.gather(*(one(sized(valid(self._chance))) for _ in range(15)), return_exceptions=True)
+        await asyncio.gather(*(one(sized(valid(self._random_source))) for _ in range(15)), return_exceptions=True)
 
     async def connections(self) -> None:
         """Many from one host that say nothing, or half a size."""
@@ -150,7 +150,7 @@ class Scenes:
         """Members that are never heard of again, in groups that nobody has, with all the metadata they may have."""
         for number in range(JOINS):
             request = JoinGroupRequest(
-                group_id=f"hostile-scene-{self._chance.getrandbits(32)}",
+                group_id=f"hostile-scene-{self._random_source.getrandbits(32)}",
                 session_timeout_ms=6000,
                 rebalance_timeout_ms=60_000,
                 protocol_type="consumer",
@@ -185,4 +185,4 @@ class Scenes:
         await self._ask(frame(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 12))
 
     def _names(self, prefix: str) -> list[str]:
-        return [f"{prefix}-{self._chance.getrandbits(30)}" for _ in range(ELEMENTS // 3)]
+        return [f"{prefix}-{self._random_source.getrandbits(30)}" for _ in range(ELEMENTS // 3)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.simulation.many import Result, Scenario, run_many
 
 
@@ -55,7 +55,7 @@ class Totals(ABC):
 
 
 def run_campaign(
-    scenario: Scenario, kind: type[Totals], evidence: EvidencePage, *, text: str | None, seeds: int, first_seed: int
+    scenario: Scenario, kind: type[Totals], evidence: Evidence, *, text: str | None, seeds: int, first_seed: int
 ) -> None:
     """What the command line asks for; a row of evidence in the end. Exits with 1 if a seed has failed."""
     arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)

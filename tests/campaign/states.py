@@ -3,7 +3,7 @@
     python -m tests.campaign.states --states 200000 --seed 1000
 
 The states are shared among the workloads of tests/crash; each takes seeds one after the other from the given one on.
-A row for each run is added to docs/evidence/states.md, with the seeds that it went through.
+A row for each run is added to docs/evidence/states.jsonl, with the seeds that it went through.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.crash.explore import Outcome
 from tests.crash.workloads import Found, go_through, shares
 
-EVIDENCE = EvidencePage(
-    "states.md",
-    "# States after a power cut\n\nWritten by `make campaign`; what a state is, docs/crash-states.md tells.",
-    "commit | seeds | states | seconds | outcome",
+EVIDENCE = Evidence(
+    name="states",
+    title="States after a power cut",
+    about="enumerated states of a disk (docs/crash-states.md)",
+    columns=("commit", "seeds", "states", "seconds", "outcome"),
+    counted="states",
+    sound=r"^0 violations",
 )
 WORKERS = 2
 FIRST_SEED = 1000

@@ -53,7 +53,7 @@ class Told:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     echo = Told()
-    monkeypatch.setattr("kwire.cli.joint_output.click.echo", echo)
+    monkeypatch.setattr("kwire.cli.merged_output.click.echo", echo)
     return echo
 
 
@@ -189,7 +189,7 @@ def test_a_hanging_broker_alone_is_killed_and_the_others_leave_the_quorum(told: 
         told.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: len(processes._let_go) == 2)
-        processes._lose_patience()
+        processes._kill_late_nodes()
         await running
 
     asyncio.run(run())
@@ -208,7 +208,7 @@ def test_a_hanging_broker_does_not_keep_controllers_from_a_clean_stop(told: Told
         told.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: processes._is_stopping and len(processes._running) == 2)
-        processes._lose_patience()
+        processes._kill_late_nodes()
         await running
 
     asyncio.run(run())
@@ -225,9 +225,9 @@ def test_each_that_hangs_is_killed_in_its_turn(told: Told) -> None:
         told.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: processes._is_stopping)
-        processes._lose_patience()
+        processes._kill_late_nodes()
         await until(lambda: len(processes._running) == 1)
-        processes._lose_patience()
+        processes._kill_late_nodes()
         await running
 
     asyncio.run(run())

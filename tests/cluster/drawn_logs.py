@@ -52,16 +52,16 @@ class Draw:
     """Draws one log."""
 
     def __init__(self, seed: int) -> None:
-        self.chance = random.Random(f"images {seed}")
+        self.random_source = random.Random(f"images {seed}")
         self.world = World()
-        self.old_versions = self.chance.random() < 0.2
+        self.old_versions = self.random_source.random() < 0.2
         self.before: World | None = None
         """The world at the beginning of an open metadata transaction."""
         self.removes_credentials: dict[int, bool] = {}
         """By SCRAM mechanism that this batch or transaction names: it removes credentials, or else sets them."""
 
     def log(self) -> list[list[bytes]]:
-        batches = [self.batch() for _ in range(self.chance.randint(1, 10))]
+        batches = [self.batch() for _ in range(self.random_source.randint(1, 10))]
         if self.before is not None:
             batches.append([self.encode(records.EndTransactionRecord())])
         return batches
@@ -69,79 +69,80 @@ class Draw:
     def batch(self) -> list[bytes]:
         """Return one batch. An abort ends its batch: Kafka's loader expects nothing behind it."""
         world = self.world
-        chance = self.chance
+        random_source = self.random_source
         out: list[Any] = []
         if self.before is None:
             sure = {name for name, is_sure in world.configured.items() if is_sure}
             world.known_configs = (world.known_configs - world.configured.keys()) | sure
             world.configured = {}
             self.removes_credentials = {}
-        if self.before is None and chance.random() < 0.15:
+        if self.before is None and random_source.random() < 0.15:
             self.before = copy.deepcopy(world)
-            out.append(records.BeginTransactionRecord(name=chance.choice((None, "begin"))))
-        for _ in range(chance.randint(1, 5)):
-            out += chance.choices(*DRAWS)[0](self)
-        if self.before is not None and chance.random() < 0.5:
-            if chance.random() < 0.5:
+            out.append(records.BeginTransactionRecord(name=random_source.choice((None, "begin"))))
+        for _ in range(random_source.randint(1, 5)):
+            out += random_source.choices(*DRAWS)[0](self)
+        if self.before is not None and random_source.random() < 0.5:
+            if random_source.random() < 0.5:
                 out.append(records.EndTransactionRecord())
             else:
-                out.append(records.AbortTransactionRecord(reason=chance.choice((None, "why"))))
+                out.append(records.AbortTransactionRecord(reason=random_source.choice((None, "why"))))
                 self.world = self.before
             self.before = None
         return [self.encode(record) for record in out or self.no_op()]
 
     def encode(self, record: Any) -> bytes:
         low, high = OLDEST.get(type(record), (0, schema_of(type(record)).versions.high))
-        version = self.chance.randint(low, high) if self.old_versions else high
+        version = self.random_source.randint(low, high) if self.old_versions else high
         return encode_metadata_record(record, version)
 
     def uuid(self, bits: int = 128) -> UUID:
-        return UUID(int=self.chance.getrandbits(bits) + 200)
+        return UUID(int=self.random_source.getrandbits(bits) + 200)
 
     def some(self, values: Iterable[Any], least: int = 0) -> list[Any]:
         values = list(values)
-        return self.chance.sample(values, self.chance.randint(min(least, len(values)), len(values)))
+        return self.random_source.sample(values, self.random_source.randint(min(least, len(values)), len(values)))
 
     def directories(self, count: int) -> list[UUID]:
         """One id for each replica: reserved ones too, and sometimes none at all, as before KIP-858."""
-        kind = self.chance.random()
+        kind = self.random_source.random()
         if kind < 0.1:
             return [UUID(int=0)] * count
         if kind < 0.2:
             return []
-        return [self.chance.choice((UUID(int=0), UUID(int=1), UUID(int=2), UUID(int=300))) for _ in range(count)]
+        return [self.random_source.choice((UUID(int=0), UUID(int=1), UUID(int=2), UUID(int=300))) for _ in range(count)]
 
     def endpoints(self, kind: Any) -> list[Any]:
         names = self.some(("PLAINTEXT", "SSL", "CONTROLLER"), least=1)
-        return [kind(name=name, host=f"host-{name}", port=self.chance.randrange(65536)) for name in names]
+        return [kind(name=name, host=f"host-{name}", port=self.random_source.randrange(65536)) for name in names]
 
     def features(self, kind: Any) -> list[Any]:
         names = self.some(("metadata.version", "group.version", "made.up"))
         return [
-            kind(name=name, min_supported_version=0, max_supported_version=self.chance.randint(1, 30)) for name in names
+            kind(name=name, min_supported_version=0, max_supported_version=self.random_source.randint(1, 30))
+            for name in names
         ]
 
     # Topics and partitions
 
     def make_topic(self) -> list[Any]:
-        chance, world = self.chance, self.world
+        random_source, world = self.random_source, self.world
         taken = {name for name, _, _ in world.topics.values()}
         free = [name for name in NAMES if name not in taken]
         if not free:
             return []
-        name, topic_id = chance.choice(free), self.uuid()
-        partitions, replicas = chance.randint(1, 3), chance.randint(1, 3)
+        name, topic_id = random_source.choice(free), self.uuid()
+        partitions, replicas = random_source.randint(1, 3), random_source.randint(1, 3)
         world.topics[topic_id] = (name, partitions, replicas)
         made = [self.partition(topic_id, index, replicas) for index in range(partitions)]
-        if chance.random() < 0.2:
-            chance.shuffle(made)
+        if random_source.random() < 0.2:
+            random_source.shuffle(made)
         return [records.TopicRecord(name=name, topic_id=topic_id), *self.config(name), *made]
 
     def partition(self, topic_id: UUID, index: int, count: int) -> Any:
-        chance = self.chance
-        replicas = chance.sample(BROKERS, count)
+        random_source = self.random_source
+        replicas = random_source.sample(BROKERS, count)
         eligible: dict[str, Any] = {}
-        if not self.old_versions and chance.random() < 0.3:
+        if not self.old_versions and random_source.random() < 0.3:
             eligible = {"eligible_leader_replicas": self.some(replicas), "last_known_elr": self.some(replicas)}
         directories = [] if self.old_versions else self.directories(count)
         return records.PartitionRecord(
@@ -149,12 +150,12 @@ class Draw:
             topic_id=topic_id,
             replicas=replicas,
             isr=self.some(replicas),
-            removing_replicas=self.some(replicas) if chance.random() < 0.2 else [],
-            adding_replicas=self.some(replicas) if chance.random() < 0.2 else [],
-            leader=chance.choice((-1, *replicas)),
-            leader_recovery_state=chance.choice((0, 0, 1)),
-            leader_epoch=chance.randrange(9),
-            partition_epoch=chance.randrange(9),
+            removing_replicas=self.some(replicas) if random_source.random() < 0.2 else [],
+            adding_replicas=self.some(replicas) if random_source.random() < 0.2 else [],
+            leader=random_source.choice((-1, *replicas)),
+            leader_recovery_state=random_source.choice((0, 0, 1)),
+            leader_epoch=random_source.randrange(9),
+            partition_epoch=random_source.randrange(9),
             directories=directories,
             **eligible,
         )
@@ -162,9 +163,9 @@ class Draw:
     def add_partitions(self) -> list[Any]:
         if not self.world.topics:
             return []
-        topic_id = self.chance.choice(list(self.world.topics))
+        topic_id = self.random_source.choice(list(self.world.topics))
         name, partitions, replicas = self.world.topics[topic_id]
-        more = self.chance.randint(1, 2)
+        more = self.random_source.randint(1, 2)
         self.world.topics[topic_id] = (name, partitions + more, replicas)
         return [self.partition(topic_id, partitions + index, replicas) for index in range(more)]
 
@@ -172,16 +173,16 @@ class Draw:
         """Return changes of one topic; directories come with every change of the replicas, as Kafka writes them."""
         if not self.world.topics:
             return []
-        chance = self.chance
-        topic_id = chance.choice(list(self.world.topics))
+        random_source = self.random_source
+        topic_id = random_source.choice(list(self.world.topics))
         _, partitions, count = self.world.topics[topic_id]
-        fields: dict[str, Any] = {"leader": chance.choice((NO_CHANGE, NO_CHANGE, -1, 1, 2))}
-        if chance.random() < 0.4:
+        fields: dict[str, Any] = {"leader": random_source.choice((NO_CHANGE, NO_CHANGE, -1, 1, 2))}
+        if random_source.random() < 0.4:
             fields["isr"] = self.some(BROKERS)
-        if chance.random() < 0.2:
-            fields["leader_recovery_state"] = chance.choice((0, 1))
+        if random_source.random() < 0.2:
+            fields["leader_recovery_state"] = random_source.choice((0, 1))
         for name in ("removing_replicas", "adding_replicas"):
-            if chance.random() < 0.2:
+            if random_source.random() < 0.2:
                 fields[name] = self.some(BROKERS)
         if not self.old_versions:
             fields |= self.newer_changes(count)
@@ -191,15 +192,15 @@ class Draw:
         ]
 
     def newer_changes(self, count: int) -> dict[str, Any]:
-        chance = self.chance
+        random_source = self.random_source
         fields: dict[str, Any] = {}
-        if chance.random() < 0.3:
-            fields["replicas"] = chance.sample(BROKERS, count)
+        if random_source.random() < 0.3:
+            fields["replicas"] = random_source.sample(BROKERS, count)
             fields["directories"] = self.directories(count)
-        elif chance.random() < 0.2:
+        elif random_source.random() < 0.2:
             fields["directories"] = self.directories(count)
         for name in ("eligible_leader_replicas", "last_known_elr"):
-            if chance.random() < 0.3:
+            if random_source.random() < 0.3:
                 fields[name] = self.some(BROKERS)
         return fields
 
@@ -208,19 +209,19 @@ class Draw:
         ids = [topic_id for topic_id, topic in world.topics.items() if topic[0] not in world.configured]
         if not ids:
             return []
-        topic_id = self.chance.choice(ids)
+        topic_id = self.random_source.choice(ids)
         name, _, _ = world.topics.pop(topic_id)
         world.known_configs.discard(name)
         return [records.RemoveTopicRecord(topic_id=topic_id)]
 
     def clear_eligible_leaders(self) -> list[Any]:
         names = [name for name, _, _ in self.world.topics.values()]
-        return [records.ClearElrRecord(topic_name=self.chance.choice([*names, ""]))]
+        return [records.ClearElrRecord(topic_name=self.random_source.choice([*names, ""]))]
 
     # Configurations, quotas, features
 
     def config(self, name: str) -> list[Any]:
-        values = {key: self.chance.choice((None, "1", "2")) for key in self.some(KEYS)}
+        values = {key: self.random_source.choice((None, "1", "2")) for key in self.some(KEYS)}
         if values and (name not in self.world.known_configs or None in values.values()):
             self.world.configured[name] = None not in values.values()
         return [
@@ -230,45 +231,51 @@ class Draw:
 
     def config_of_a_topic(self) -> list[Any]:
         names = [name for name, _, _ in self.world.topics.values()]
-        return self.config(self.chance.choice(names)) if names else []
+        return self.config(self.random_source.choice(names)) if names else []
 
     def other_config(self) -> list[Any]:
-        kind, name = self.chance.choice(((4, ""), (4, "1"), (16, "metrics"), (32, "group")))
-        value = self.chance.choice((None, "1", "2", ""))
+        kind, name = self.random_source.choice(((4, ""), (4, "1"), (16, "metrics"), (32, "group")))
+        value = self.random_source.choice((None, "1", "2", ""))
         return [
-            records.ConfigRecord(resource_type=kind, resource_name=name, name=self.chance.choice(KEYS), value=value)
+            records.ConfigRecord(
+                resource_type=kind, resource_name=name, name=self.random_source.choice(KEYS), value=value
+            )
         ]
 
     def quota(self) -> list[Any]:
         kinds = self.some(("user", "client-id", "ip"), least=1)
         entity = [
-            records.ClientQuotaEntityData(entity_type=kind, entity_name=self.chance.choice((None, "x", "y")))
+            records.ClientQuotaEntityData(entity_type=kind, entity_name=self.random_source.choice((None, "x", "y")))
             for kind in kinds
         ]
-        key = self.chance.choice(("producer_byte_rate", "request_percentage"))
-        value = self.chance.choice((0.0, 1.5, 1e9))
-        return [records.ClientQuotaRecord(entity=entity, key=key, value=value, remove=self.chance.random() < 0.4)]
+        key = self.random_source.choice(("producer_byte_rate", "request_percentage"))
+        value = self.random_source.choice((0.0, 1.5, 1e9))
+        return [
+            records.ClientQuotaRecord(entity=entity, key=key, value=value, remove=self.random_source.random() < 0.4)
+        ]
 
     def feature(self) -> list[Any]:
-        name, levels = self.chance.choice(FEATURES)
-        return [records.FeatureLevelRecord(name=name, feature_level=self.chance.choice(levels))]
+        name, levels = self.random_source.choice(FEATURES)
+        return [records.FeatureLevelRecord(name=name, feature_level=self.random_source.choice(levels))]
 
     def producer_ids(self) -> list[Any]:
         return [
-            records.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=self.chance.randint(1, 9) * 1000)
+            records.ProducerIdsRecord(
+                broker_id=1, broker_epoch=1, next_producer_id=self.random_source.randint(1, 9) * 1000
+            )
         ]
 
     # Nodes
 
     def register_broker(self) -> list[Any]:
-        chance = self.chance
-        broker_id, epoch = chance.choice(BROKERS), chance.randrange(100)
+        random_source = self.random_source
+        broker_id, epoch = random_source.choice(BROKERS), random_source.randrange(100)
         self.world.brokers[broker_id] = epoch
         newer: dict[str, Any] = {}
         if not self.old_versions:
-            newer = {"log_dirs": [self.uuid(8) for _ in range(chance.randrange(3))]}
-            newer["cordoned_log_dirs"] = chance.choice((None, [], self.some(newer["log_dirs"])))
-            newer["in_controlled_shutdown"] = chance.random() < 0.2
+            newer = {"log_dirs": [self.uuid(8) for _ in range(random_source.randrange(3))]}
+            newer["cordoned_log_dirs"] = random_source.choice((None, [], self.some(newer["log_dirs"])))
+            newer["in_controlled_shutdown"] = random_source.random() < 0.2
         return [
             records.RegisterBrokerRecord(
                 broker_id=broker_id,
@@ -276,8 +283,8 @@ class Draw:
                 broker_epoch=epoch,
                 end_points=self.endpoints(records.BrokerEndpoint),
                 features=self.features(records.BrokerFeature),
-                rack=chance.choice((None, "", "rack")),
-                fenced=chance.random() < 0.5,
+                rack=random_source.choice((None, "", "rack")),
+                fenced=random_source.random() < 0.5,
                 **newer,
             )
         ]
@@ -285,35 +292,35 @@ class Draw:
     def change_broker(self) -> list[Any]:
         if not self.world.brokers:
             return []
-        chance = self.chance
-        broker_id, epoch = chance.choice(list(self.world.brokers.items()))
-        kind = chance.randrange(6)
+        random_source = self.random_source
+        broker_id, epoch = random_source.choice(list(self.world.brokers.items()))
+        kind = random_source.randrange(6)
         if kind == 0:
             return [records.FenceBrokerRecord(id=broker_id, epoch=epoch)]
         if kind == 1:
             return [records.UnfenceBrokerRecord(id=broker_id, epoch=epoch)]
         newer: dict[str, Any] = {}
         if not self.old_versions:
-            newer = {"log_dirs": [self.uuid(8) for _ in range(chance.randrange(3))]}
-            newer["cordoned_log_dirs"] = chance.choice((None, [], [self.uuid(8)]))
-            newer["in_controlled_shutdown"] = chance.choice((0, 0, 1))
+            newer = {"log_dirs": [self.uuid(8) for _ in range(random_source.randrange(3))]}
+            newer["cordoned_log_dirs"] = random_source.choice((None, [], [self.uuid(8)]))
+            newer["in_controlled_shutdown"] = random_source.choice((0, 0, 1))
         return [
             records.BrokerRegistrationChangeRecord(
-                broker_id=broker_id, broker_epoch=epoch, fenced=chance.choice((-1, 0, 1)), **newer
+                broker_id=broker_id, broker_epoch=epoch, fenced=random_source.choice((-1, 0, 1)), **newer
             )
         ]
 
     def unregister_broker(self) -> list[Any]:
-        broker_id = self.chance.choice(BROKERS)
+        broker_id = self.random_source.choice(BROKERS)
         epoch = self.world.brokers.pop(broker_id, 3)
         return [records.UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=epoch)]
 
     def register_controller(self) -> list[Any]:
         return [
             records.RegisterControllerRecord(
-                controller_id=self.chance.choice((1, 2, 3000)),
+                controller_id=self.random_source.choice((1, 2, 3000)),
                 incarnation_id=self.uuid(),
-                zk_migration_ready=self.chance.random() < 0.2,
+                zk_migration_ready=self.random_source.random() < 0.2,
                 end_points=self.endpoints(records.ControllerEndpoint),
                 features=self.features(records.ControllerFeature),
             )
@@ -322,43 +329,43 @@ class Draw:
     # Who may do what
 
     def scram(self) -> list[Any]:
-        name, mechanism = self.chance.choice(("x", "y", "")), self.chance.choice((1, 2))
-        if self.removes_credentials.setdefault(mechanism, self.chance.random() < 0.4):
+        name, mechanism = self.random_source.choice(("x", "y", "")), self.random_source.choice((1, 2))
+        if self.removes_credentials.setdefault(mechanism, self.random_source.random() < 0.4):
             return [records.RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)]
-        secrets = {key: self.chance.randbytes(8) for key in ("salt", "stored_key", "server_key")}
-        iterations = self.chance.choice((4096, 8192))
+        secrets = {key: self.random_source.randbytes(8) for key in ("salt", "stored_key", "server_key")}
+        iterations = self.random_source.choice((4096, 8192))
         return [records.UserScramCredentialRecord(name=name, mechanism=mechanism, iterations=iterations, **secrets)]
 
     def acl(self) -> list[Any]:
-        if self.world.acls and self.chance.random() < 0.4:
-            gone = self.chance.choice(sorted(self.world.acls))
+        if self.world.acls and self.random_source.random() < 0.4:
+            gone = self.random_source.choice(sorted(self.world.acls))
             self.world.acls.remove(gone)
             return [records.RemoveAccessControlEntryRecord(id=gone)]
         entry = records.AccessControlEntryRecord(
             id=self.uuid(),
-            resource_type=self.chance.randint(2, 6),
-            resource_name=self.chance.choice(("*", "a", "")),
-            pattern_type=self.chance.choice((3, 4)),
+            resource_type=self.random_source.randint(2, 6),
+            resource_name=self.random_source.choice(("*", "a", "")),
+            pattern_type=self.random_source.choice((3, 4)),
             principal="User:x",
-            host=self.chance.choice(("*", "h")),
-            operation=self.chance.randint(2, 12),
-            permission_type=self.chance.choice((2, 3)),
+            host=self.random_source.choice(("*", "h")),
+            operation=self.random_source.randint(2, 12),
+            permission_type=self.random_source.choice((2, 3)),
         )
         self.world.acls.add(entry.id)
         return [entry]
 
     def delegation_token(self) -> list[Any]:
-        token_id = self.chance.choice(("t", "u", "v"))
-        if self.chance.random() < 0.4:
+        token_id = self.random_source.choice(("t", "u", "v"))
+        if self.random_source.random() < 0.4:
             return [records.RemoveDelegationTokenRecord(token_id=token_id)]
         return [
             records.DelegationTokenRecord(
                 owner="User:x",
-                requester=self.chance.choice(("User:x", "User:y")),
+                requester=self.random_source.choice(("User:x", "User:y")),
                 renewers=[f"User:{name}" for name in self.some("abc")],
-                issue_timestamp=self.chance.randrange(1000),
-                max_timestamp=self.chance.randrange(1000),
-                expiration_timestamp=self.chance.randrange(1000),
+                issue_timestamp=self.random_source.randrange(1000),
+                max_timestamp=self.random_source.randrange(1000),
+                expiration_timestamp=self.random_source.randrange(1000),
                 token_id=token_id,
             )
         ]

@@ -26,7 +26,7 @@ from kwire.protocol.codec import decode, encode
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.metadata_records import TopicRecord
 from kwire.protocol.schema import find_message, schema_of
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.cluster.world import InlineWorkers
 from tests.virtual_loop import VirtualClock, VirtualLoop
 
@@ -94,7 +94,9 @@ class World:
                 bootstrap_servers=tuple((f"node-{each}", PORT) for each in sorted(self.voters.ids)),
             ),
             directory=metadata,
-            surroundings=Surroundings(disk=disk, clock=VirtualClock(self.loop), chance=SystemChance(node_id)),
+            surroundings=Surroundings(
+                disk=disk, clock=VirtualClock(self.loop), random_source=SystemRandomSource(node_id)
+            ),
             workers=self.workers.setdefault(node_id, InlineWorkers()),
             channel=MemoryChannel(self, node_id),
             static_voters=None,

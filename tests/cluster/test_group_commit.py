@@ -259,7 +259,7 @@ def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Pa
     scene = following(tmp_path, batches)
     settled: list[int] = []
     partition = scene.partition
-    partition.on_settled = lambda: settled.append(partition.log.producers.entries[7].last_sequence)
+    partition.on_log_durable = lambda: settled.append(partition.log.producers.entries[7].last_sequence)
     turns = 0
 
     async def acts() -> None:
@@ -269,7 +269,7 @@ def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Pa
         while not settled:
             turns += 1
             await asyncio.sleep(0)
-        assert (partition.waits_for_flush, partition.log.unsettled) == (False, None)
+        assert (partition.waits_for_flush, partition.log.pending_truncation) == (False, None)
         assert 0 in scene.watcher.heard  # a reader of committed records may have waited for it
 
     play(scene, acts)
@@ -332,7 +332,7 @@ def test_who_leads_with_much_to_settle_takes_appends_when_that_is_done(tmp_path:
         with pytest.raises(KafkaError) as refused:
             partition.append(again, 1)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the client asks again"
-        while partition.log.unsettled is not None:
+        while partition.log.pending_truncation is not None:
             await asyncio.sleep(0)
         assert partition.append(again, 1).is_duplicate
         assert not partition.append(batch(b"x", producer_id=7, producer_epoch=0, sequence=batches - 1), 1).is_duplicate
@@ -359,7 +359,7 @@ def test_a_cut_that_could_not_be_settled_is_tried_again(scene: Scene, monkeypatc
         scene.disk.fail = refuse
         while partition.waits_for_flush:
             await asyncio.sleep(0)
-        assert (len(refused), partition.log.unsettled, scene.failures) == (2, None, [])
+        assert (len(refused), partition.log.pending_truncation, scene.failures) == (2, None, [])
 
     play(scene, acts)
 

@@ -11,9 +11,9 @@ from kwire.cluster.image import MetadataImage
 from kwire.cluster.initial_scram import InvalidScramError, parse_scram
 from kwire.cluster.scram import ScramMechanism, make_credential
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 
-CHANCE = SystemChance(1)
+CHANCE = SystemRandomSource(1)
 SALT = b"1l6x4pdnw4fwq7notcxm0y1k7q"
 SALT_TEXT = base64.b64encode(SALT).decode()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kwire.cluster import image
 from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.controller.controller import WISHES_AT_ONCE
+from kwire.cluster.controller.controller import REQUESTS_AT_ONCE
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.features import FORMATTED
@@ -412,7 +412,7 @@ def test_a_long_list_of_wishes_lets_others_in_between(tmp_path: Path) -> None:
             while len(controller.image.client_quotas) < len(wishes):
                 turns += 1
                 await asyncio.sleep(0)
-            assert turns > len(wishes) // WISHES_AT_ONCE
+            assert turns > len(wishes) // REQUESTS_AT_ONCE
             assert not any((await altering).values())
 
     run(main())

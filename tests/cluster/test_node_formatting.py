@@ -23,7 +23,7 @@ from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, UserScramCredentialRecord
 from kwire.protocol.uuids import uuid_from_text
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.log.support import ManualClock
 
 ONE = "JEXY6aqzQY-32P5TStzaFg"
@@ -60,7 +60,7 @@ def format_(wanted: NodeFormat, disk: RealDisk | None = None, *, ignore_formatte
     format_node(
         wanted,
         disk=disk or RealDisk(),
-        chance=SystemChance(),
+        random_source=SystemRandomSource(),
         clock=ManualClock(),
         say=said.append,
         ignore_formatted=ignore_formatted,
@@ -121,7 +121,9 @@ def test_features_are_in_each_directory(tmp_path: Path) -> None:
 
 
 def test_users_are_in_each_directory_behind_the_features(tmp_path: Path) -> None:
-    users = parse_scram(["SCRAM-SHA-256=[name=a,password=x]", "SCRAM-SHA-512=[name=a,password=x]"], SystemChance())
+    users = parse_scram(
+        ["SCRAM-SHA-256=[name=a,password=x]", "SCRAM-SHA-512=[name=a,password=x]"], SystemRandomSource()
+    )
     said = format_(node(tmp_path, features={"metadata.version": 30}, credentials=tuple(users)))
     assert said[0] == "Bootstrap metadata: metadata.version=30, SCRAM-SHA-256 of a, SCRAM-SHA-512 of a"
     wanted = node(tmp_path, credentials=tuple(users))

@@ -53,7 +53,7 @@ def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> 
     leader = world.leader()
     node_id = world.id_of(leader)
     world.kill(next(other for other in (1, 2, 3) if other != node_id))
-    world.until(lambda: not leader.node.quorum.could_be_succeeded(leader.node._now))
+    world.until(lambda: not leader.node.quorum.has_possible_successor(leader.node._now))
     disks[node_id].fail = no_space_for_logs
     with pytest.raises(KafkaError) as raised:
         write(world, leader, topic("refused"))

@@ -299,7 +299,7 @@ def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configuration
 ) -> None:
     partitions, image = with_many_topics(tmp_path)
     seen: list[int] = []
-    monkeypatch.setattr(Partition, "standings_changed", lambda _: seen.append(with_new_configs(partitions)))
+    monkeypatch.setattr(Partition, "live_replicas_changed", lambda _: seen.append(with_new_configs(partitions)))
     altered = configured(image, min_insync_replicas="2")
     partitions.follow(image, dataclasses.replace(altered, brokers={}))
     assert seen == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kwire.chunks import at_once
 from kwire.cluster.placement import UsableBroker, place
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.log.support import FixedChance
 
 
@@ -20,7 +20,9 @@ def brokers(*ids: int, fenced: tuple[int, ...] = (), racks: dict[int, str] | Non
 
 
 def placed(usable: list[UsableBroker], partitions: int, factor: int, seed: int = 7) -> list[list[int]]:
-    return at_once(place(usable, partitions=partitions, replication_factor=factor, chance=SystemChance(seed)))
+    return at_once(
+        place(usable, partitions=partitions, replication_factor=factor, random_source=SystemRandomSource(seed))
+    )
 
 
 def test_one_broker_holds_everything() -> None:
@@ -29,7 +31,9 @@ def test_one_broker_holds_everything() -> None:
 
 def test_replicas_go_round_racks_and_brokers() -> None:
     racks = {each: "abc"[each // 10] for each in (0, 1, 2, 10, 11, 12, 20, 21, 22)}
-    found = at_once(place(brokers(*racks, racks=racks), partitions=3, replication_factor=3, chance=FixedChance()))
+    found = at_once(
+        place(brokers(*racks, racks=racks), partitions=3, replication_factor=3, random_source=FixedChance())
+    )
     assert [[racks[broker] for broker in replicas] for replicas in found] == [
         ["c", "a", "b"],
         ["a", "b", "c"],

@@ -16,12 +16,12 @@ from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.cluster.controller.support import plan_incremental
 
 ID = UUID(int=9)
 DIRECTORY = UUID(int=3)
-CHANCE = SystemChance(seed=1)
+CHANCE = SystemRandomSource(seed=1)
 DEFAULTS = TopicDefaults(num_partitions=2, replication_factor=1)
 TOPIC, BROKER = int(ConfigResourceType.TOPIC), int(ConfigResourceType.BROKER)
 GROUP, CLIENT_METRICS = int(ConfigResourceType.GROUP), int(ConfigResourceType.CLIENT_METRICS)
@@ -35,7 +35,7 @@ def brokers(*ids: int, fenced: tuple[int, ...] = (), topics: tuple[str, ...] = (
     image = MetadataImage().apply(batch, offset=len(batch), epoch=1)
     for number, name in enumerate(topics):
         made, _ = at_once(
-            plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, chance=CHANCE)
+            plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, random_source=CHANCE)
         )
         image = image.apply(made, offset=image.offset + len(made), epoch=1)
     return image
@@ -46,7 +46,7 @@ def wish(name: str = "t", **fields: Any) -> NewTopic:
 
 
 def plan(image: MetadataImage, **fields: Any) -> list[Any]:
-    made, _ = at_once(plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, chance=CHANCE))
+    made, _ = at_once(plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, random_source=CHANCE))
     return made
 
 
@@ -55,7 +55,9 @@ THREE = brokers(1, 2, 3, topics=("there", "a.b"))
 
 def test_a_topic_takes_defaults_and_goes_round_the_brokers() -> None:
     made, created = at_once(
-        plan_topic(THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, chance=CHANCE)
+        plan_topic(
+            THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, random_source=CHANCE
+        )
     )
     assert isinstance(made[0], records.TopicRecord)
     assert {each.replicas[0] for each in made[1:4]} == {1, 2, 3}
@@ -134,11 +136,11 @@ def test_no_broker_is_alive() -> None:
 
 
 def test_partitions_are_added_behind_those_there() -> None:
-    made = at_once(plan_partitions(THREE, "there", 4, None, chance=CHANCE))
+    made = at_once(plan_partitions(THREE, "there", 4, None, random_source=CHANCE))
     assert [each.partition_id for each in made] == [2, 3]
     assert all(set(each.replicas) < {1, 2, 3} and len(each.replicas) == 1 for each in made)
     assert made[0].replicas != made[1].replicas
-    made = at_once(plan_partitions(THREE, "there", 3, [[2]], chance=CHANCE))
+    made = at_once(plan_partitions(THREE, "there", 3, [[2]], random_source=CHANCE))
     assert [(each.partition_id, each.replicas) for each in made] == [(2, [2])]
 
 
@@ -157,7 +159,7 @@ def test_partitions_are_added_behind_those_there() -> None:
 )
 def test_partitions_that_cannot_be(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        at_once(plan_partitions(THREE, *wanted, chance=CHANCE))
+        at_once(plan_partitions(THREE, *wanted, random_source=CHANCE))
     assert refused.value.code is code
 
 

@@ -36,31 +36,31 @@ def base() -> MetadataImage:
     return MetadataImage().apply(records, offset=10, epoch=1)
 
 
-def change(chance: random.Random) -> PartitionChangeRecord:
+def change(random_source: random.Random) -> PartitionChangeRecord:
     return PartitionChangeRecord(
-        topic_id=UUID(int=chance.randrange(TOPICS)),
-        partition_id=chance.randrange(PARTITIONS),
-        leader=chance.choice([-2, -1, 1, 2]),
-        isr=chance.choice([None, [1], [2], [1, 2]]),
+        topic_id=UUID(int=random_source.randrange(TOPICS)),
+        partition_id=random_source.randrange(PARTITIONS),
+        leader=random_source.choice([-2, -1, 1, 2]),
+        isr=random_source.choice([None, [1], [2], [1, 2]]),
     )
 
 
-def drawn(chance: random.Random) -> list[Any]:
+def drawn(random_source: random.Random) -> list[Any]:
     """Changes, topic by topic and mixed, of a partition twice, and with other records between them."""
-    records: list[Any] = [change(chance) for _ in range(chance.randrange(12))]
-    if chance.random() < 0.5:
+    records: list[Any] = [change(random_source) for _ in range(random_source.randrange(12))]
+    if random_source.random() < 0.5:
         records.sort(key=lambda record: record.topic_id)
-    if chance.random() < 0.5:
-        records.insert(chance.randrange(len(records) + 1), FenceBrokerRecord(id=1))
+    if random_source.random() < 0.5:
+        records.insert(random_source.randrange(len(records) + 1), FenceBrokerRecord(id=1))
     return records
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_they_lead_where_the_records_lead(seed: int) -> None:
-    chance = random.Random(seed)
-    image, records, more = base(), drawn(chance), drawn(chance)
+    random_source = random.Random(seed)
+    image, records, more = base(), drawn(random_source), drawn(random_source)
     prepared = at_once(prepare_in_pieces(records, NO_FEATURES, image))
-    meanwhile = [change(chance) for _ in range(chance.randrange(3))]
+    meanwhile = [change(random_source) for _ in range(random_source.randrange(3))]
     newest = image.apply(meanwhile, offset=11, epoch=1)
     both = prepared_with(prepared, more, NO_FEATURES)
     assert newest.apply(both.changes, offset=50, epoch=1) == newest.apply([*records, *more], offset=50, epoch=1)
@@ -77,8 +77,8 @@ def test_a_topic_that_is_gone_is_not_brought_back() -> None:
 
 
 def test_many_are_prepared_in_steps() -> None:
-    chance = random.Random(0)
-    steps = prepare_in_pieces([change(chance) for _ in range(10 * CHUNK)], NO_FEATURES, base())
+    random_source = random.Random(0)
+    steps = prepare_in_pieces([change(random_source) for _ in range(10 * CHUNK)], NO_FEATURES, base())
     assert sum(1 for _ in steps) == 10
 
 

@@ -43,7 +43,7 @@ async def static_quorum(directory: Path) -> AsyncIterator[MetadataLog]:
             endpoints=(Listener(*ENDPOINT),),
         ),
         directory=metadata,
-        surroundings=Surroundings(disk=disk, clock=ManualClock(), chance=FixedChance()),
+        surroundings=Surroundings(disk=disk, clock=ManualClock(), random_source=FixedChance()),
         workers=InlineWorkers(),
         channel=NoPeers(),
         static_voters=VoterSet.static([(NODE, *ENDPOINT[1:])], ENDPOINT[0]),

@@ -19,7 +19,7 @@ from kwire.cluster.quorum.voters import Listener
 from kwire.log.disk import RealDisk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.log.support import NOW_MS, FixedChance, ManualClock
 from tests.support.metadata import NoPeers, register_broker
 from tests.support.metadata import lead as lead_alone
@@ -80,7 +80,7 @@ async def metadata_log(
             endpoints=(Listener(*ENDPOINT),),
         ),
         directory=str(metadata),
-        surroundings=Surroundings(disk=disk, clock=ManualClock(), chance=FixedChance()),
+        surroundings=Surroundings(disk=disk, clock=ManualClock(), random_source=FixedChance()),
         workers=workers or InlineWorkers(),
         channel=NoPeers(),
         static_voters=None,
@@ -99,7 +99,7 @@ async def metadata_log(
 def controller_of(log: MetadataLog) -> Controller:
     return Controller(
         metadata_log=log,
-        chance=SystemChance(),
+        random_source=SystemRandomSource(),
         defaults=TopicDefaults(num_partitions=2, replication_factor=1),
     )
 

@@ -219,7 +219,7 @@ class BrokerCluster:
 
 @contextmanager
 def running_brokers(
-    shape: BrokerShape, scratch: Path, chance: random.Random, journal: Journal
+    shape: BrokerShape, scratch: Path, random_source: random.Random, journal: Journal
 ) -> Iterator[BrokerCluster]:
     """A new cluster with its topics; nothing of it runs or is mounted afterwards."""
     with ExitStack() as stack:
@@ -246,10 +246,10 @@ def running_brokers(
                 disk=disk,
                 has_metadata_on_disk=shape.has_metadata_on_disks,
             )
-        _format(nodes, chance)
+        _format(nodes, random_source)
         cluster = BrokerCluster(nodes, network, shape, journal)
         if shape.has_wires:
-            cluster.wires = Wires(network, nodes, journal, random.Random(chance.random()))
+            cluster.wires = Wires(network, nodes, journal, random.Random(random_source.random()))
             stack.callback(cluster.wires.close)
             cluster.wires.start()
         stack.callback(cluster.abandon)
@@ -257,9 +257,9 @@ def running_brokers(
         yield cluster
 
 
-def _format(nodes: Mapping[int, BrokerNode], chance: random.Random) -> None:
+def _format(nodes: Mapping[int, BrokerNode], random_source: random.Random) -> None:
     voters = ",".join(
-        f"{node_id}@{node.address}:{uuid_to_text(UUID(int=chance.getrandbits(128), version=4))}"
+        f"{node_id}@{node.address}:{uuid_to_text(UUID(int=random_source.getrandbits(128), version=4))}"
         for node_id, node in nodes.items()
         if node.is_controller
     )

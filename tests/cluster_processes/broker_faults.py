@@ -42,9 +42,9 @@ def controller_of(cluster: BrokerCluster) -> int:
     return eventually(leader, "a controller leads", 30.0)
 
 
-def _leader(cluster: BrokerCluster, chance: random.Random) -> BrokerNode:
+def _leader(cluster: BrokerCluster, random_source: random.Random) -> BrokerNode:
     """Of a partition that clients write to."""
-    return cluster.nodes[cluster.leader_of(partition=chance.randrange(3))]
+    return cluster.nodes[cluster.leader_of(partition=random_source.randrange(3))]
 
 
 def _others(cluster: BrokerCluster, node: BrokerNode) -> list[int]:
@@ -54,19 +54,19 @@ def _others(cluster: BrokerCluster, node: BrokerNode) -> list[int]:
 # --- processes
 
 
-def kill_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
-    node = _leader(cluster, chance)
+def kill_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
+    node = _leader(cluster, random_source)
     cluster.suffer(f"kill -9 of {node.node_id}", node.kill)
 
 
-def kill_the_controller(cluster: BrokerCluster, chance: random.Random) -> None:
+def kill_the_controller(cluster: BrokerCluster, random_source: random.Random) -> None:
     node = cluster.nodes[controller_of(cluster)]
     cluster.suffer(f"kill -9 of the controller {node.node_id}", node.kill)
 
 
-def stop_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+def stop_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
     """In order, by SIGTERM."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     cluster.suffer(f"a clean stop of {node.node_id}", lambda: _note_status(cluster, node))
 
 
@@ -76,9 +76,9 @@ def _note_status(cluster: BrokerCluster, node: BrokerNode) -> None:
         cluster.problems.append(f"the clean stop of {node.node_id} ended with status {status}")
 
 
-def bounce_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+def bounce_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
     """kill -9 and a new start, again and again, each as soon as it serves."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
 
     def bounce() -> None:
         for _ in range(BOUNCES):
@@ -89,100 +89,100 @@ def bounce_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
     cluster.suffer(f"{BOUNCES} kills of {node.node_id}", bounce)
 
 
-def kill_two(cluster: BrokerCluster, chance: random.Random) -> None:
-    victims = chance.sample(sorted(cluster.nodes), 2)
+def kill_two(cluster: BrokerCluster, random_source: random.Random) -> None:
+    victims = random_source.sample(sorted(cluster.nodes), 2)
     harm = _each(cluster.nodes[it].kill for it in victims)
     cluster.suffer(f"kill -9 of {victims}", harm, owes_progress=False)
 
 
-def kill_everybody(cluster: BrokerCluster, chance: random.Random) -> None:
+def kill_everybody(cluster: BrokerCluster, random_source: random.Random) -> None:
     cluster.suffer("kill -9 of all", _each(node.kill for node in cluster.nodes.values()), owes_progress=False)
 
 
-def pause_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
-    node = _leader(cluster, chance)
+def pause_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
+    node = _leader(cluster, random_source)
     cluster.suffer(f"a pause of {node.node_id}", node.pause)
 
 
-def pause_the_controller(cluster: BrokerCluster, chance: random.Random) -> None:
+def pause_the_controller(cluster: BrokerCluster, random_source: random.Random) -> None:
     node = cluster.nodes[controller_of(cluster)]
     cluster.suffer(f"a pause of the controller {node.node_id}", node.pause)
 
 
-def pause_everybody(cluster: BrokerCluster, chance: random.Random) -> None:
+def pause_everybody(cluster: BrokerCluster, random_source: random.Random) -> None:
     cluster.suffer("a pause of all", _each(node.pause for node in cluster.nodes.values()), owes_progress=False)
 
 
 # --- the network
 
 
-def isolate_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
+def isolate_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
     """From brokers and clients."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     cluster.suffer(f"the isolation of {node.node_id}", lambda: cluster.network.isolate(node.node_id))
 
 
-def cut_a_leader_from_brokers(cluster: BrokerCluster, chance: random.Random) -> None:
+def cut_a_leader_from_brokers(cluster: BrokerCluster, random_source: random.Random) -> None:
     """Clients still reach it."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     ways = [way for it in _others(cluster, node) for way in ((it, node.node_id), (node.node_id, it))]
     cluster.suffer(f"a cut between {node.node_id} and the others", _cuts(cluster, ways))
 
 
-def deafen_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
-    node = _leader(cluster, chance)
+def deafen_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
+    node = _leader(cluster, random_source)
     ways = [(it, node.node_id) for it in _others(cluster, node)]
     cluster.suffer(f"{node.node_id} hears no broker", _cuts(cluster, ways))
 
 
-def mute_a_leader(cluster: BrokerCluster, chance: random.Random) -> None:
-    node = _leader(cluster, chance)
+def mute_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
+    node = _leader(cluster, random_source)
     ways = [(node.node_id, it) for it in _others(cluster, node)]
     cluster.suffer(f"no broker hears {node.node_id}", _cuts(cluster, ways))
 
 
-def cut_two(cluster: BrokerCluster, chance: random.Random) -> None:
+def cut_two(cluster: BrokerCluster, random_source: random.Random) -> None:
     """A leader and another one, who both hear the third."""
-    node = _leader(cluster, chance)
-    other = chance.choice(_others(cluster, node))
+    node = _leader(cluster, random_source)
+    other = random_source.choice(_others(cluster, node))
     ways = [(node.node_id, other), (other, node.node_id)]
     cluster.suffer(f"a cut between {node.node_id} and {other}", _cuts(cluster, ways))
 
 
-def reset_connections(cluster: BrokerCluster, chance: random.Random) -> None:
+def reset_connections(cluster: BrokerCluster, random_source: random.Random) -> None:
     """Of a leader, with everybody, again and again."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     cluster.suffer(f"resets of all connections of {node.node_id}", lambda: cluster.network.reset(node.node_id, RESETS))
 
 
 # --- requests that wait
 
 
-def delay_requests(cluster: BrokerCluster, chance: random.Random) -> None:
+def delay_requests(cluster: BrokerCluster, random_source: random.Random) -> None:
     """All of them, so that those of several connections overtake each other; one of a hundred for long."""
     rules = (Rule(share=0.01, seconds=(1.0, 4.0)), Rule(seconds=(0.0, 0.15)))
     cluster.suffer("delays of all requests", partial(_set_rules, cluster, rules))
 
 
-def hold_transactions(cluster: BrokerCluster, chance: random.Random) -> None:
+def hold_transactions(cluster: BrokerCluster, random_source: random.Random) -> None:
     """What clients say about their transactions arrives when they have given up, and markers come late."""
     _hold(cluster, {"EndTxn": 26, "WriteTxnMarkers": 27, "AddPartitionsToTxn": 24, "TxnOffsetCommit": 28}, 0.2)
 
 
-def hold_records(cluster: BrokerCluster, chance: random.Random) -> None:
+def hold_records(cluster: BrokerCluster, random_source: random.Random) -> None:
     """A batch arrives after its repetition."""
     _hold(cluster, {"Produce": 0, "InitProducerId": 22}, 0.03)
 
 
-def hold_replication(cluster: BrokerCluster, chance: random.Random) -> None:
+def hold_replication(cluster: BrokerCluster, random_source: random.Random) -> None:
     """Fetches of followers, consumers and controllers, and changes of who is in sync."""
     _hold(cluster, {"Fetch": 1, "AlterPartition": 56, "BrokerHeartbeat": 63}, 0.02)
 
 
-def hold_changes_of_replicas(cluster: BrokerCluster, chance: random.Random) -> None:
+def hold_changes_of_replicas(cluster: BrokerCluster, random_source: random.Random) -> None:
     """A follower is dropped, and its leader's proposals come late, and out of date."""
-    node = _leader(cluster, chance)
-    victim = cluster.nodes[chance.choice(_others(cluster, node))]
+    node = _leader(cluster, random_source)
+    victim = cluster.nodes[random_source.choice(_others(cluster, node))]
 
     def harm() -> None:
         _set_rules(cluster, [Rule(api_keys=frozenset({56}), seconds=(2.0, 6.0), is_hold=True)])
@@ -204,9 +204,9 @@ def _set_rules(cluster: BrokerCluster, rules: Iterable[Rule]) -> None:
 # --- disks
 
 
-def wipe_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+def wipe_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
     """A new one in its place, which the heal starts on."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
 
     def replace() -> None:
         node.kill()
@@ -215,9 +215,9 @@ def wipe_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
     cluster.suffer(f"a new disk for {node.node_id}", replace)
 
 
-def fill_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+def fill_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
     """To the last block; its broker may stay, refuse, or stop, and the others go on."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     disk = node.disk
     assert disk is not None
     ballast = disk.directory / BALLAST
@@ -234,15 +234,15 @@ def fill_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
     cluster.healers.append(node.kill)
 
 
-def fail_a_disk(cluster: BrokerCluster, chance: random.Random) -> None:
+def fail_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
     """Every write fails from now on, and what was not synced is gone."""
-    node = _leader(cluster, chance)
+    node = _leader(cluster, random_source)
     assert node.disk is not None
     cluster.suffer(f"the failing disk of {node.node_id}", node.disk.cut)
     cluster.healers += [node.kill, node.disk.unmount, node.disk.mount]
 
 
-def cut_all_power(cluster: BrokerCluster, chance: random.Random) -> None:
+def cut_all_power(cluster: BrokerCluster, random_source: random.Random) -> None:
     """Of all at once; nobody runs, and the disks are mounted again."""
     nodes = list(cluster.nodes.values())
     disks = [node.disk for node in nodes if node.disk is not None]

@@ -15,84 +15,84 @@ from tests.cluster_processes.quorum import Quorum, Shape, cut_power
 Fault = Callable[[Quorum, random.Random], None]
 
 
-def kill_the_leader(quorum: Quorum, chance: random.Random) -> None:
+def kill_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.nodes[quorum.leader]
     quorum.suffer(f"kill -9 of the leader {leader.node_id}", leader.kill)
 
 
-def kill_a_minority(quorum: Quorum, chance: random.Random) -> None:
+def kill_a_minority(quorum: Quorum, random_source: random.Random) -> None:
     """The leader among them."""
-    others = chance.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
+    others = random_source.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
     victims = [quorum.leader, *others]
     quorum.suffer(f"kill -9 of {victims}", partial(_each, [quorum.nodes[it].kill for it in victims]))
 
 
-def kill_a_follower(quorum: Quorum, chance: random.Random) -> None:
-    victim = quorum.nodes[chance.choice(quorum.followers)]
+def kill_a_follower(quorum: Quorum, random_source: random.Random) -> None:
+    victim = quorum.nodes[random_source.choice(quorum.followers)]
     quorum.suffer(f"kill -9 of the follower {victim.node_id}", victim.kill)
 
 
-def kill_everybody(quorum: Quorum, chance: random.Random) -> None:
+def kill_everybody(quorum: Quorum, random_source: random.Random) -> None:
     quorum.suffer("kill -9 of all", partial(_each, [node.kill for node in quorum.nodes.values()]))
 
 
-def pause_the_leader(quorum: Quorum, chance: random.Random) -> None:
+def pause_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.nodes[quorum.leader]
     quorum.suffer(f"a pause of the leader {leader.node_id}", leader.pause)
 
 
-def pause_a_follower(quorum: Quorum, chance: random.Random) -> None:
-    victim = quorum.nodes[chance.choice(quorum.followers)]
+def pause_a_follower(quorum: Quorum, random_source: random.Random) -> None:
+    victim = quorum.nodes[random_source.choice(quorum.followers)]
     quorum.suffer(f"a pause of the follower {victim.node_id}", victim.pause)
 
 
-def pause_a_majority(quorum: Quorum, chance: random.Random) -> None:
+def pause_a_majority(quorum: Quorum, random_source: random.Random) -> None:
     """Nobody can lead until they go on."""
-    victims = chance.sample(sorted(quorum.nodes), quorum.majority)
+    victims = random_source.sample(sorted(quorum.nodes), quorum.majority)
     quorum.suffer(f"a pause of {victims}", partial(_each, [quorum.nodes[it].pause for it in victims]))
 
 
-def isolate_the_leader(quorum: Quorum, chance: random.Random) -> None:
+def isolate_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.leader
     quorum.suffer(f"the isolation of the leader {leader}", lambda: quorum.network.isolate(leader))
 
 
-def split(quorum: Quorum, chance: random.Random) -> None:
+def split(quorum: Quorum, random_source: random.Random) -> None:
     """In two parts, the leader in the smaller one."""
-    others = chance.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
+    others = random_source.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
     part = [quorum.leader, *others]
     quorum.suffer(f"a cut around {part}", lambda: quorum.network.isolate(*part))
 
 
-def split_anyhow(quorum: Quorum, chance: random.Random) -> None:
-    part = chance.sample(sorted(quorum.nodes), chance.randint(1, len(quorum.nodes) - 1))
+def split_anyhow(quorum: Quorum, random_source: random.Random) -> None:
+    part = random_source.sample(sorted(quorum.nodes), random_source.randint(1, len(quorum.nodes) - 1))
     quorum.suffer(f"a cut around {part}", lambda: quorum.network.isolate(*part))
 
 
-def deafen_the_leader(quorum: Quorum, chance: random.Random) -> None:
+def deafen_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.leader
     ways = [(other, leader) for other in quorum.followers]
     quorum.suffer(f"the leader {leader} hears nobody", partial(_cut_ways, quorum, ways))
 
 
-def mute_the_leader(quorum: Quorum, chance: random.Random) -> None:
+def mute_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.leader
     ways = [(leader, other) for other in quorum.followers]
     quorum.suffer(f"nobody hears the leader {leader}", partial(_cut_ways, quorum, ways))
 
 
-def cut_some_ways(quorum: Quorum, chance: random.Random) -> None:
+def cut_some_ways(quorum: Quorum, random_source: random.Random) -> None:
     """One to three directions between any two."""
     ways = [(source, target) for source in quorum.nodes for target in quorum.nodes if source != target]
-    chosen = chance.sample(ways, chance.randint(1, 3))
+    chosen = random_source.sample(ways, random_source.randint(1, 3))
     quorum.suffer(f"cuts of the ways {chosen}", partial(_cut_ways, quorum, chosen))
 
 
-def wipe_a_disk(quorum: Quorum, chance: random.Random) -> None:
-    quorum.replace_disk(chance.choice(sorted(quorum.nodes)))
+def wipe_a_disk(quorum: Quorum, random_source: random.Random) -> None:
+    quorum.replace_disk(random_source.choice(sorted(quorum.nodes)))
 
 
-def cut_all_power(quorum: Quorum, chance: random.Random) -> None:
+def cut_all_power(quorum: Quorum, random_source: random.Random) -> None:
     quorum.suffer("a power cut of all", lambda: cut_power(quorum))
 
 

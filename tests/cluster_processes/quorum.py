@@ -60,7 +60,7 @@ class Figures:
 class Quorum:
     """Made by `running_quorum`."""
 
-    def __init__(self, nodes: Mapping[int, ControllerNode], network: Network, chance: random.Random) -> None:
+    def __init__(self, nodes: Mapping[int, ControllerNode], network: Network, random_source: random.Random) -> None:
         self.nodes = dict(nodes)
         self.network = network
         self.watch = Watch(list(nodes.values()))
@@ -68,7 +68,7 @@ class Quorum:
         self.figures = Figures()
         self.problems: list[str] = []
         order = list(nodes.values())
-        self._writers = [Writer(it, order, self.ledger, random.Random(chance.random())) for it in range(WRITERS)]
+        self._writers = [Writer(it, order, self.ledger, random.Random(random_source.random())) for it in range(WRITERS)]
 
     # --- who can lead
 
@@ -193,7 +193,7 @@ class Quorum:
 
 
 @contextmanager
-def running_quorum(shape: Shape, scratch: Path, chance: random.Random) -> Iterator[Quorum]:
+def running_quorum(shape: Shape, scratch: Path, random_source: random.Random) -> Iterator[Quorum]:
     """A new quorum with a leader; nothing of it runs or is mounted afterwards."""
     with ExitStack() as stack:
         network = Network(range(1, shape.voters + 1))
@@ -207,8 +207,8 @@ def running_quorum(shape: Shape, scratch: Path, chance: random.Random) -> Iterat
                 disk.mount()
                 stack.callback(disk.unmount)
             nodes[node_id] = ControllerNode(node_id, network, directory, _settings(shape, network), disk=disk)
-        _format(shape, nodes, chance)
-        quorum = Quorum(nodes, network, chance)
+        _format(shape, nodes, random_source)
+        quorum = Quorum(nodes, network, random_source)
         stack.callback(quorum.abandon)
         for node in nodes.values():
             node.start()
@@ -229,9 +229,9 @@ def _settings(shape: Shape, network: Network) -> dict[str, str]:
     return settings
 
 
-def _format(shape: Shape, nodes: Mapping[int, ControllerNode], chance: random.Random) -> None:
+def _format(shape: Shape, nodes: Mapping[int, ControllerNode], random_source: random.Random) -> None:
     voters = [
-        f"{node_id}@{node.address}:{uuid_to_text(UUID(int=chance.getrandbits(128), version=4))}"
+        f"{node_id}@{node.address}:{uuid_to_text(UUID(int=random_source.getrandbits(128), version=4))}"
         for node_id, node in nodes.items()
     ]
     for node in nodes.values():

@@ -51,7 +51,7 @@ class Wires:
     network: Network
     nodes: Mapping[int, BrokerNode]
     journal: Journal
-    chance: random.Random
+    random_source: random.Random
     rules: tuple[Rule, ...] = ()
     held: Counter[int] = field(default_factory=Counter)
     """By API key."""
@@ -71,8 +71,8 @@ class Wires:
     def wait_of(self, api_key: int) -> tuple[float, bool]:
         """How long a request has to wait, and whether that is a hold."""
         for rule in self.rules:
-            if (not rule.api_keys or api_key in rule.api_keys) and self.chance.random() < rule.share:
-                return self.chance.uniform(*rule.seconds), rule.is_hold
+            if (not rule.api_keys or api_key in rule.api_keys) and self.random_source.random() < rule.share:
+                return self.random_source.uniform(*rule.seconds), rule.is_hold
         return 0.0, False
 
     def close(self) -> None:

@@ -70,9 +70,9 @@ class Workload:
             is_at_work = lambda: any(event["name"] == "producer_send_success" for event in producer.events())  # noqa: E731
             eventually(is_at_work, "VerifiableProducer is at work", RECOVERY_SECONDS)
 
-    def crash_a_client(self, chance: random.Random) -> None:
+    def crash_a_client(self, random_source: random.Random) -> None:
         """kill -9; it comes back under its old id."""
-        client = chance.choice(self.clients)
+        client = random_source.choice(self.clients)
         complete = self.cluster.journal.invoke("nemesis", "fault", what=f"kill -9 of {client.id}")
         client.kill()
         client.start()

@@ -82,10 +82,12 @@ class Ledger:
 class Writer:
     """Writes in a thread of its own. It stays with a controller until that one refuses or is silent."""
 
-    def __init__(self, number: int, nodes: Sequence[ControllerNode], ledger: Ledger, chance: random.Random) -> None:
+    def __init__(
+        self, number: int, nodes: Sequence[ControllerNode], ledger: Ledger, random_source: random.Random
+    ) -> None:
         self._nodes = nodes
         self._ledger = ledger
-        self._chance = chance
+        self._random_source = random_source
         self._turn = number
         self._client: RawClient | None = None
         self._next_broker = FIRST_BROKER * (number + 1)
@@ -131,7 +133,7 @@ class Writer:
 
     def _register(self, client: RawClient) -> int:
         """A broker of a new id: what became of a registration without an answer does not matter to the next."""
-        broker_id, incarnation_id = self._next_broker, UUID(int=self._chance.getrandbits(128))
+        broker_id, incarnation_id = self._next_broker, UUID(int=self._random_source.getrandbits(128))
         self._next_broker += 1
         answer = client.ask(_registration(broker_id, incarnation_id), 4)
         if answer.error_code == ErrorCode.NONE:

@@ -10,7 +10,7 @@ from kwire.coordinator.group.config import GroupConfig
 from kwire.coordinator.group.machine import EXPIRED_AT_ONCE, GroupMachine
 from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kwire.protocol.records import NO_PRODUCER_ID
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.log.support import ManualClock
 
 
@@ -30,7 +30,7 @@ def test_the_groups_that_one_step_leaves_are_looked_at_in_the_next() -> None:
         cast("Any", timers),
         config=GroupConfig(),
         clock=ManualClock(),
-        chance=SystemChance(1),
+        random_source=SystemRandomSource(1),
         has_room=lambda _: True,
     )
     partitions = EXPIRED_AT_ONCE // 2

@@ -12,7 +12,7 @@ import pytest
 
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.shard import ShardState, Write
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -364,7 +364,7 @@ def test_offsets_whose_client_leaves_while_they_wait_are_not_committed(
         assert (await world.ask(add_offsets_to_txn.API, request, 3)).error_code == E.NONE
         entries: list[Entry] = []
 
-        def enter(visa: Visa, asked: list[Entry]) -> None:
+        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
             entries.extend(asked)
 
         monkeypatch.setattr(world.gate, "enter", enter)

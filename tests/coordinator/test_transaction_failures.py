@@ -12,7 +12,7 @@ import pytest
 from kwire.cluster.commits import committed
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.shard import ShardState
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -207,7 +207,7 @@ def test_offsets_are_committed_within_the_call_that_lets_them_in(
         assert (await world.ask(add_offsets_to_txn.API, add, 3)).error_code == 0
         entries: list[Entry] = []
 
-        def enter(visa: Visa, asked: list[Entry]) -> None:
+        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
             entries.extend(asked)
 
         monkeypatch.setattr(world.gate, "enter", enter)

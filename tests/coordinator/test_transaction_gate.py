@@ -14,7 +14,7 @@ from kwire.cluster.partition import Partition
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.transaction.config import TransactionConfig
-from kwire.coordinator.transaction.gate import Entry, TransactionGate, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim, TransactionGate
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
 from kwire.log.refused_batches import PRODUCERS_MAX
@@ -134,11 +134,12 @@ class Door:
         append_marker(self.partitions[0], marker, NOW_MS)
 
     def enter(
-        self, *entries: Entry, adds: bool = True, knows_abortable: bool = True, transactional_id: str = "x"
+        self, *entries: Entry, adds: bool = True, supports_abortable: bool = True, transactional_id: str = "x"
     ) -> None:
         async def call() -> None:
             self.gate.enter(
-                Visa(transactional_id=transactional_id, adds=adds, knows_abortable=knows_abortable), entries
+                TransactionClaim(transactional_id=transactional_id, adds=adds, supports_abortable=supports_abortable),
+                entries,
             )
             await settle()
 
@@ -290,8 +291,8 @@ TOLD = [
 
 @pytest.mark.parametrize(("code", "adding", "verifying", "old"), TOLD)
 def test_what_producers_are_told(door: Door, code: E, adding: E, verifying: E, old: E) -> None:
-    for name, adds, knows_abortable in (("a", True, True), ("b", False, True), ("c", False, False)):
-        door.enter(door.entry(name), adds=adds, knows_abortable=knows_abortable)
+    for name, adds, supports_abortable in (("a", True, True), ("b", False, True), ("c", False, False)):
+        door.enter(door.entry(name), adds=adds, supports_abortable=supports_abortable)
         door.answers(KafkaError(code))
     assert door.told == [f"a {adding.name}", f"b {verifying.name}", f"c {old.name}"]
 
@@ -449,9 +450,9 @@ def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
 
 
 def test_so_many_refusals_are_remembered(door: Door) -> None:
-    visa = Visa(transactional_id="x", adds=True, knows_abortable=True)
+    claim = TransactionClaim(transactional_id="x", adds=True, supports_abortable=True)
     for number in range(PRODUCERS_MAX + 5):
         door.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
         producer = Producer(number, 0)
-        door.gate.enter(visa, [door.entry("a", producer, sequence=0)])
+        door.gate.enter(claim, [door.entry("a", producer, sequence=0)])
     assert len(door.partitions[0].log.producers.refused._not_admitted) == PRODUCERS_MAX

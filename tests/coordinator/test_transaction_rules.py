@@ -276,7 +276,7 @@ def test_nobody_begins_while_one_ends(state: TransactionState) -> None:
     ],
 )
 def test_what_a_list_lets_through(wanted: ListingFilter, passes: bool) -> None:
-    assert wanted.lets_through(transaction(S.ONGOING), 1000) is passes
+    assert wanted.matches(transaction(S.ONGOING), 1000) is passes
 
 
 def test_all_stored_states_have_names() -> None:

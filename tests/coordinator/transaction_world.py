@@ -104,7 +104,7 @@ class TransactionWorld:
         names = self._disk.list(self._directory) if self._disk.is_directory(self._directory) else []
         # What an earlier start, which a crash ended, renamed took its names from the sequence.
         drawn = sum(name.endswith(("-delete", "-stray")) for name in names)
-        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=FixedChance(drawn=drawn))
+        surroundings = Surroundings(disk=self._disk, clock=self.clock, random_source=FixedChance(drawn=drawn))
         self.logs = LogManager([self._directory], surroundings)
         self.group_commit = GroupCommit(self.logs, self.workers, failed=no_failure)
         self.partitions = Partitions(
@@ -121,7 +121,7 @@ class TransactionWorld:
             partitions=self.partitions,
             image=lambda: self.image,
             clock=self.clock,
-            chance=FixedChance(),
+            random_source=FixedChance(),
         )
         self.partitions.watch_removals(self.groups.partition_removed)
         self.partitions.watch_deletions(self.groups.topic_deleted)

@@ -89,7 +89,7 @@ class World:
     ) -> None:
         self._disk = disk or RealDisk()
         self.clock = VirtualClock(loop)
-        self.chance = FixedChance()
+        self.random_source = FixedChance()
         self.config = GroupConfig()
         self._directory = str(directory)
         topics = [topic_image(GROUP_OFFSETS_TOPIC, 100, offsets_partitions), topic_image("t", 101, 2)]
@@ -101,7 +101,7 @@ class World:
         self._read_up_to: dict[int, int] = {}
 
     async def start(self) -> None:
-        surroundings = Surroundings(disk=self._disk, clock=self.clock, chance=self.chance)
+        surroundings = Surroundings(disk=self._disk, clock=self.clock, random_source=self.random_source)
         self.logs = LogManager([self._directory], surroundings)
         self.flushes = HeldFlushes(self.logs, InlineWorkers(), failed=no_failure)
         self.partitions = Partitions(
@@ -117,7 +117,7 @@ class World:
             partitions=self.partitions,
             image=lambda: self.image,
             clock=self.clock,
-            chance=self.chance,
+            random_source=self.random_source,
         )
         self.partitions.watch_removals(self.groups.partition_removed)
         self.partitions.watch_deletions(self.groups.topic_deleted)

@@ -13,7 +13,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.recovery import Surroundings
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import Record
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.crash.disk import RecordingDisk, Tree
 from tests.log.compaction.support import compact, keyed
 from tests.log.support import NOW_MS, ManualClock, everything
@@ -59,16 +59,16 @@ class CompactionScript:
         self.start: Tree = {DIRECTORY[1:]: {}}
         self._disk = RecordingDisk(self.start)
         self.operations = self._disk.operations
-        self._chance = random.Random(f"compaction {seed}")
+        self._random_source = random.Random(f"compaction {seed}")
         self._clock = ManualClock()
-        self._world = Surroundings(disk=self._disk, clock=self._clock, chance=SystemChance(seed))
+        self._world = Surroundings(disk=self._disk, clock=self._clock, random_source=SystemRandomSource(seed))
         self._now = Promise()
         self._history: list[tuple[int, Promise]] = [(0, self._now)]
         self._topic_id = uuid.UUID(int=seed + 1)
         self._value = 0
         self._open()
         weights = WEIGHTS | ENDS
-        for action in self._chance.choices(list(weights), list(weights.values()), k=STEPS):
+        for action in self._random_source.choices(list(weights), list(weights.values()), k=STEPS):
             self._clock.now_ms += 10
             call: Callable[[], None] = getattr(self, f"_{action}")
             call()
@@ -86,18 +86,18 @@ class CompactionScript:
     # --- actions
 
     def _append(self, producer: int = -1) -> None:
-        chance, now = self._chance, self._now
+        random_source, now = self._random_source, self._now
         pairs: list[tuple[bytes | None, bytes | None]] = []
-        for _ in range(chance.choice((1, 1, 2, 4))):
+        for _ in range(random_source.choice((1, 1, 2, 4))):
             self._value += 1
-            value = b"%d " % self._value + chance.randbytes(chance.choice((5, 100, 200)))
-            pairs.append((chance.choice(KEYS), None if chance.random() < 0.15 else value))
+            value = b"%d " % self._value + random_source.randbytes(random_source.choice((5, 100, 200)))
+            pairs.append((random_source.choice(KEYS), None if random_source.random() < 0.15 else value))
         base = len(now.records)
         sequence = max(now.sequences.get(producer, {}).values(), default=-1) + 1 if producer >= 0 else -1
         batch = keyed(
             *pairs,
             timestamp=self._clock.now_ms,
-            codec=chance.choice(list(Codec)),
+            codec=random_source.choice(list(Codec)),
             producer_id=producer,
             sequence=sequence,
         )
@@ -114,7 +114,7 @@ class CompactionScript:
         self._note(appended, since=since)
 
     def _produce(self) -> None:
-        self._append(self._chance.choice((11, 12)))
+        self._append(self._random_source.choice((11, 12)))
 
     def _flush(self) -> None:
         self._log.flush()
@@ -164,7 +164,7 @@ class CompactionScript:
 
 
 def opened(disk: RecordingDisk) -> PartitionLog | None:
-    world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LATER_MS), chance=SystemChance(1))
+    world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LATER_MS), random_source=SystemRandomSource(1))
     manager = LogManager([DIRECTORY], world)
     manager.load_all(lambda topic: CONFIG)
     return manager.get(*KEY)

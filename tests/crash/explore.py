@@ -107,34 +107,34 @@ def explore(workload: Workload, *, states: int, seed: int) -> Outcome:
     return outcome
 
 
-def _explore(workload: Workload, outcome: Outcome, states: int, chance: random.Random) -> None:
+def _explore(workload: Workload, outcome: Outcome, states: int, random_source: random.Random) -> None:
     journal = Journal(workload.start)
     count = len(workload.operations)
     for at in range(count + 1):
         # What recovery leaves behind takes about as many states again.
         affordable = max(0, states - outcome.states) / (count + 1 - at) / 2
         limit = max(STATES_PER_OPERATION, int(affordable))
-        if chance.random() * STATES_PER_OPERATION > affordable:
+        if random_source.random() * STATES_PER_OPERATION > affordable:
             journal.follow(workload.operations[at : at + 1])
             continue
-        free_order = FREE_LEVELS * (chance.randrange(4) == 0)
+        free_order = FREE_LEVELS * (random_source.randrange(4) == 0)
         seen: set[object] = set()
         tried = 0
-        for choices, tree in journal.states(limit=limit, seed=chance.getrandbits(32), free_order=free_order):
+        for choices, tree in journal.states(limit=limit, seed=random_source.getrandbits(32), free_order=free_order):
             tried += 1
             key = frozen(tree)
             if key in seen:
                 continue
             seen.add(key)
             path = [Step(at, tuple(choices), free_order)]
-            _descend(workload, outcome, path, tree, chance)
+            _descend(workload, outcome, path, tree, random_source)
             if len(outcome.violations) >= VIOLATIONS_MAX:
                 return
         outcome.exhausted += tried < limit
         journal.follow(workload.operations[at : at + 1])
 
 
-def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree, chance: random.Random) -> None:
+def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree, random_source: random.Random) -> None:
     """Check a state, then one that a crash during its recovery leaves."""
     while True:
         disk = RecordingDisk(tree)
@@ -143,10 +143,10 @@ def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree,
         outcome.violations += [Violation(path_text(path), problem) for problem in problems]
         if problems or not disk.operations or len(path) == DEPTH_MAX:
             return
-        at = chance.randrange(len(disk.operations) + 1)
+        at = random_source.randrange(len(disk.operations) + 1)
         journal = Journal(tree)
         journal.follow(disk.operations[:at])
-        choices = Choices(chance=chance)
+        choices = Choices(random_source=random_source)
         tree = journal.state(choices)
         path = [*path, Step(at, tuple(choices.taken))]
 

@@ -137,9 +137,9 @@ class Journal:
         if len(found) <= limit:
             yield from found
             return
-        chance = random.Random(seed)
+        random_source = random.Random(seed)
         for _ in range(limit):
-            choices = Choices(chance=chance)
+            choices = Choices(random_source=random_source)
             tree = self.state(choices, free_order=free_order)
             yield choices.taken, tree
 

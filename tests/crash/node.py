@@ -17,7 +17,7 @@ from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from kwire.server.partition_turns import PartitionTurns
 from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.settings.config import BrokerConfig, make_config
@@ -76,14 +76,14 @@ async def start_node(
     leading: Callable[[MetadataLog], None] = lambda log: None,
 ) -> Node:
     """A node that has registered itself. The calls are made when the storage is there and before the log is led."""
-    surroundings = Surroundings(disk=disk, clock=ManualClock(now_ms), chance=SystemChance(seed))
-    storage = open_storage(CONFIG, disk=disk, clock=surroundings.clock, chance=surroundings.chance)
+    surroundings = Surroundings(disk=disk, clock=ManualClock(now_ms), random_source=SystemRandomSource(seed))
+    storage = open_storage(CONFIG, disk=disk, clock=surroundings.clock, random_source=surroundings.random_source)
     opened(storage)
     logs = LogManager(CONFIG.log_dirs, surroundings, locks=storage.locks)
     metadata_log = await _metadata_log(surroundings, storage, leading)
     controller = Controller(
         metadata_log=metadata_log,
-        chance=surroundings.chance,
+        random_source=surroundings.random_source,
         defaults=TopicDefaults(num_partitions=1, replication_factor=1, settings=CONFIG.typed),
     )
     group_commit = GroupCommit(logs, LateWorkers(), failed=_fail)

@@ -64,7 +64,7 @@ class NodeScript:
         self.start = START
         self._disk = RecordingDisk(START)
         self.operations = self._disk.operations
-        self._chance = random.Random(f"{name} {seed}")
+        self._random_source = random.Random(f"{name} {seed}")
         self._seed = seed
         self._ledger = Ledger(self.operations)
         self._cluster_id: tuple[int, str] | None = None
@@ -82,7 +82,7 @@ class NodeScript:
         await self._start()
         if "append" in weights:
             await self._create()
-        for action in self._chance.choices(list(weights), list(weights.values()), k=steps):
+        for action in self._random_source.choices(list(weights), list(weights.values()), k=steps):
             call: Callable[[], Awaitable[None]] = getattr(self, f"_{action}")
             await call()
 
@@ -130,7 +130,7 @@ class NodeScript:
     # --- metadata
 
     async def _make(self, *names: str) -> list[CreatedTopic]:
-        configs = {"flush.messages": "1"} if self._chance.randrange(2) else {}
+        configs = {"flush.messages": "1"} if self._random_source.randrange(2) else {}
         wishes = [NewTopic(name=name, num_partitions=1, replication_factor=1, configs=configs) for name in names]
         made = await self._node.controller.create_topics(wishes, validate_only=False)
         self._promise()
@@ -155,7 +155,7 @@ class NodeScript:
 
     async def _drop_other(self) -> None:
         if self._others:
-            await self._drop(self._others.pop(self._chance.randrange(len(self._others))))
+            await self._drop(self._others.pop(self._random_source.randrange(len(self._others))))
 
     async def _producer_ids(self) -> None:
         broker = self._node.metadata_log.image.brokers[CONFIG.node_id]
@@ -196,7 +196,7 @@ class NodeScript:
         partition = self._node.partitions.get(TOPIC, 0)
         assert partition is not None
         self._count += 1
-        value = b"%d " % self._count + self._chance.randbytes(self._chance.choice((5, 100, 600)))
+        value = b"%d " % self._count + self._random_source.randbytes(self._random_source.choice((5, 100, 600)))
         since = self._ledger.time
         count = len(self.operations)
         partition.append(encode_batch([Record(value=value, timestamp=NOW_MS)]), ACKS_ALL)

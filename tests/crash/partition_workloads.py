@@ -15,7 +15,7 @@ from kwire.log.recovery import Surroundings
 from kwire.protocol.compression import Codec
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.records import Record, encode_batch
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.crash.checks import files_of, problems_of
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Ledger
@@ -70,9 +70,9 @@ class Script:
         self._copying: Copying | None = None
         self.operations = self._disk.operations
         self._ledger = Ledger(self.operations)
-        self._chance = random.Random(f"{name} {seed}")
+        self._random_source = random.Random(f"{name} {seed}")
         self._clock = ManualClock()
-        self._world = Surroundings(disk=self._disk, clock=self._clock, chance=SystemChance(seed))
+        self._world = Surroundings(disk=self._disk, clock=self._clock, random_source=SystemRandomSource(seed))
         self._epoch = 0
         self._sequences: dict[int, int] = {}
         self._open: set[int] = set()
@@ -80,8 +80,8 @@ class Script:
         self._open_manager()
         self._create()
         weights = WEIGHTS[name]
-        for action in self._chance.choices(list(weights), list(weights.values()), k=steps):
-            self._clock.now_ms += self._chance.randrange(5)
+        for action in self._random_source.choices(list(weights), list(weights.values()), k=steps):
+            self._clock.now_ms += self._random_source.randrange(5)
             call: Callable[[], None] = getattr(self, f"_{action}")
             call()
 
@@ -93,7 +93,7 @@ class Script:
         self._manager.load_all(lambda topic: CONFIG)
 
     def _create(self) -> None:
-        topic_id = uuid.UUID(int=self._chance.getrandbits(128))
+        topic_id = uuid.UUID(int=self._random_source.getrandbits(128))
         since = self._ledger.time
         self._ledger.creates(topic_id, since)
         self._log = self._manager.get_or_create(*KEY, CONFIG, topic_id)
@@ -114,13 +114,13 @@ class Script:
     # --- appending
 
     def _records(self) -> list[Record]:
-        chance = self._chance
+        random_source = self._random_source
         records = []
-        for _ in range(chance.choice((1, 1, 2, 3))):
+        for _ in range(random_source.choice((1, 1, 2, 3))):
             self._value += 1
-            value = b"%d " % self._value + chance.randbytes(chance.choice((5, 40, 200, 350)))
-            timestamp = self._clock.now_ms + chance.randrange(-20, 20)
-            records.append(Record(key=b"%d" % chance.randrange(5), value=value, timestamp=timestamp))
+            value = b"%d " % self._value + random_source.randbytes(random_source.choice((5, 40, 200, 350)))
+            timestamp = self._clock.now_ms + random_source.randrange(-20, 20)
+            records.append(Record(key=b"%d" % random_source.randrange(5), value=value, timestamp=timestamp))
         return records
 
     def _append_batch(self, data: bytearray, origin: AppendOrigin = AppendOrigin.CLIENT) -> None:
@@ -138,14 +138,14 @@ class Script:
         return written.data
 
     def _append(self) -> None:
-        self._append_batch(encode_batch(self._records(), codec=self._chance.choice(list(Codec))))
+        self._append_batch(encode_batch(self._records(), codec=self._random_source.choice(list(Codec))))
 
     def _idempotent(self) -> None:
-        producer = self._chance.choice((11, 12))
+        producer = self._random_source.choice((11, 12))
         self._produce(producer, transactional=False)
 
     def _transactional(self) -> None:
-        producer = self._chance.choice((21, 22, 23))
+        producer = self._random_source.choice((21, 22, 23))
         self._open.add(producer)
         self._produce(producer, transactional=True)
 
@@ -156,7 +156,7 @@ class Script:
         self._append_batch(
             encode_batch(
                 records,
-                codec=self._chance.choice(list(Codec)),
+                codec=self._random_source.choice(list(Codec)),
                 producer_id=producer,
                 producer_epoch=0,
                 base_sequence=sequence,
@@ -178,9 +178,9 @@ class Script:
     def _marker(self) -> None:
         if not self._open:
             return
-        producer = self._chance.choice(sorted(self._open))
+        producer = self._random_source.choice(sorted(self._open))
         self._open.discard(producer)
-        marker = EndTransactionMarker(is_commit=self._chance.random() < 0.4, coordinator_epoch=0)
+        marker = EndTransactionMarker(is_commit=self._random_source.random() < 0.4, coordinator_epoch=0)
         self._append_batch(
             encode_marker_batch(marker, producer_id=producer, producer_epoch=0, timestamp=self._clock.now_ms),
             AppendOrigin.COORDINATOR,
@@ -226,10 +226,10 @@ class Script:
         bases = [batch.base for batch in self._ledger.branch.batches if batch.base >= log.log_start_offset]
         if not bases:
             return
-        offset = self._chance.choice(bases[-6:])
+        offset = self._random_source.choice(bases[-6:])
         since = self._ledger.time
         self._ledger.truncates(offset, since)
-        if self._chance.random() < 0.5:
+        if self._random_source.random() < 0.5:
             log.truncate_to(offset)
         else:  # as a follower does
             log.cut_to(offset)
@@ -244,7 +244,7 @@ class Script:
 
     def _delete_records(self) -> None:
         log = self._log
-        offset = self._chance.randint(log.log_start_offset, log.log_end_offset)
+        offset = self._random_source.randint(log.log_start_offset, log.log_end_offset)
         self._ledger.starts_at(offset, self._ledger.time)
         log.delete_records_before(offset)
 
@@ -273,7 +273,7 @@ class Script:
 
     def _copy(self) -> None:
         if self._copying is not None:
-            self._copying.step(self._chance.choice((1, 500, 5000)))
+            self._copying.step(self._random_source.choice((1, 500, 5000)))
 
     def _move(self) -> None:
         if self._copying is None:
@@ -315,7 +315,7 @@ class Script:
 
 def opened(disk: RecordingDisk, directories: Sequence[str] = (DIRECTORY,)) -> LogManager:
     """Recovery as a broker does it, a while later."""
-    world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LIFETIME_MS), chance=SystemChance(1))
+    world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LIFETIME_MS), random_source=SystemRandomSource(1))
     manager = LogManager(directories, world)
     manager.load_all(lambda topic: CONFIG)
     return manager

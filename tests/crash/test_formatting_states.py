@@ -14,7 +14,7 @@ from kwire.cluster.node_formatting import NodeFormat, format_node
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.snapshots import decode_snapshot
 from kwire.protocol.control_records import ControlRecordType
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.journal import Journal
 from tests.log.support import ManualClock
@@ -36,7 +36,12 @@ def formatted(disk: RecordingDisk, voters: VoterSet | None) -> None:
         voters=voters,
     )
     format_node(
-        wanted, disk=disk, chance=SystemChance(1), clock=ManualClock(), say=lambda line: None, ignore_formatted=True
+        wanted,
+        disk=disk,
+        random_source=SystemRandomSource(1),
+        clock=ManualClock(),
+        say=lambda line: None,
+        ignore_formatted=True,
     )
 
 

@@ -12,27 +12,29 @@ from tests.crash.disk import RecordingDisk
 from tests.crash.journal import Choices, Journal
 
 
-def do_things(disk: Disk, root: str, chance: random.Random) -> list[object]:
+def do_things(disk: Disk, root: str, random_source: random.Random) -> list[object]:
     """Everything that a disk can do, at random; what it answered."""
     said: list[object] = []
     disk.make_directory(f"{root}/a/b")
     file = disk.open(f"{root}/a/f", create=True)
     for _ in range(60):
-        name = f"{root}/a/{chance.choice('xyz')}"
-        match chance.randrange(9):
+        name = f"{root}/a/{random_source.choice('xyz')}"
+        match random_source.randrange(9):
             case 0:
-                disk.replace(name, chance.randbytes(chance.randrange(20)), sync=bool(chance.randrange(2)))
+                disk.replace(
+                    name, random_source.randbytes(random_source.randrange(20)), sync=bool(random_source.randrange(2))
+                )
             case 1:
                 disk.unlink(name)
             case 2 if disk.exists(name):
-                disk.rename(name, f"{root}/a/{chance.choice('xyz')}")
+                disk.rename(name, f"{root}/a/{random_source.choice('xyz')}")
             case 3:
-                file.append(chance.randbytes(10))
+                file.append(random_source.randbytes(10))
             case 4:
-                file.truncate(chance.randrange(file.size + 1))
+                file.truncate(random_source.randrange(file.size + 1))
                 file.sync()
             case 5:
-                said.append(file.read(chance.randrange(20), 15))
+                said.append(file.read(random_source.randrange(20), 15))
             case 6:
                 file.close()
             case 7 if disk.exists(name):

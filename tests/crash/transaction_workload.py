@@ -68,7 +68,7 @@ class TransactionScript:
         self.start: Tree = {DIRECTORY[1:]: {}}
         self._disk = RecordingDisk(self.start)
         self.operations = self._disk.operations
-        self._chance = random.Random(f"transactions {seed}")
+        self._random_source = random.Random(f"transactions {seed}")
         self._ended: list[Ended] = []
         self._epochs: list[tuple[int, int, int]] = []
         """(told at, producer id, epoch)."""
@@ -82,7 +82,7 @@ class TransactionScript:
         self._world = _world(self._disk, self._loop)
         await self._world.start()
         await self._init()
-        for action in self._chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=STEPS):
+        for action in self._random_source.choices(list(WEIGHTS), list(WEIGHTS.values()), k=STEPS):
             call: Callable[[], Awaitable[None]] = getattr(self, f"_{action}")
             await call()
         await self._world.shut_down()
@@ -144,9 +144,9 @@ class TransactionScript:
         """A transaction with something in each partition."""
         transaction = Ended(values={}, offset=None, is_commit=is_commit, begun_at=len(self.operations))
         for place in PLACES:
-            count = self._chance.choice((1, 2))
+            count = self._random_source.choice((1, 2))
             transaction.values[place] = [await self._write(place) for _ in range(count)]
-        if self._chance.randrange(3):
+        if self._random_source.randrange(3):
             transaction.offset = await self._commit_offset()
         transaction.decided_from = len(self.operations)
         self._ended.append(transaction)
@@ -170,7 +170,7 @@ class TransactionScript:
         assert answer.error_code == 0
         transaction.told_at = len(self.operations)
         self._becomes(answer.producer_id, answer.producer_epoch)
-        if self._chance.randrange(2):
+        if self._random_source.randrange(2):
             await settle()  # else the next one begins while this one ends
 
     async def _fence(self) -> None:
@@ -189,7 +189,7 @@ class TransactionScript:
 
     async def _kill(self) -> None:
         """The process ends while a transaction is open or ending; nothing is lost by that."""
-        if self._chance.randrange(2):
+        if self._random_source.randrange(2):
             await self._begin(is_commit=False)
         await self._again(clean=False)
 

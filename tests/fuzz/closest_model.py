@@ -47,7 +47,7 @@ class ClosestModel:
         self._brokers = {broker: Follower(RACKS[broker % len(RACKS)]) for broker in REPLICAS}
         self._image = image(REPLICAS, replicas=REPLICAS, leader=LEADER)
         disk = RecordingDisk({"log": {}})
-        surroundings = Surroundings(disk=disk, clock=ManualClock(), chance=FixedChance())
+        surroundings = Surroundings(disk=disk, clock=ManualClock(), random_source=FixedChance())
         self._partition = Partition(
             topic="t",
             topic_id=TOPIC_ID,

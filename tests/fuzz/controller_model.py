@@ -99,7 +99,9 @@ class ControllerModel:
         wish = NewTopic(name="new", num_partitions=1, replication_factor=replicas, configs={})
         image, topic_id = world.view.image, UUID(int=77)
         try:
-            planned, _ = at_once(plan_topic(image, wish, topic_id=topic_id, defaults=DEFAULTS, chance=FixedChance()))
+            planned, _ = at_once(
+                plan_topic(image, wish, topic_id=topic_id, defaults=DEFAULTS, random_source=FixedChance())
+            )
         except KafkaError as error:
             assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR, f"create: {error}"
             return None

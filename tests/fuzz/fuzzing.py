@@ -51,9 +51,9 @@ class Fuzzer(NamedTuple):
 
 def operations_of(fuzzer: Fuzzer, seed: int) -> list[Operation]:
     """Return the operations of a seed."""
-    chance = random.Random(f"{fuzzer.name} {seed}")
-    names = chance.choices(list(fuzzer.weights), list(fuzzer.weights.values()), k=fuzzer.steps)
-    return [Operation(name, *(chance.randrange(NUMBER_MAX) for _ in range(3))) for name in names]
+    random_source = random.Random(f"{fuzzer.name} {seed}")
+    names = random_source.choices(list(fuzzer.weights), list(fuzzer.weights.values()), k=fuzzer.steps)
+    return [Operation(name, *(random_source.randrange(NUMBER_MAX) for _ in range(3))) for name in names]
 
 
 def run_operations(fuzzer: Fuzzer, operations: Sequence[Operation]) -> None:

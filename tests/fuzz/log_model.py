@@ -68,7 +68,7 @@ class LogModel:
 
     def _start(self) -> None:
         self._drawn += 1000  # names of directories that are set aside are never drawn twice
-        surroundings = Surroundings(disk=self._disk, clock=self._clock, chance=FixedChance(drawn=self._drawn))
+        surroundings = Surroundings(disk=self._disk, clock=self._clock, random_source=FixedChance(drawn=self._drawn))
         self._logs = LogManager(list(DIRECTORIES), surroundings)
         settings = default_settings()
         self._partitions = Partitions(

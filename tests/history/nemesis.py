@@ -25,7 +25,7 @@ class Nemesis:
         self._cluster = cluster
         self._clients = clients
         self._journal = journal
-        self._chance = random.Random(f"nemesis {seed}")
+        self._random_source = random.Random(f"nemesis {seed}")
         self._over = threading.Event()
         self._faults = [fault for fault in FAULTS if fault in faults]
         self.done: list[str] = []
@@ -34,8 +34,8 @@ class Nemesis:
         """For so long; afterwards everything runs again."""
         timer = threading.Timer(seconds, self._over.set)
         timer.start()
-        while not self._over.wait(self._chance.uniform(*BETWEEN_SECONDS)):
-            for fault in [each for each in self._faults if self._chance.random() < 0.35]:
+        while not self._over.wait(self._random_source.uniform(*BETWEEN_SECONDS)):
+            for fault in [each for each in self._faults if self._random_source.random() < 0.35]:
                 self._do(fault)
         timer.join()
         self._cluster.wire.release_all()
@@ -61,15 +61,15 @@ class Nemesis:
 
     def _pause(self) -> None:
         self._cluster.pause()
-        self._over.wait(self._chance.uniform(*PAUSE_SECONDS))
+        self._over.wait(self._random_source.uniform(*PAUSE_SECONDS))
         self._cluster.resume()
 
     def _hold(self) -> None:
         writers = [client for client in self._clients if client.kind.is_writer]
-        for client in self._chance.sample(writers, HELD_AT_ONCE):
+        for client in self._random_source.sample(writers, HELD_AT_ONCE):
             self._cluster.wire.hold_next(client.id)
 
     def _crash(self) -> None:
-        client = self._chance.choice(self._clients)
+        client = self._random_source.choice(self._clients)
         client.kill()
         client.start()

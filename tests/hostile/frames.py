@@ -65,27 +65,27 @@ class Frames:
         self._seed = seed
 
     def shot(self, number: int) -> Shot:
-        chance = random.Random(f"{self._seed}:{number}")
-        kind = chance.choice(KINDS)
-        return MAKERS[kind](chance)
+        random_source = random.Random(f"{self._seed}:{number}")
+        kind = random_source.choice(KINDS)
+        return MAKERS[kind](random_source)
 
 
 # --- valid ones
 
 
-def valid(chance: random.Random) -> bytes:
+def valid(random_source: random.Random) -> bytes:
     """A frame without its size, of any API and version."""
-    api = chance.choice(SERVED)
-    version = chance.randint(api.min_version, api.max_version)
-    return frame_of(api, version, chance)
+    api = random_source.choice(SERVED)
+    version = random_source.randint(api.min_version, api.max_version)
+    return frame_of(api, version, random_source)
 
 
-def frame_of(api: Api, version: int, chance: random.Random) -> bytes:
+def frame_of(api: Api, version: int, random_source: random.Random) -> bytes:
     """A frame without its size, of this API and version."""
     schema = schema_of(api.request)
-    request = sample(schema, version, chance)
-    _settle(request, schema, version, chance)
-    return header(api, version, chance) + encoded(request, version)
+    request = sample(schema, version, random_source)
+    _settle(request, schema, version, random_source)
+    return header(api, version, random_source) + encoded(request, version)
 
 
 def encoded(request: Any, version: int) -> bytes:
@@ -94,14 +94,16 @@ def encoded(request: Any, version: int) -> bytes:
     return bytes(body)
 
 
-def header(api: Api, version: int, chance: random.Random, client_id: bytes | None = None, tags: bytes = b"\0") -> bytes:
+def header(
+    api: Api, version: int, random_source: random.Random, client_id: bytes | None = None, tags: bytes = b"\0"
+) -> bytes:
     """A header; a client id that is left out is a new one."""
-    client_id = b"invented-%d" % chance.getrandbits(40) if client_id is None else client_id
-    fields = struct.pack(">hhih", int(api.key), version, chance.getrandbits(31), len(client_id)) + client_id
+    client_id = b"invented-%d" % random_source.getrandbits(40) if client_id is None else client_id
+    fields = struct.pack(">hhih", int(api.key), version, random_source.getrandbits(31), len(client_id)) + client_id
     return fields + tags if version in schema_of(api.request).flexible else fields
 
 
-def _settle(value: Any, schema: Schema, version: int, chance: random.Random) -> None:
+def _settle(value: Any, schema: Schema, version: int, random_source: random.Random) -> None:
     """Put names of what exists and modest numbers where the sample has wild ones, most of the time."""
     for spec in schema.fields:
         if not spec.present(version):
@@ -109,94 +111,94 @@ def _settle(value: Any, schema: Schema, version: int, chance: random.Random) -> 
         held = getattr(value, spec.name)
         for inner in held if isinstance(held, list) else [held]:
             if dataclasses.is_dataclass(inner):
-                _settle(inner, schema_of(type(inner)), version, chance)
+                _settle(inner, schema_of(type(inner)), version, random_source)
         if spec.name in _COUNTS and isinstance(held, int):
             setattr(value, spec.name, min(held, 4))
-        elif chance.random() < 0.7:
-            settled = _settled(spec.name, held, chance)
+        elif random_source.random() < 0.7:
+            settled = _settled(spec.name, held, random_source)
             if settled is not held:
                 setattr(value, spec.name, settled)
 
 
-def _settled(name: str, held: Any, chance: random.Random) -> Any:
+def _settled(name: str, held: Any, random_source: random.Random) -> Any:
     if isinstance(held, str):
         pool = TOPICS if name in _NAMED_TOPIC else GROUPS if name in _NAMED_GROUP else ()
-        return chance.choice(pool) if pool else held
+        return random_source.choice(pool) if pool else held
     if isinstance(held, list) and held and all(isinstance(item, str) for item in held):
-        return [chance.choice(GROUPS if name in _NAMED_GROUP else TOPICS) for _ in held]
+        return [random_source.choice(GROUPS if name in _NAMED_GROUP else TOPICS) for _ in held]
     if isinstance(held, int) and not isinstance(held, bool):
         if name in _WAITS:
-            return chance.randrange(50)
+            return random_source.randrange(50)
         if name == "session_timeout_ms":
             return 6000
         if name in ("partition_index", "partition", "index"):
-            return chance.randrange(3)
+            return random_source.randrange(3)
         if name == "replication_factor":
             return 1
     if isinstance(held, bytes) and name == "records":
-        return batch(chance.randbytes(20))
+        return batch(random_source.randbytes(20))
     return held
 
 
 # --- mutated ones
 
 
-def _flips(chance: random.Random) -> Shot:
-    frame = bytearray(valid(chance))
-    for _ in range(chance.randint(1, 8)):
-        frame[chance.randrange(len(frame))] ^= 1 << chance.randrange(8)
+def _flips(random_source: random.Random) -> Shot:
+    frame = bytearray(valid(random_source))
+    for _ in range(random_source.randint(1, 8)):
+        frame[random_source.randrange(len(frame))] ^= 1 << random_source.randrange(8)
     return Shot("flips", sized(bytes(frame)))
 
 
-def _body_flips(chance: random.Random) -> Shot:
+def _body_flips(random_source: random.Random) -> Shot:
     """The header stays: what is damaged is what a decoder or a handler sees."""
-    frame = bytearray(valid(chance))
-    for _ in range(chance.randint(1, 3) if len(frame) > 30 else 0):
-        frame[chance.randrange(28, len(frame))] = chance.randrange(256)
+    frame = bytearray(valid(random_source))
+    for _ in range(random_source.randint(1, 3) if len(frame) > 30 else 0):
+        frame[random_source.randrange(28, len(frame))] = random_source.randrange(256)
     return Shot("body flips", sized(bytes(frame)))
 
 
-def _truncated(chance: random.Random) -> Shot:
-    frame = valid(chance)
-    return Shot("truncated", sized(frame[: chance.randrange(len(frame))]))
+def _truncated(random_source: random.Random) -> Shot:
+    frame = valid(random_source)
+    return Shot("truncated", sized(frame[: random_source.randrange(len(frame))]))
 
 
-def _trailing(chance: random.Random) -> Shot:
-    return Shot("trailing bytes", sized(valid(chance) + chance.randbytes(chance.randint(1, 100))))
+def _trailing(random_source: random.Random) -> Shot:
+    return Shot("trailing bytes", sized(valid(random_source) + random_source.randbytes(random_source.randint(1, 100))))
 
 
-def _half(chance: random.Random) -> Shot:
+def _half(random_source: random.Random) -> Shot:
     """A size that the frame never reaches: its connection stays."""
-    frame = valid(chance)
-    announced = len(frame) + chance.choice((1, 1000, 90 * 1024 * 1024))
+    frame = valid(random_source)
+    announced = len(frame) + random_source.choice((1, 1000, 90 * 1024 * 1024))
     return Shot("half frame", struct.pack(">i", announced) + frame, holds=True)
 
 
-def _announced(chance: random.Random) -> Shot:
-    return Shot("size", struct.pack(">i", chance.choice(SIZES)) + valid(chance))
+def _announced(random_source: random.Random) -> Shot:
+    return Shot("size", struct.pack(">i", random_source.choice(SIZES)) + valid(random_source))
 
 
-def _claims(chance: random.Random) -> Shot:
-    frame = bytearray(valid(chance))
-    at = chance.randrange(10, len(frame) + 1)
-    claim = chance.choice(HUGE_CLAIMS)
+def _claims(random_source: random.Random) -> Shot:
+    frame = bytearray(valid(random_source))
+    at = random_source.randrange(10, len(frame) + 1)
+    claim = random_source.choice(HUGE_CLAIMS)
     frame[at : at + len(claim)] = claim
     return Shot("huge claim", sized(bytes(frame)))
 
 
-def _nested(chance: random.Random) -> Shot:
+def _nested(random_source: random.Random) -> Shot:
     """A part of the body again and again, under a count that may be true of it."""
-    frame = valid(chance)
-    at = min(chance.randrange(10, 40), len(frame) - 1)
-    part = frame[at : at + chance.randint(1, 60)] * chance.choice((10, 100, 2000))
-    count = chance.choice((struct.pack(">i", chance.randint(1, 5000)), b"\xff\x7f"))
+    frame = valid(random_source)
+    at = min(random_source.randrange(10, 40), len(frame) - 1)
+    part = frame[at : at + random_source.randint(1, 60)] * random_source.choice((10, 100, 2000))
+    count = random_source.choice((struct.pack(">i", random_source.randint(1, 5000)), b"\xff\x7f"))
     return Shot("nested", sized(frame[:at] + count + part + frame[at:]))
 
 
-def _tags(chance: random.Random) -> Shot:
-    api = chance.choice([each for each in SERVED if each.max_version in schema_of(each.request).flexible])
+def _tags(random_source: random.Random) -> Shot:
+    api = random_source.choice([each for each in SERVED if each.max_version in schema_of(each.request).flexible])
     version = api.max_version
-    tags = chance.choice(
+    tags = random_source.choice(
         (
             b"\xff\xff\xff\xff\x0f",
             b"\xff\x7f" + b"\x01\x00" * 16383,
@@ -206,55 +208,59 @@ def _tags(chance: random.Random) -> Shot:
             bytes([60]) + b"".join(bytes([tag, 1, tag]) for tag in range(60)),
         )
     )
-    body = encoded(sample(schema_of(api.request), version, chance), version)
-    inside = chance.random() < 0.5
+    body = encoded(sample(schema_of(api.request), version, random_source), version)
+    inside = random_source.random() < 0.5
     frame = (
-        header(api, version, chance) + body[:-1] + tags if inside else header(api, version, chance, tags=tags) + body
+        header(api, version, random_source) + body[:-1] + tags
+        if inside
+        else header(api, version, random_source, tags=tags) + body
     )
     return Shot("tags", sized(frame))
 
 
-def _version(chance: random.Random) -> Shot:
-    frame = bytearray(valid(chance))
-    struct.pack_into(">h", frame, 2, chance.choice((-1, 99, 2**15 - 1, -(2**15), chance.randrange(30))))
+def _version(random_source: random.Random) -> Shot:
+    frame = bytearray(valid(random_source))
+    struct.pack_into(">h", frame, 2, random_source.choice((-1, 99, 2**15 - 1, -(2**15), random_source.randrange(30))))
     return Shot("version", sized(bytes(frame)))
 
 
-def _api_key(chance: random.Random) -> Shot:
-    frame = bytearray(valid(chance))
-    struct.pack_into(">h", frame, 0, chance.choice((-1, 999, 2**15 - 1, -(2**15), chance.randrange(100))))
+def _api_key(random_source: random.Random) -> Shot:
+    frame = bytearray(valid(random_source))
+    struct.pack_into(">h", frame, 0, random_source.choice((-1, 999, 2**15 - 1, -(2**15), random_source.randrange(100))))
     return Shot("API key", sized(bytes(frame)))
 
 
-def _client_id(chance: random.Random) -> Shot:
-    api = chance.choice(SERVED)
+def _client_id(random_source: random.Random) -> Shot:
+    api = random_source.choice(SERVED)
     version = api.max_version
-    text = chance.choice((b"x" * 32767, "😀".encode() * 8191, b"\xff\xfe", b"\x1b[2J\r\n\0", b"%s%n{0}"))
-    number = b"%d" % chance.getrandbits(40)
-    body = encoded(sample(schema_of(api.request), version, chance), version)
-    return Shot("client id", sized(header(api, version, chance, client_id=number + text[: 32767 - len(number)]) + body))
+    text = random_source.choice((b"x" * 32767, "😀".encode() * 8191, b"\xff\xfe", b"\x1b[2J\r\n\0", b"%s%n{0}"))
+    number = b"%d" % random_source.getrandbits(40)
+    body = encoded(sample(schema_of(api.request), version, random_source), version)
+    return Shot(
+        "client id", sized(header(api, version, random_source, client_id=number + text[: 32767 - len(number)]) + body)
+    )
 
 
-def _garbage(chance: random.Random) -> Shot:
-    return Shot("garbage", chance.randbytes(chance.choice((1, 3, 4, 5, 100, 5000))))
+def _garbage(random_source: random.Random) -> Shot:
+    return Shot("garbage", random_source.randbytes(random_source.choice((1, 3, 4, 5, 100, 5000))))
 
 
-def _burst(chance: random.Random) -> Shot:
-    count = chance.randint(2, 60)
-    frames = [sized(valid(chance)) for _ in range(count)]
-    if chance.random() < 0.5:
-        frames[chance.randrange(count)] = sized(chance.randbytes(30))
+def _burst(random_source: random.Random) -> Shot:
+    count = random_source.randint(2, 60)
+    frames = [sized(valid(random_source)) for _ in range(count)]
+    if random_source.random() < 0.5:
+        frames[random_source.randrange(count)] = sized(random_source.randbytes(30))
     return Shot("burst", b"".join(frames), frames=count)
 
 
 # --- record batches
 
 
-def _produced(chance: random.Random, topic: str, records: bytes) -> bytes:
+def _produced(random_source: random.Random, topic: str, records: bytes) -> bytes:
     data = [PartitionProduceData(index=0, records=records)]
     request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
     api = next(each for each in SERVED if each.request is ProduceRequest)
-    return sized(header(api, PRODUCE_VERSION, chance) + encoded(request, PRODUCE_VERSION))
+    return sized(header(api, PRODUCE_VERSION, random_source) + encoded(request, PRODUCE_VERSION))
 
 
 def with_crc(records: bytearray) -> bytes:
@@ -262,30 +268,32 @@ def with_crc(records: bytearray) -> bytes:
     return bytes(records)
 
 
-def bad_batch(chance: random.Random) -> bytes:
+def bad_batch(random_source: random.Random) -> bytes:
     """A batch that must not be stored: its CRC, or a field that the CRC agrees with."""
-    records = bytearray(batch(*[chance.randbytes(chance.randrange(50)) for _ in range(chance.randint(1, 4))]))
-    kind = chance.randrange(7)
+    records = bytearray(
+        batch(*[random_source.randbytes(random_source.randrange(50)) for _ in range(random_source.randint(1, 4))])
+    )
+    kind = random_source.randrange(7)
     if kind == 0:
-        records[chance.randrange(ATTRIBUTES, len(records))] ^= 1 << chance.randrange(8)
+        records[random_source.randrange(ATTRIBUTES, len(records))] ^= 1 << random_source.randrange(8)
         return bytes(records)
     if kind == 1:
-        struct.pack_into(">i", records, 8, chance.choice((0, -1, 2**31 - 1, len(records), 13)))
+        struct.pack_into(">i", records, 8, random_source.choice((0, -1, 2**31 - 1, len(records), 13)))
     elif kind == 2:
-        struct.pack_into(">i", records, 57, chance.choice((0, -1, 2**31 - 1, 5)))
+        struct.pack_into(">i", records, 57, random_source.choice((0, -1, 2**31 - 1, 5)))
     elif kind == 3:
-        struct.pack_into(">i", records, 23, chance.choice((-1, 2**31 - 1, 77)))
+        struct.pack_into(">i", records, 23, random_source.choice((-1, 2**31 - 1, 77)))
     elif kind == 4:
-        struct.pack_into(">h", records, ATTRIBUTES, chance.choice((0x20, 5, 6, 7, 0x10)))
+        struct.pack_into(">h", records, ATTRIBUTES, random_source.choice((0x20, 5, 6, 7, 0x10)))
     elif kind == 5:
         records[61] = 0xFF
     else:
-        records[16] = chance.choice((0, 1, 3, 255))
+        records[16] = random_source.choice((0, 1, 3, 255))
     return with_crc(records)
 
 
-def _bad_batch(chance: random.Random) -> Shot:
-    return Shot("bad batch", _produced(chance, REFUSED, bad_batch(chance)))
+def _bad_batch(random_source: random.Random) -> Shot:
+    return Shot("bad batch", _produced(random_source, REFUSED, bad_batch(random_source)))
 
 
 @cache
@@ -305,20 +313,20 @@ def bomb(codec: int) -> bytes:
     return with_crc(records)
 
 
-def _bomb(chance: random.Random) -> Shot:
-    return Shot("bomb", _produced(chance, OPENED, bomb(chance.randint(1, 4))))
+def _bomb(random_source: random.Random) -> Shot:
+    return Shot("bomb", _produced(random_source, OPENED, bomb(random_source.randint(1, 4))))
 
 
-def _noise_batch(chance: random.Random) -> Shot:
+def _noise_batch(random_source: random.Random) -> Shot:
     """Something else under a codec's name."""
-    records = bytearray(batch(b"x")[:61]) + chance.randbytes(chance.randrange(3000))
+    records = bytearray(batch(b"x")[:61]) + random_source.randbytes(random_source.randrange(3000))
     struct.pack_into(">i", records, 8, len(records) - 12)
-    struct.pack_into(">h", records, ATTRIBUTES, chance.randint(1, 4))
-    return Shot("noise batch", _produced(chance, OPENED, with_crc(records)))
+    struct.pack_into(">h", records, ATTRIBUTES, random_source.randint(1, 4))
+    return Shot("noise batch", _produced(random_source, OPENED, with_crc(records)))
 
 
-def _valid(chance: random.Random) -> Shot:
-    return Shot("valid", sized(valid(chance)))
+def _valid(random_source: random.Random) -> Shot:
+    return Shot("valid", sized(valid(random_source)))
 
 
 MAKERS: dict[str, Callable[[random.Random], Shot]] = {

@@ -42,10 +42,10 @@ def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_each_bad_batch_is_refused_with_a_code(tmp_path: Path) -> None:
-    chance = random.Random(3)
+    random_source = random.Random(3)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         create_topic(client, name=REFUSED)
-        codes = {produce(client, REFUSED, bad_batch(chance)).error_code for _ in range(300)}
+        codes = {produce(client, REFUSED, bad_batch(random_source)).error_code for _ in range(300)}
         assert fetch(client, REFUSED).high_watermark == 0
     assert ErrorCode.NONE not in codes
     assert {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD} <= codes

@@ -21,7 +21,7 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.quotas.limits import QuotaLimits
 from kwire.server.quotas.measures import NAME_LENGTH_MAX, Rates
@@ -52,7 +52,7 @@ def fetch_of(name: str, session: tuple[int, int]) -> FetchRequest:
 
 
 def test_a_session_does_not_remember_names_that_no_topic_has() -> None:
-    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     plan = at_once(sessions.plan(fetch_of(LONGEST, (0, 0)), uses_topic_ids=False))
     assert at_once(sessions.conclude(plan, [], uses_topic_ids=False))[0] == 0
     plan = at_once(sessions.plan(fetch_of("a" * 249, (0, 0)), uses_topic_ids=False))

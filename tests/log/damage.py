@@ -53,15 +53,15 @@ class Scene:
     @classmethod
     def make(cls, scratch: Path, seed: int, *, is_clean: bool, steps: int = 90) -> Scene:
         """One by its seed."""
-        chance = random.Random(seed)
-        settings = {topic: random_config(KINDS[topic], chance) for topic in TOPICS}
+        random_source = random.Random(seed)
+        settings = {topic: random_config(KINDS[topic], random_source) for topic in TOPICS}
         scene = cls(directory=scratch / "sound", is_clean=is_clean, settings=settings)
         clock = ManualClock()
         manager = LogManager([str(scene.directory)], surroundings(clock=clock))
         for topic in TOPICS:
-            scene.topic_ids[topic] = uuid.UUID(int=chance.getrandbits(128))
+            scene.topic_ids[topic] = uuid.UUID(int=random_source.getrandbits(128))
             log = manager.get_or_create(topic, 0, settings[topic], scene.topic_ids[topic])
-            writer = Writer(log, KINDS[topic], clock, chance)
+            writer = Writer(log, KINDS[topic], clock, random_source)
             writer.fill(steps)
             log.flush()
             manager.directories.remove_files([path for pending in writer.pending for path in pending.paths])
@@ -71,15 +71,15 @@ class Scene:
                 _log(manager, topic).append(batch(b"late", timestamp=clock.now_ms), leader_epoch=LAST_EPOCH)
         scene.recovery_points = {topic: _log(manager, topic).recovery_point for topic in TOPICS}
         manager.close(clean=is_clean)
-        scene._note_answers(scratch / "asked", chance)
+        scene._note_answers(scratch / "asked", random_source)
         return scene
 
-    def _note_answers(self, copy: Path, chance: random.Random) -> None:
+    def _note_answers(self, copy: Path, random_source: random.Random) -> None:
         shutil.copytree(self.directory, copy)
         with opened(copy, self) as manager:
             for topic in TOPICS:
                 log = _log(manager, topic)
-                self.questions[topic] = Questions.draw(log, chance)
+                self.questions[topic] = Questions.draw(log, random_source)
                 self.answers[topic] = self.questions[topic].ask(log)
         shutil.rmtree(copy)
 
@@ -155,13 +155,13 @@ class Questions:
     ranges: list[tuple[int, int]]
 
     @classmethod
-    def draw(cls, log: PartitionLog, chance: random.Random) -> Questions:
+    def draw(cls, log: PartitionLog, random_source: random.Random) -> Questions:
         start, end = log.log_start_offset, log.log_end_offset
         timestamps = [record[1] for record in _records(log)]
-        offsets = [chance.randrange(start, end) for _ in range(12)]
+        offsets = [random_source.randrange(start, end) for _ in range(12)]
         return cls(
             offsets=offsets,
-            timestamps=[chance.choice(timestamps) + chance.choice((0, 0, 1)) for _ in range(12)],
+            timestamps=[random_source.choice(timestamps) + random_source.choice((0, 0, 1)) for _ in range(12)],
             ranges=[(offset, end) for offset in (start, *offsets)],
         )
 
@@ -286,15 +286,15 @@ class Damage:
     bit: int = 0
 
     @classmethod
-    def draw(cls, scene: Scene, chance: random.Random, files: list[Path] | None = None) -> Damage:
+    def draw(cls, scene: Scene, random_source: random.Random, files: list[Path] | None = None) -> Damage:
         """Each kind of file as often as any other, whatever their number and size."""
         by_kind: dict[str, list[Path]] = {}
         for path in files or scene.files():
             by_kind.setdefault(path.suffix or path.name, []).append(path)
-        path = chance.choice(by_kind[chance.choice(sorted(by_kind))])
-        kind = chance.choices(("flip", "zeros", "cut"), (8, 1, 1))[0]
+        path = random_source.choice(by_kind[random_source.choice(sorted(by_kind))])
+        kind = random_source.choices(("flip", "zeros", "cut"), (8, 1, 1))[0]
         size = (scene.directory / path).stat().st_size
-        return cls(path=path, kind=kind, position=chance.randrange(size), bit=chance.randrange(8))
+        return cls(path=path, kind=kind, position=random_source.randrange(size), bit=random_source.randrange(8))
 
     def apply(self, directory: Path) -> None:
         file = directory / self.path

@@ -62,14 +62,14 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 )
 
 
-def random_config(kind: Kind, chance: random.Random) -> LogConfig:
+def random_config(kind: Kind, random_source: random.Random) -> LogConfig:
     """Small segments and dense indexes, some denser than others."""
     drawn = {
-        "segment_bytes": chance.choice((14_000, 20_000, 60_000)),
-        "segment_ms": chance.choice((30, 600)) * MINUTE_MS,
-        "segment_index_bytes": chance.choice((96, 4096)),
-        "index_interval_bytes": chance.choice((0, 100, 700, 4096)),
-        "retention_ms": chance.choice((-1, 20 * 60 * MINUTE_MS)),
+        "segment_bytes": random_source.choice((14_000, 20_000, 60_000)),
+        "segment_ms": random_source.choice((30, 600)) * MINUTE_MS,
+        "segment_index_bytes": random_source.choice((96, 4096)),
+        "index_interval_bytes": random_source.choice((0, 100, 700, 4096)),
+        "retention_ms": random_source.choice((-1, 20 * 60 * MINUTE_MS)),
     }
     return LogConfig(**{**drawn, "max_message_bytes": 30_000, **kind.settings})
 
@@ -77,11 +77,11 @@ def random_config(kind: Kind, chance: random.Random) -> LogConfig:
 class Writer:
     """Fills one log. What the log knows already (producers, epochs) it goes on with, so a log can be filled again."""
 
-    def __init__(self, log: PartitionLog, kind: Kind, clock: ManualClock, chance: random.Random) -> None:
+    def __init__(self, log: PartitionLog, kind: Kind, clock: ManualClock, random_source: random.Random) -> None:
         self.log = log
         self.kind = kind
         self.clock = clock
-        self.chance = chance
+        self.random_source = random_source
         self.epoch = max(0, log.leader_epochs.latest_epoch)
         self.pending: list[PendingDeletion] = []
         """Files that retention gave up; whoever fills the log may remove them."""
@@ -104,8 +104,8 @@ class Writer:
         if self.kind.cuts:
             actions += [(1, self._delete_records), (1, self._truncate), (2, self._retire)]
         weights = [weight for weight, _ in actions]
-        for _, action in self.chance.choices(actions, weights, k=steps):
-            self.clock.now_ms += self.chance.randrange(3000)
+        for _, action in self.random_source.choices(actions, weights, k=steps):
+            self.clock.now_ms += self.random_source.randrange(3000)
             action()
 
     # Appending
@@ -116,36 +116,36 @@ class Writer:
             Record(
                 key=self._key(),
                 value=self._value(),
-                timestamp=self.clock.now_ms - self.chance.choice((0, 0, 1, 700, 40 * MINUTE_MS)),
+                timestamp=self.clock.now_ms - self.random_source.choice((0, 0, 1, 700, 40 * MINUTE_MS)),
                 headers=self._headers(),
             )
             for _ in range(count)
         ]
 
     def _key(self) -> bytes | None:
-        keys = [b"key-%d" % self.chance.randrange(9), b"", "schlüssel".encode()]
-        return self.chance.choice(keys if self.log.config.needs_keys else [*keys, None])
+        keys = [b"key-%d" % self.random_source.randrange(9), b"", "schlüssel".encode()]
+        return self.random_source.choice(keys if self.log.config.needs_keys else [*keys, None])
 
     def _value(self) -> bytes | None:
-        sort = self.chance.randrange(20)
+        sort = self.random_source.randrange(20)
         if sort < 2:
             return (None, b"")[sort]
         if sort == 2:
             # Rarely so large that a batch is longer than any distance between index entries.
-            return self.chance.randbytes(self.chance.choice((1, 40, 300, 300, 12_000 // self._count)))
+            return self.random_source.randbytes(self.random_source.choice((1, 40, 300, 300, 12_000 // self._count)))
         if sort == 3:
-            return b"compresses well " * self.chance.randrange(1, 80)
-        return b"value %d" % self.chance.randrange(10**6)
+            return b"compresses well " * self.random_source.randrange(1, 80)
+        return b"value %d" % self.random_source.randrange(10**6)
 
     def _headers(self) -> list[tuple[str, bytes | None]]:
-        if self.chance.random() < 0.8:
+        if self.random_source.random() < 0.8:
             return []
         values = (None, b"", b"plain", b"\x00\xff")
-        return [(name, self.chance.choice(values)) for name in self.chance.sample(NAMES, 2)]
+        return [(name, self.random_source.choice(values)) for name in self.random_source.sample(NAMES, 2)]
 
     def _batch(self, **settings: Any) -> bytearray:
-        count = self.chance.choice((1, 1, 2, 3, 8))
-        return encode_batch(self._records(count), codec=self.chance.choice(self.kind.codecs), **settings)
+        count = self.random_source.choice((1, 1, 2, 3, 8))
+        return encode_batch(self._records(count), codec=self.random_source.choice(self.kind.codecs), **settings)
 
     def _append_plain(self) -> None:
         self.log.append(self._batch(), leader_epoch=self.epoch)
@@ -163,25 +163,25 @@ class Writer:
         if entry is None:
             return 0, 0
         is_open = entry.current_transaction_first_offset >= 0
-        if not entry.batches or (not is_open and self.chance.random() < 0.1):
+        if not entry.batches or (not is_open and self.random_source.random() < 0.1):
             return entry.producer_epoch + 1, 0
         return entry.producer_epoch, entry.last_sequence + 1
 
     def _append_idempotent(self) -> None:
-        self._append_as(self.chance.choice(IDEMPOTENT), transactional=False)
+        self._append_as(self.random_source.choice(IDEMPOTENT), transactional=False)
 
     def _append_in_transaction(self) -> None:
-        self._append_as(self.chance.choice(TRANSACTIONAL), transactional=True)
+        self._append_as(self.random_source.choice(TRANSACTIONAL), transactional=True)
 
     def _end_transaction(self) -> None:
         """The coordinator's marker; of producers without an open transaction too, as a late retry may be."""
-        producer_id = self.chance.choice(TRANSACTIONAL)
+        producer_id = self.random_source.choice(TRANSACTIONAL)
         if producer_id in self.log.producers.entries:
             self._end_transaction_of(producer_id)
 
     def _end_transaction_of(self, producer_id: int) -> None:
         entry = self.log.producers.entries[producer_id]
-        marker = EndTransactionMarker(is_commit=self.chance.random() < 0.5, coordinator_epoch=self.epoch)
+        marker = EndTransactionMarker(is_commit=self.random_source.random() < 0.5, coordinator_epoch=self.epoch)
         batch = encode_marker_batch(
             marker, producer_id=producer_id, producer_epoch=entry.producer_epoch, timestamp=self.clock.now_ms
         )
@@ -189,9 +189,9 @@ class Writer:
 
     def _append_compacted(self) -> None:
         """What a follower gets of a log that its leader has compacted: offsets are missing, or all of a batch's."""
-        start = self.log.log_end_offset + self.chance.randrange(4)
-        records = self._records(self.chance.randrange(6))
-        kept = [record for record in records if self.chance.random() < 0.6]
+        start = self.log.log_end_offset + self.random_source.randrange(4)
+        records = self._records(self.random_source.randrange(6))
+        kept = [record for record in records if self.random_source.random() < 0.6]
         for at, record in enumerate(records):
             record.offset = start + at
         if not kept:
@@ -201,7 +201,7 @@ class Writer:
             kept,
             base_offset=start,
             partition_leader_epoch=self.epoch,
-            codec=self.chance.choice(self.kind.codecs),
+            codec=self.random_source.choice(self.kind.codecs),
             keep_offsets=True,
             last_offset=start + len(records) - 1,
         )
@@ -219,12 +219,12 @@ class Writer:
 
     def _begin_epoch(self) -> None:
         """A new leader; now and then one that writes nothing."""
-        self.epoch = min(self.epoch + self.chance.choice((1, 1, 2)), LAST_EPOCH)
-        if self.chance.random() < 0.5 and self.epoch > self.log.leader_epochs.latest_epoch:
+        self.epoch = min(self.epoch + self.random_source.choice((1, 1, 2)), LAST_EPOCH)
+        if self.random_source.random() < 0.5 and self.epoch > self.log.leader_epochs.latest_epoch:
             self.log.assign_epoch_start(self.epoch, self.log.log_end_offset)
 
     def _pass_time(self) -> None:
-        self.clock.now_ms += self.chance.choice((1, 20, 45)) * MINUTE_MS
+        self.clock.now_ms += self.random_source.choice((1, 20, 45)) * MINUTE_MS
 
     def _delete_records(self) -> None:
         self.log.delete_records_before(self._some_offset())
@@ -232,7 +232,7 @@ class Writer:
     def _truncate(self) -> None:
         """As a follower does: the newest fifth at most."""
         lowest = self.log.log_end_offset - (self.log.log_end_offset - self.log.log_start_offset) // 5
-        self.log.truncate_to(self.chance.randint(lowest, self.log.log_end_offset))
+        self.log.truncate_to(self.random_source.randint(lowest, self.log.log_end_offset))
 
     def _retire(self) -> None:
         self.pending += self.log.apply_retention(self.clock.now_ms, self.log.log_end_offset)
@@ -240,4 +240,4 @@ class Writer:
     def _some_offset(self) -> int:
         """Nearer to the start than to the end, so that something is left."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
-        return self.chance.randint(start, start + (end - start) // 3)
+        return self.random_source.randint(start, start + (end - start) // 3)

@@ -1,4 +1,4 @@
-"""A world for logs to live in: a clock that stands still, chance that does not vary, and short ways to make batches."""
+"""A world for logs to live in: a clock that stands still, fixed random numbers, and short ways to make batches."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ class FixedChance:
 
 
 def surroundings(
-    disk: RealDisk | None = None, clock: ManualClock | None = None, chance: FixedChance | None = None
+    disk: RealDisk | None = None, clock: ManualClock | None = None, random_source: FixedChance | None = None
 ) -> Surroundings:
-    return Surroundings(disk=disk or RealDisk(), clock=clock or ManualClock(), chance=chance or FixedChance())
+    return Surroundings(
+        disk=disk or RealDisk(), clock=clock or ManualClock(), random_source=random_source or FixedChance()
+    )
 
 
 def open_at(

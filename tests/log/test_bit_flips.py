@@ -23,10 +23,10 @@ CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_damage_gives_the_same_answers_or_none(tmp_path: Path, is_clean: bool) -> None:
-    chance = random.Random(41)
+    random_source = random.Random(41)
     scene = Scene.make(tmp_path, 41, is_clean=is_clean, steps=40)
     for _ in range(60):
-        damage = Damage.draw(scene, chance)
+        damage = Damage.draw(scene, random_source)
         verdict = judge(scene, damage, tmp_path)
         assert not (verdict.problems and damage.is_covered(scene)), f"{damage}: {verdict.problems}"
 

@@ -413,7 +413,7 @@ def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):
 
 def test_a_log_is_not_made_without_space_and_made_later(scene, caplog):
     scene.fill("partition.metadata")
-    topic_id = scene.manager._surroundings.chance.uuid()
+    topic_id = scene.manager._surroundings.random_source.uuid()
     assert code_of(lambda: scene.manager.get_or_create("u", 0, CONFIG, topic_id)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert scene.manager.get("u", 0) is None
     assert not caplog.records, "who asks for the log tells, and not each time that it is tried"

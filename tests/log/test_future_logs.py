@@ -41,7 +41,7 @@ def manager(paths: list[str], disk: FaultyDisk) -> LogManager:
 def reopened(manager: LogManager, paths: list[str], config: LogConfig = CONFIG) -> LogManager:
     """As after a crash of the process."""
     manager.close(clean=False)
-    again = LogManager(paths, replace(surroundings(clock=ManualClock()), chance=FixedChance(drawn=100)))
+    again = LogManager(paths, replace(surroundings(clock=ManualClock()), random_source=FixedChance(drawn=100)))
     again.load_all(lambda topic: config)
     return again
 

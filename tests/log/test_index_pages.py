@@ -30,9 +30,9 @@ ENTRIES = 3 * PAGE_ENTRIES + 5
 
 def write_both(directory: Path, entries: int) -> list[tuple[int, int]]:
     """Write an offset index and a time index of the same increasing pairs, and return them."""
-    chance = random.Random(entries)
-    first = sorted(chance.sample(range(20 * entries), entries))
-    second = sorted(chance.sample(range(20 * entries), entries))
+    random_source = random.Random(entries)
+    first = sorted(random_source.sample(range(20 * entries), entries))
+    second = sorted(random_source.sample(range(20 * entries), entries))
     pairs = list(zip(first, second, strict=True))
     (directory / "x.index").write_bytes(b"".join(struct.pack(">ii", *pair) for pair in pairs))
     (directory / "x.timeindex").write_bytes(b"".join(struct.pack(">qi", *pair) for pair in pairs))
@@ -60,8 +60,8 @@ def test_each_lookup_finds_what_it_finds_in_memory(
     assert paged.file_bytes == loaded.file_bytes == 8 * entries
     assert (paged.last_entry(), paged_times.last_entry()) == (loaded.last_entry(), loaded_times.last_entry())
     assert (paged.entries(), paged_times.entries()) == (loaded.entries(), loaded_times.entries())
-    chance = random.Random(1)
-    for sought in [-1, 0, 20 * entries, *(chance.randrange(20 * entries) for _ in range(3000))]:
+    random_source = random.Random(1)
+    for sought in [-1, 0, 20 * entries, *(random_source.randrange(20 * entries) for _ in range(3000))]:
         assert paged.lookup_entry(100 + sought) == loaded.lookup_entry(100 + sought)
         assert paged.lookup_position(sought) == loaded.lookup_position(sought)
         assert paged_times.lookup_entry(sought) == loaded_times.lookup_entry(sought)
@@ -130,10 +130,10 @@ def test_readers_of_more_indexes_than_the_memory_holds_all_go_on(tmp_path: Path)
 def test_a_spoiled_entry_hides_no_record(tmp_path: Path, suffix: str) -> None:
     """An entry may name a position or an offset before its batch, behind it or behind the log's end."""
     log = filled(tmp_path)
-    path, chance = Path(log.segments.first.stem + suffix), random.Random(7)
+    path, random_source = Path(log.segments.first.stem + suffix), random.Random(7)
     sound, entry = path.read_bytes(), 8 if suffix == ".index" else 12
     for bit in range(8 * entry):
-        number = chance.randrange(BATCHES - 2)
+        number = random_source.randrange(BATCHES - 2)
         path.write_bytes(sound)
         flip(path, number * entry + bit // 8, bit % 8)
         log = reopened(tmp_path, BATCHES + 1)

@@ -83,9 +83,9 @@ class ProducerModel(RuleBasedStateMachine):
         expected = self.expected(header)
         assert self.judged(header) == expected
         if expected is None:
-            self.take_in(header)
+            self.apply_batch(header)
 
-    def take_in(self, header: BatchHeader) -> None:
+    def apply_batch(self, header: BatchHeader) -> None:
         self.state.update(header, self.end)
         known = self.known.setdefault(header.producer_id, Known(header.producer_epoch))
         if known.epoch != header.producer_epoch:

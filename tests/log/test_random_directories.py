@@ -15,10 +15,10 @@ STEPS = 60
 @pytest.mark.parametrize("name", KINDS)
 def test_a_random_partition_is_sound_and_opens_as_it_was_left(tmp_path, name, clean):
     for seed in range(3):
-        chance, clock = random.Random(f"{name} {seed}"), ManualClock(NOW_MS)
-        directory, config = tmp_path / f"orders-{seed}", random_config(KINDS[name], chance)
+        random_source, clock = random.Random(f"{name} {seed}"), ManualClock(NOW_MS)
+        directory, config = tmp_path / f"orders-{seed}", random_config(KINDS[name], random_source)
         log = open_at(directory, config, surroundings(clock=clock))
-        Writer(log, KINDS[name], clock, chance).fill(STEPS)
+        Writer(log, KINDS[name], clock, random_source).fill(STEPS)
         log.flush()
         start, end = log.log_start_offset, log.log_end_offset
         data = log.read(start, 1 << 30)

@@ -27,7 +27,7 @@ STATES = 60
 
 def opened(tree: Tree, *, is_clean: bool, end_offset: int) -> tuple[PartitionLog, RecordingDisk]:
     disk = RecordingDisk(tree)
-    world = Surroundings(disk=disk, clock=ManualClock(), chance=FixedChance())
+    world = Surroundings(disk=disk, clock=ManualClock(), random_source=FixedChance())
     log = open_at(DIRECTORY, DENSE, world, clean=is_clean, recovery_point=end_offset)
     return log, disk
 

@@ -38,9 +38,9 @@ def test_nothing_is_stable_until_the_transactions_are_known(tmp_path):
     assert set(seen) == {log.log_start_offset}
     assert len(seen) >= MANY // BATCHES_AT_ONCE
     assert log.last_stable_offset(last) == 2
-    assert log.unsettled is not None
+    assert log.pending_truncation is not None
     log.flush()
-    assert log.unsettled is None
+    assert log.pending_truncation is None
 
 
 def test_what_steps_derive_is_what_one_call_derives(tmp_path):
@@ -74,11 +74,11 @@ def test_a_flush_that_began_before_the_cut_or_the_derivation_settles_nothing(tmp
     before.run()
     log.finish_flush(before)
     log.flush()
-    assert log.unsettled is not None
+    assert log.pending_truncation is not None
     for _ in log.settle_in_steps():
         pass
     log.flush()
-    assert log.unsettled is None
+    assert log.pending_truncation is None
 
 
 def test_an_append_and_a_clean_close_settle_first(tmp_path):
@@ -86,7 +86,7 @@ def test_an_append_and_a_clean_close_settle_first(tmp_path):
     taken = log.read(3, 1)
     log.cut_to(3)
     log.append(taken, leader_epoch=0, origin=AppendOrigin.REPLICATION)
-    assert log.unsettled is None
+    assert log.pending_truncation is None
     assert {number: entry.last_sequence for number, entry in log.producers.entries.items()} == {1: 1, 2: 0}
     log.cut_to(3)
     log.close(clean=True)
@@ -99,7 +99,7 @@ def test_to_begin_anew_leaves_nothing_to_settle(tmp_path):
     log = with_open_transaction(tmp_path)
     log.cut_to(MANY)
     log.truncate_fully_and_start_at(7)
-    assert log.unsettled is None
+    assert log.pending_truncation is None
     assert (log.last_stable_offset(7), log.producers.entries) == (7, {})
 
 

@@ -151,7 +151,7 @@ def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
     """The leader proposes whoever fetches, however late."""
 
-    def wants_in(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
+    def propose_joining(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
         if in_sync.proposal is not None or broker_id in in_sync._image.isr:
             return False
         if not in_sync._peers.may_join(broker_id, in_sync.follower(broker_id).broker_epoch):
@@ -159,19 +159,19 @@ def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
         in_sync._propose((*in_sync._image.isr, broker_id))
         return True
 
-    patch.setattr(InSync, "wants_in", wants_in)
+    patch.setattr(InSync, "propose_joining", propose_joining)
 
 
 @_bug("R10")
 def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
     """The controller does not compare partition epochs: AlterPartition changes what has changed meanwhile."""
-    why_not = isr_changes._why_not
+    why_not = isr_changes._rejection_code
 
     def late(view: Any, leader: int, partition: PartitionImage, wish: Any, members: Any) -> Any:
         newer = max(wish.partition_epoch, partition.partition_epoch)
         return why_not(view, leader, partition, replace(wish, partition_epoch=newer), members)
 
-    patch.setattr(isr_changes, "_why_not", late)
+    patch.setattr(isr_changes, "_rejection_code", late)
 
 
 @_bug("R11")

@@ -94,7 +94,7 @@ def the_clean_mark_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 @_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
 def a_log_that_could_not_be_flushed_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
     """The mark is written although a log's last flush failed."""
-    patch.setattr(LogClosing, "leave_unclean", nothing)
+    patch.setattr(LogClosing, "mark_unclean", nothing)
 
 
 @_bug("S12", "log/test_closing.py::test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them")

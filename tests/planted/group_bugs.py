@@ -91,9 +91,9 @@ def an_instance_id_is_enough(patch: pytest.MonkeyPatch) -> None:
 def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
     """A member that had an assignment keeps it when the next generation begins."""
 
-    give = Rebalance.hand_out
+    give = Rebalance.send_assignments
 
-    def hand_out(rebalance: Rebalance, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+    def send_assignments(rebalance: Rebalance, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
         members = group.members.values()
         give(rebalance, group, {each.member_id: each.assignment or assignments[each.member_id] for each in members})
 
@@ -101,7 +101,7 @@ def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
         for member in group.members.values():
             group.answer_sync(member, SyncGroupResponse(error_code=code))
 
-    patch.setattr(Rebalance, "hand_out", hand_out)
+    patch.setattr(Rebalance, "send_assignments", send_assignments)
     patch.setattr(Rebalance, "fail_syncs", fail_syncs)
 
 
@@ -109,23 +109,23 @@ def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
 def the_sync_of_a_removed_member_is_not_answered(patch: pytest.MonkeyPatch) -> None:
     """LeaveGroup of a member whose SyncGroup waits leaves that request without an answer."""
 
-    def turn_away(rebalance: Rebalance, group: ClassicGroup, member: Member) -> None:
+    def remove_and_answer(rebalance: Rebalance, group: ClassicGroup, member: Member) -> None:
         group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
         group.remove(member.member_id)
 
-    patch.setattr(Rebalance, "turn_away", turn_away)
+    patch.setattr(Rebalance, "remove_and_answer", remove_and_answer)
 
 
 @_bug("G6", _FOUND_BY)
 def a_member_id_that_nobody_takes_is_expected_for_ever(patch: pytest.MonkeyPatch) -> None:
     """The session of a member id that was given out and is not used does not end."""
-    expect_back = Rebalance.expect_back
+    start_session = Rebalance.start_session
 
     def lenient(rebalance: Rebalance, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
         if member_id not in group.pending_join:
-            expect_back(rebalance, group, member_id, timeout_ms)
+            start_session(rebalance, group, member_id, timeout_ms)
 
-    patch.setattr(Rebalance, "expect_back", lenient)
+    patch.setattr(Rebalance, "start_session", lenient)
 
 
 @_bug("G6", _FOUND_BY)

@@ -227,7 +227,7 @@ def a_leader_serves_before_its_epoch_is_committed(patch: pytest.MonkeyPatch) -> 
         if now != core._said:
             core._said = core.ready.leadership = now
 
-    patch.setattr(Core, "say_leadership", early)
+    patch.setattr(Core, "notify_leadership", early)
 
 
 @_bug("Q4")
@@ -294,14 +294,14 @@ def the_high_watermark_counts_before_logs_agree(patch: pytest.MonkeyPatch) -> No
 @_bug("Q5")
 def what_was_acknowledged_in_another_epoch_counts(patch: pytest.MonkeyPatch) -> None:
     """A leader that was deposed tells who waits that all is well, when the offset is committed by somebody else."""
-    give_way = MetadataLog._give_way
+    give_way = MetadataLog._step_down
 
     def keep_waiters(log: MetadataLog) -> None:
         waiters, log._waiters = log._waiters, type(log._waiters)()
         give_way(log)
         log._waiters = waiters
 
-    patch.setattr(MetadataLog, "_give_way", keep_waiters)
+    patch.setattr(MetadataLog, "_step_down", keep_waiters)
 
 
 # --- logs that part

@@ -15,7 +15,7 @@ from kwire.log.producer_snapshots import ProducerSnapshots
 from kwire.log.producer_state import ProducerState
 from kwire.log.segment import Segment
 from kwire.log.transaction_index import TransactionIndex
-from kwire.log.truncation import UnsettledCut
+from kwire.log.truncation import PendingTruncation
 from tests.planted.bug import Catalogue, always, nothing
 
 RECOVERY_BUGS: Final = Catalogue()
@@ -137,13 +137,13 @@ def a_cut_leaves_its_producers(patch: pytest.MonkeyPatch) -> None:
 @_bug("S8", "log/test_unsettled_cuts.py::test_nothing_is_stable_until_the_transactions_are_known")
 def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
     """Consumers of committed records see open transactions of which a truncation has yet to find the batches."""
-    begin = UnsettledCut.__init__
+    begin = PendingTruncation.__init__
 
-    def begin_as_if_known(cut: UnsettledCut, log: PartitionLog, files: Any) -> None:
+    def begin_as_if_known(cut: PendingTruncation, log: PartitionLog, files: Any) -> None:
         begin(cut, log, files)
         log.producers.is_derived = True
 
-    patch.setattr(UnsettledCut, "__init__", begin_as_if_known)
+    patch.setattr(PendingTruncation, "__init__", begin_as_if_known)
 
 
 @_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")

@@ -18,50 +18,50 @@ _WIDTHS = {"int8": 7, "int16": 15, "uint16": 16, "int32": 31, "uint32": 32, "int
 _ERROR_CODES = [int(code) for code in ErrorCode]
 
 
-def sample(schema: Schema, version: int, chance: random.Random) -> Any:
+def sample(schema: Schema, version: int, random_source: random.Random) -> Any:
     """A value with only the version's own fields set."""
-    fields = {spec.name: _field(spec, version, chance) for spec in schema.fields if spec.present(version)}
+    fields = {spec.name: _field(spec, version, random_source) for spec in schema.fields if spec.present(version)}
     return schema.cls(**fields)
 
 
-def sample_bytes(schema: Schema, version: int, chance: random.Random) -> bytes:
+def sample_bytes(schema: Schema, version: int, random_source: random.Random) -> bytes:
     out = bytearray()
-    encode(sample(schema, version, chance), version, out)
+    encode(sample(schema, version, random_source), version, out)
     return bytes(out)
 
 
-def _field(spec: FieldSchema, version: int, chance: random.Random) -> Any:
-    if version in spec.nullable and chance.random() < 0.2:
+def _field(spec: FieldSchema, version: int, random_source: random.Random) -> Any:
+    if version in spec.nullable and random_source.random() < 0.2:
         return None
-    if spec.in_tags(version) and chance.random() < 0.3:
+    if spec.in_tags(version) and random_source.random() < 0.3:
         return spec.default
     if isinstance(spec.type, Array):
-        return [_element(spec, spec.type.element, version, chance) for _ in range(chance.randrange(4))]
-    return _element(spec, spec.type, version, chance)
+        return [_element(spec, spec.type.element, version, random_source) for _ in range(random_source.randrange(4))]
+    return _element(spec, spec.type, version, random_source)
 
 
-def _element(spec: FieldSchema, wire_type: Primitive | Schema, version: int, chance: random.Random) -> Any:
+def _element(spec: FieldSchema, wire_type: Primitive | Schema, version: int, random_source: random.Random) -> Any:
     if isinstance(wire_type, Schema):
-        return sample(wire_type, version, chance)
+        return sample(wire_type, version, random_source)
     if wire_type.name in _WIDTHS:
-        return _integer(spec.name, wire_type.name, chance)
+        return _integer(spec.name, wire_type.name, random_source)
     if wire_type.name == "boolean":
-        return chance.random() < 0.5
+        return random_source.random() < 0.5
     if wire_type.name == "float64":
-        return chance.uniform(-1e6, 1e6)
+        return random_source.uniform(-1e6, 1e6)
     if wire_type.name == "uuid":
-        return UUID(int=chance.getrandbits(128))
+        return UUID(int=random_source.getrandbits(128))
     if wire_type.name == "string":
-        size = chance.choice((0, 3, 3, 3, 150))
-        return "".join(chance.choice(string.ascii_letters + "é漢😀") for _ in range(size))
-    return chance.randbytes(chance.choice((0, 5, 5, 5, 150)))
+        size = random_source.choice((0, 3, 3, 3, 150))
+        return "".join(random_source.choice(string.ascii_letters + "é漢😀") for _ in range(size))
+    return random_source.randbytes(random_source.choice((0, 5, 5, 5, 150)))
 
 
-def _integer(name: str, wire_type: str, chance: random.Random) -> int:
+def _integer(name: str, wire_type: str, random_source: random.Random) -> int:
     if name.endswith("error_code"):
-        return chance.choice(_ERROR_CODES)
+        return random_source.choice(_ERROR_CODES)
     if "timestamp" in name or "_time" in name or name.endswith("_ms"):
-        return chance.randrange(2**31 if wire_type == "int32" else 2_000_000_000_000)
+        return random_source.randrange(2**31 if wire_type == "int32" else 2_000_000_000_000)
     width = _WIDTHS[wire_type]
     low = 0 if wire_type.startswith("u") else -(2**width)
-    return chance.choice((low, 2**width - 1, 0, 1, chance.randrange(low, 2**width)))
+    return random_source.choice((low, 2**width - 1, 0, 1, random_source.randrange(low, 2**width)))

@@ -220,7 +220,7 @@ def test_declaration_mistakes_are_found_early() -> None:
         class Wrong:
             rack: string = field("0+", nullable="0+")
 
-    with pytest.raises(TypeError, match="together"):
+    with pytest.raises(TypeError, match="both be given"):
         field("0+", tag=1)
 
 

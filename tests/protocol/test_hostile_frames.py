@@ -25,18 +25,18 @@ each_message = pytest.mark.parametrize("schema", all_messages(), ids=name_of)
 
 @each_message
 def test_mutated_frames_are_refused_or_understood(schema: Schema) -> None:
-    chance = random.Random(schema.name)
+    random_source = random.Random(schema.name)
     for version in schema.versions:
-        frames = [sample_bytes(schema, version, chance) for _ in range(5)]
+        frames = [sample_bytes(schema, version, random_source) for _ in range(5)]
         for _ in range(MUTATIONS // len(all_versions()) + 1):
-            _decode(schema, version, mutate(chance.choice(frames), chance))
+            _decode(schema, version, mutate(random_source.choice(frames), random_source))
 
 
 @each_message
 def test_huge_claims_cost_no_memory(schema: Schema) -> None:
-    chance = random.Random(schema.name)
+    random_source = random.Random(schema.name)
     version = schema.versions.high
-    whole = sample_bytes(schema, version, chance)
+    whole = sample_bytes(schema, version, random_source)
     _decode(schema, version, whole)  # compiles the decoder, outside the measurement
     for claim in HUGE_CLAIMS:
         for position in range(min(len(whole), 60)):

@@ -50,9 +50,9 @@ def test_all_that_kafka_python_knows_is_compared() -> None:
 
 
 def _compare(schema: Schema, version: int, encode_with_peer: Callable[[Any, int], bytes]) -> None:
-    chance = random.Random(f"{schema.name} {version}")
+    random_source = random.Random(f"{schema.name} {version}")
     for _ in range(SAMPLES):
-        value = sample(schema, version, chance)
+        value = sample(schema, version, random_source)
         ours = bytearray()
         encode(value, version, ours)
         assert bytes(ours) == encode_with_peer(value, version), value

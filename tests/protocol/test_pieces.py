@@ -39,11 +39,11 @@ def run(pieces: Generator[None, None, T]) -> tuple[T, int]:
 
 @each_version
 def test_they_do_what_the_others_do(schema: Schema, version: int) -> None:
-    chance = random.Random(f"{schema.name} {version}")
+    random_source = random.Random(f"{schema.name} {version}")
     decode_in_pieces: PiecesDecoder[Any] = pieces_decoder(schema.cls, version)
     encode_in_pieces: PiecesEncoder[Any] = pieces_encoder(schema.cls, version)
-    sample = sample_bytes(schema, version, chance)
-    for frame in (sample, *(mutate(sample, chance) for _ in range(10))):
+    sample = sample_bytes(schema, version, random_source)
+    for frame in (sample, *(mutate(sample, random_source) for _ in range(10))):
         try:
             expected: Any = decode_prefix(schema.cls, version, frame)
         except ProtocolError as error:

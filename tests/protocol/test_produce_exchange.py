@@ -139,17 +139,19 @@ def answer_of(partition: ProducedPartition, version: int) -> PartitionProduceRes
 @pytest.mark.parametrize("version", VERSIONS)
 def test_damaged_frames_are_judged_alike(version: int) -> None:
     """What one codec refuses the other refuses, and what both take they understand alike."""
-    chance = random.Random(version)
+    random_source = random.Random(version)
     topic = TopicProduceData(partition_data=[PartitionProduceData(index=3, records=b"records"), PartitionProduceData()])
     if version < TOPIC_IDS_SINCE:
         topic.name = "topic"
     sound = encoded(ProduceRequest(transactional_id="id", acks=-1, timeout_ms=9, topic_data=[topic]), version)
     refused = 0
     for _ in range(2_000):
-        frame = bytearray(sound[: chance.randrange(len(sound) + 1)] if chance.random() < 0.3 else sound)
-        for _ in range(chance.randrange(4)):
+        frame = bytearray(sound[: random_source.randrange(len(sound) + 1)] if random_source.random() < 0.3 else sound)
+        for _ in range(random_source.randrange(4)):
             if frame:
-                frame[chance.randrange(len(frame))] = chance.choice((0, 1, 2, 127, 128, 255, chance.randrange(256)))
+                frame[random_source.randrange(len(frame))] = random_source.choice(
+                    (0, 1, 2, 127, 128, 255, random_source.randrange(256))
+                )
         try:
             request, end = decode_prefix(ProduceRequest, version, frame)
         except ProtocolError:

@@ -20,7 +20,7 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.protocol.schema import schema_of
-from kwire.server.active_controller import ENVELOPES_AT_ONCE, ActiveController, Asker, NoController
+from kwire.server.active_controller import ENVELOPES_AT_ONCE, ActiveController, NoActiveControllerError, RequestOrigin
 from kwire.server.apis import administration, create_topics
 from kwire.server.context import DistantClient
 from kwire.server.envelopes import decode_principal, encode_principal, says_not_controller
@@ -73,7 +73,7 @@ class Channel:
 
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=7, broker_epoch=1)
 OK = BrokerHeartbeatResponse(is_caught_up=True)
-CLIENT = Asker(
+CLIENT = RequestOrigin(
     client=DistantClient(peer_host="10.1.2.3", peer_port=77, principal="User:alice"),
     client_id="app",
     listener_name="PLAINTEXT",
@@ -87,7 +87,7 @@ def run(
     channel: Channel,
     scenario: Callable[[ActiveController], Any],
     *,
-    here: Callable[[Any, Asker], Any] | None = None,
+    here: Callable[[Any, RequestOrigin], Any] | None = None,
 ) -> None:
     with virtual_loop() as loop:
 
@@ -97,7 +97,7 @@ def run(
                 channel=channel,
                 clock=VirtualClock(loop),
                 here=here,
-                itself=Asker(client=CLIENT.client, client_id=None, listener_name="CONTROLLER", version=None),
+                itself=RequestOrigin(client=CLIENT.client, client_id=None, listener_name="CONTROLLER", version=None),
                 timeout_ms=1000,
             )
             await scenario(way)
@@ -124,8 +124,8 @@ def test_the_node_that_leads_serves_itself() -> None:
     log.is_active = True
     seen: list[tuple[Any, int | None]] = []
 
-    async def later(request: Any, asker: Asker) -> Any:
-        seen.append((request, asker.version))
+    async def later(request: Any, request_origin: RequestOrigin) -> Any:
+        seen.append((request, request_origin.version))
         return OK
 
     async def scenario(way: ActiveController) -> None:
@@ -226,7 +226,7 @@ def test_giving_up_the_question_gives_up_the_answer() -> None:
 @pytest.mark.parametrize("leader", [None, ONE])
 def test_nobody_answers(leader: Destination | None) -> None:
     async def scenario(way: ActiveController) -> None:
-        with pytest.raises(NoController):
+        with pytest.raises(NoActiveControllerError):
             await way.ask(HEARTBEAT)
         with pytest.raises(KafkaError) as raised:
             await way.ask_until_answered(HEARTBEAT)
@@ -255,7 +255,7 @@ def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_refuse
     log.is_active = True
     refusals = [KafkaError(code)]
 
-    def here(request: Any, asker: Asker) -> Any:
+    def here(request: Any, request_origin: RequestOrigin) -> Any:
         if refusals:
             raise refusals.pop()
         return OK

@@ -16,7 +16,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from kwire.server.client_telemetry import CLIENTS_MAX, ClientTelemetry
 from tests.server.quotas.world import HandClock
 from tests.support.raw_client import RawClient
@@ -28,7 +28,7 @@ APP = {"client_id": "app-1", "client_software_name": "librdkafka"}
 
 def telemetry() -> tuple[ClientTelemetry, HandClock]:
     clock = HandClock()
-    return ClientTelemetry(clock=clock, chance=SystemChance(1), bytes_max=1000), clock
+    return ClientTelemetry(clock=clock, random_source=SystemRandomSource(1), bytes_max=1000), clock
 
 
 def push(to: ClientTelemetry, subscription_id: int, *, image: MetadataImage = NOTHING, **more: Any) -> ErrorCode:

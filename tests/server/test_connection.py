@@ -54,11 +54,11 @@ def test_frames_cut_at_random_are_answered_in_order(broker: RunningBroker, clien
         for number in range(150)
     ]
     stream = b"".join(client.frame(request, 3) for request in requests)
-    chance = random.Random(7)
+    random_source = random.Random(7)
     first = client.correlation_id - len(requests) + 1
     position = 0
     while position < len(stream):
-        size = chance.choice((1, 3, 50, 2_000, 30_000))
+        size = random_source.choice((1, 3, 50, 2_000, 30_000))
         client.send_bytes(stream[position : position + size])
         position += size
     for number, request in enumerate(requests):
@@ -160,11 +160,11 @@ def test_a_plain_http_request_closes_the_connection(broker: RunningBroker) -> No
 
 
 def test_garbage_never_hurts_others(broker: RunningBroker, client: RawClient) -> None:
-    chance = random.Random(11)
+    random_source = random.Random(11)
     for _ in range(60):
         with broker.client() as bad:
-            key, version = chance.choice((0, 1, 2, 3, 8, 11, 19, 32)), chance.randrange(14)
-            body = chance.randbytes(chance.randrange(200))
+            key, version = random_source.choice((0, 1, 2, 3, 8, 11, 19, 32)), random_source.randrange(14)
+            body = random_source.randbytes(random_source.randrange(200))
             bad.send_bytes(sized(struct.pack(">hhih", key, version, 1, -1) + body))
     assert client.ask(VERSIONS, 3).error_code == 0
     eventually(lambda: broker.connection_count == 1, "the others to be gone")

@@ -17,7 +17,7 @@ from kwire.protocol.messages.fetch import (
     FetchReplicaState,
     FetchRequest,
 )
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from kwire.server import fetch_session
 from kwire.server.fetch_session import FetchSession, SessionPartition
 from kwire.server.fetch_sessions import EVICTION_MS, FetchSessions
@@ -162,7 +162,7 @@ def open_one(
 
 def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     clock = ManualClock()
-    sessions = FetchSessions(slots=2, chance=SystemChance(1), clock=clock)
+    sessions = FetchSessions(slots=2, random_source=SystemRandomSource(1), clock=clock)
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
     assert open_one(sessions, "c") == 0, "no room: served without a session"
     clock.now_ms += EVICTION_MS - 1
@@ -189,7 +189,7 @@ def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
 
 
 def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
-    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     open_one(sessions, "a", replica_id=2, broker_epoch=5)
     open_one(sessions, "b", replica_id=2, broker_epoch=5)
     assert len(sessions) == 2, "a broker may fetch in several sessions at a time"
@@ -203,7 +203,7 @@ def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
 
 
 def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
-    sessions = FetchSessions(slots=2, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=2, random_source=SystemRandomSource(1), clock=ManualClock())
     large, small = open_one(sessions, "a", size=5), open_one(sessions, "b", size=2)
     first = open_one(sessions, "c", replica_id=2)
     assert first > 0
@@ -219,7 +219,7 @@ def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
 
 def test_sessions_in_use_for_long_give_way_to_larger_ones() -> None:
     clock = ManualClock()
-    sessions = FetchSessions(slots=3, chance=SystemChance(1), clock=clock)
+    sessions = FetchSessions(slots=3, random_source=SystemRandomSource(1), clock=clock)
     follower = open_one(sessions, "a", replica_id=2)
     small, large = open_one(sessions, "b", size=2), open_one(sessions, "b", size=3)
     for epoch in (1, 2):
@@ -237,7 +237,7 @@ def test_sessions_in_use_for_long_give_way_to_larger_ones() -> None:
 
 def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
-    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     small, large = open_one(sessions, "a"), open_one(sessions, "b", size=5)
     follower = open_one(sessions, "c", size=5, replica_id=2)
     assert follower > 0
@@ -255,7 +255,7 @@ def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatc
 def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
     clock = ManualClock()
-    sessions = FetchSessions(slots=3, chance=SystemChance(1), clock=clock)
+    sessions = FetchSessions(slots=3, random_source=SystemRandomSource(1), clock=clock)
     consumers = [open_one(sessions, "a", size=2) for _ in range(3)]
     assert open_one(sessions, "c", size=7, replica_id=2) == 0
     assert [lives(sessions, session) for session in consumers] == [True, True, True]
@@ -268,7 +268,7 @@ def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.
 
 def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 2)
-    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
     assert open_one(sessions, "c") == 0, "served without a session"
     with pytest.raises(KafkaError) as dropped:
@@ -282,7 +282,7 @@ def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.Mo
     """In pieces, between which others are opened."""
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 3000)
     monkeypatch.setattr("kwire.server.fetch_sessions.CONCLUDED_AT_ONCE", 10)
-    sessions = FetchSessions(slots=10, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     asked = request("a", FULL)
     asked.topics[0].partitions = [replace(asked.topics[0].partitions[0], partition=index) for index in range(2000)]
     plan = at_once(sessions.plan(asked, uses_topic_ids=False))
@@ -296,12 +296,12 @@ def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.Mo
 
 
 def test_no_slots_no_sessions() -> None:
-    sessions = FetchSessions(slots=0, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=0, random_source=SystemRandomSource(1), clock=ManualClock())
     assert open_one(sessions, "a") == 0
 
 
 def test_the_epoch_goes_round() -> None:
-    sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=1, random_source=SystemRandomSource(1), clock=ManualClock())
     session = open_one(sessions, "a")
     sessions._sessions[session].epoch = 2**31 - 1
     at_once(sessions.plan(request("", (session, 2**31 - 1)), uses_topic_ids=False))
@@ -323,7 +323,7 @@ def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
 
 
 def test_partitions_with_data_go_to_the_end() -> None:
-    sessions = FetchSessions(slots=1, chance=SystemChance(1), clock=ManualClock())
+    sessions = FetchSessions(slots=1, random_source=SystemRandomSource(1), clock=ManualClock())
     plan = at_once(sessions.plan(request("a", FULL), uses_topic_ids=False))
     plan.partitions += [(("b", 0), plan.partitions[0][1])]
     answers = [(key, FetchPartitionData(partition_index=0)) for key, _ in plan.partitions]
@@ -342,8 +342,8 @@ def test_partitions_with_data_go_to_the_end() -> None:
 
 def test_a_session_gets_an_id_that_no_other_has() -> None:
     drawn = [5.0, 5.0, 6.0]
-    chance = SimpleNamespace(uniform=lambda low, high: drawn.pop(0))
-    sessions = FetchSessions(clock=ManualClock(), chance=cast("Any", chance), slots=10)
+    random_source = SimpleNamespace(uniform=lambda low, high: drawn.pop(0))
+    sessions = FetchSessions(clock=ManualClock(), random_source=cast("Any", random_source), slots=10)
     first = sessions._new_id()
     sessions._sessions[first] = object()  # type: ignore[assignment]
     assert (first, sessions._new_id()) == (5, 6)
@@ -357,7 +357,7 @@ def test_what_has_not_moved_is_no_reason_to_answer_at_once(monkeypatch: pytest.M
     }
     session = FetchSession(session_id=1, uses_topic_ids=False, follower=(2, 1), created_ms=0, last_used_ms=0)
     session.partitions.update(known)
-    session.unsettled = dict.fromkeys(known, False)
+    session.unread = dict.fromkeys(known, False)
     assert session.to_look_at({}) == ([(("t", 0), known["t", 0].request)], False)
     session.unsettle(("t", 2))
     assert session.to_look_at({})[1]

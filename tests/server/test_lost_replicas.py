@@ -269,7 +269,7 @@ def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
         (follower, _), leader = scene.followers, scene.leader
         before = leader.image.partition_epoch
         assignments = scene.partition(follower).log.health.on_trouble.func.__self__._assignments  # type: ignore[union-attr]
-        assignments._untold[scene.topic_id, 0] = LOST
+        assignments._unconfirmed[scene.topic_id, 0] = LOST
         assignments._woken.set()
         await scene.until(lambda: leader.image.partition_epoch > before)
         await scene.until(lambda: len(leader.image.isr) == 3 and LOST not in leader.image.directories)

@@ -27,7 +27,7 @@ from kwire.protocol.messages.alter_partition import (
 from kwire.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationResponse
-from kwire.server.active_controller import NoController
+from kwire.server.active_controller import NoActiveControllerError
 from kwire.server.background import Background
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.controller_registration import ControllerRegistration
@@ -36,7 +36,7 @@ from kwire.server.cordoned_directories import CordonedDirectories
 from kwire.server.current_leaders import current_leader
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.in_sync_changes import InSyncChanges
-from kwire.server.internal_topics import WANTED_MAX, TopicCreator
+from kwire.server.internal_topics import REQUESTED_TOPICS_MAX, TopicCreator
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.node_connection import NodeConnection
 from kwire.server.quorum_settings import refuse_other_voters
@@ -269,7 +269,7 @@ def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level:
 def test_a_broker_that_no_controller_registers_in_time_does_not_start() -> None:
     async def act(loop: VirtualLoop) -> None:
         lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
-        lifecycle._active_controller = cast("Any", Asked(NoController("node 3 does not answer")))
+        lifecycle._active_controller = cast("Any", Asked(NoActiveControllerError("node 3 does not answer")))
         request = BrokerRegistrationRequest()
         assert await lifecycle._try_to_register(request, is_last=False) is None
         with pytest.raises(SettingError, match="no controller has registered this broker: node 3 does not answer"):
@@ -325,7 +325,7 @@ def test_a_node_without_a_quorum_does_not_lead_the_log_of_others_alone(voters: t
 def test_so_many_topics_are_wanted_at_once(tmp_path: Path) -> None:
     async def act(loop: VirtualLoop) -> None:
         creator = TopicCreator(cast("Any", None), cast("Any", None), cast("Any", {}))
-        creator.create_soon(f"topic-{number}" for number in range(WANTED_MAX + 5))
-        assert list(creator._wanted)[-1] == f"topic-{WANTED_MAX - 1}"
+        creator.create_soon(f"topic-{number}" for number in range(REQUESTED_TOPICS_MAX + 5))
+        assert list(creator._wanted)[-1] == f"topic-{REQUESTED_TOPICS_MAX - 1}"
 
     play(act)

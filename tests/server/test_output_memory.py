@@ -61,10 +61,10 @@ def test_answers_become_smaller_as_the_limit_comes_near() -> None:
     assert memory.room() == 2 * MEGABYTE
     memory.promise(8 * MEGABYTE)
     assert memory.room() == ANSWER_BYTES_LEAST
-    memory.fulfil(20 * MEGABYTE)
+    memory.release_reserved(20 * MEGABYTE)
     assert memory.room() == 5 * MEGABYTE
     with pytest.raises(AssertionError):
-        memory.fulfil(1)
+        memory.release_reserved(1)
 
 
 @pytest.fixture(params=[0, 300], ids=["at once", "after a wait"])

@@ -96,7 +96,7 @@ def test_heartbeats_that_are_refused_are_told_once_and_again_after_good_ones(cap
         lifecycle._metadata_log = cast("Any", log)
         lifecycle._clock = cast("Any", SimpleNamespace(monotonic_ms=lambda: 0.0))
         lifecycle._active_controller = cast("Any", Asked(fine, refused, refused, fine, refused, refused))
-        answers = [await lifecycle._beat() for _ in range(6)]
+        answers = [await lifecycle._send_heartbeat() for _ in range(6)]
         assert [answer is fine for answer in answers] == [True, False, False, True, False, False]
 
     play(act)

@@ -19,7 +19,7 @@ from kwire.chunks import Steps, in_turns
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.seams import ThreadWorkers
-from kwire.server.active_controller import ActiveController, NoController
+from kwire.server.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.request_batches import RequestBatches
 from kwire.server.tracked_workers import TrackedWorkers
@@ -86,7 +86,7 @@ def test_a_controller_that_cannot_be_reached() -> None:
     async def scenario(way: ActiveController) -> None:
         request = Work()
         watched.append(weakref.ref(request))
-        with pytest.raises(NoController) as raised:
+        with pytest.raises(NoActiveControllerError) as raised:
             await way.ask(request)
         del request, raised
 

@@ -62,7 +62,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kwire.server.active_controller import Asker
+from kwire.server.active_controller import RequestOrigin
 from kwire.server.authorization import Operation, ResourceType
 from kwire.server.context import DistantClient
 from tests.server import controller_requests
@@ -333,8 +333,8 @@ def test_an_envelope_of_a_node_that_may_not_act_for_the_cluster_is_refused(
 async def at_controller(broker: RunningBroker, request: Any) -> Any:
     """The answer of the controller in the same process."""
     client = DistantClient(peer_host="127.0.0.1", peer_port=1, principal="User:node")
-    asker = Asker(client=client, client_id=None, listener_name="CONTROLLER", version=None)
+    request_origin = RequestOrigin(client=client, client_id=None, listener_name="CONTROLLER", version=None)
     controller = broker.server._controller
     assert controller is not None
-    answer = partial(controller.serve_here, request, asker)()
+    answer = partial(controller.serve_here, request, request_origin)()
     return await answer if hasattr(answer, "__await__") else answer

@@ -417,16 +417,16 @@ def test_the_controller_is_told_before_the_log_takes_its_new_place(
     assignments = broker.server._moves._assignments
     told = threading.Event()
     may_go_on = threading.Event()
-    tell = assignments._tell
+    send = assignments._send
 
-    async def tell_slowly(replicas: Any) -> bool:
+    async def send_slowly(replicas: Any) -> bool:
         if any(replica[0] == topic_id for replica in replicas):
             told.set()
             if not may_go_on.is_set():
                 return False
-        return await tell(replicas)
+        return await send(replicas)
 
-    broker.call(lambda: setattr(assignments, "_tell", tell_slowly))
+    broker.call(lambda: setattr(assignments, "_send", send_slowly))
     assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
     assert told.wait(15)
     assert set(places(client, topic)) == {home, away + "*"}, "it waits for the controller"
@@ -441,7 +441,7 @@ def test_the_controller_is_told_before_the_log_takes_its_new_place(
     assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
     may_go_on.set()
     assert list(places(client, topic)) == [away], "the move back was taken back before the controller knew of it"
-    eventually(lambda: not broker.call(lambda: dict(assignments._untold)), "the controller knows where it is")
+    eventually(lambda: not broker.call(lambda: dict(assignments._unconfirmed)), "the controller knows where it is")
     directory = broker.server._node.storage.directory_ids[away]
     image = broker.call(lambda: broker.server._image().topics[topic].partitions[0])
     assert directory in image.directories

@@ -79,7 +79,7 @@ class World:
     """A broker whose partitions change in every way that a consumer may hear of, by chance."""
 
     def __init__(self, broker: RunningBroker, client: RawClient, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.random_source = random.Random(seed)
         self.broker = broker
         self.client = client
         self.topics = [create_topic(client, 2, name=unique())[0] for _ in range(COUNT)]
@@ -87,17 +87,19 @@ class World:
         self.producers = 1000 * seed
 
     def key(self) -> tuple[str, int]:
-        return self.chance.choice(self.topics), self.chance.randrange(2)
+        return self.random_source.choice(self.topics), self.random_source.randrange(2)
 
     def partition(self, key: tuple[str, int]) -> Any:
         return self.broker.server.services.partitions.get(*key)
 
     def change(self) -> None:
-        what = self.chance.choice([self.write, self.write, self.begin, self.end, self.cut, self.retain, self.make_anew])
+        what = self.random_source.choice(
+            [self.write, self.write, self.begin, self.end, self.cut, self.retain, self.make_anew]
+        )
         what()
 
     def write(self) -> None:
-        produce(self.client, self.key()[0], batch(b"v"), partition=self.chance.randrange(2))
+        produce(self.client, self.key()[0], batch(b"v"), partition=self.random_source.randrange(2))
 
     def begin(self) -> None:
         key = self.key()
@@ -111,9 +113,9 @@ class World:
 
     def end(self) -> None:
         if self.open:
-            key = self.chance.choice(list(self.open))
+            key = self.random_source.choice(list(self.open))
             producer_id = self.open.pop(key)
-            ending = bytes(marker(producer_id, 0, commit=self.chance.random() < 0.5))
+            ending = bytes(marker(producer_id, 0, commit=self.random_source.random() < 0.5))
             self.broker.call(lambda: self.partition(key).append_marker(ending, producer_id, 0, transaction_version=0))
 
     def cut(self) -> None:
@@ -135,11 +137,11 @@ class World:
 
     def make_anew(self) -> None:
         """Its name stays; clients of this version know no ids."""
-        if self.chance.random() < 0.3:
-            topic = self.chance.choice(self.topics)
+        if self.random_source.random() < 0.3:
+            topic = self.random_source.choice(self.topics)
             self.client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
             self.open = {key: producer for key, producer in self.open.items() if key[0] != topic}
-            if self.chance.random() < 0.7:
+            if self.random_source.random() < 0.7:
                 create_topic(self.client, 2, name=topic)
             else:
                 self.topics[self.topics.index(topic)] = create_topic(self.client, 2, name=unique())[0]
@@ -156,26 +158,26 @@ def test_it_tells_what_one_tells_that_looks_at_everything(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer], seed: int
 ) -> None:
     world = World(broker, client, seed)
-    chance = world.chance
+    random_source = world.random_source
     offsets = {(topic, index): 0 for topic in world.topics for index in range(2)}
     news: dict[tuple[str, int], int] = dict(offsets)
     isolation_level = READ_UNCOMMITTED
     told = 0
     for _ in range(150):
-        for _ in range(chance.randrange(3)):
+        for _ in range(random_source.randrange(3)):
             world.change()
-        if chance.random() < 0.1:
+        if random_source.random() < 0.1:
             isolation_level = READ_COMMITTED - isolation_level
-        forgotten = [key for key in offsets if chance.random() < 0.02]
+        forgotten = [key for key in offsets if random_source.random() < 0.02]
         for key in forgotten:
             del offsets[key]
             news.pop(key, None)
-        if chance.random() < 0.1:
+        if random_source.random() < 0.1:
             key = world.key()
             offsets[key] = news[key] = 0
         if not offsets:
             continue
-        max_bytes = chance.choice((1, 100, 1 << 26))
+        max_bytes = random_source.choice((1, 100, 1 << 26))
         answers = [
             each.fetch(news, forgotten=forgotten, isolation_level=isolation_level, max_bytes=max_bytes) for each in two
         ]
@@ -185,16 +187,16 @@ def test_it_tells_what_one_tells_that_looks_at_everything(
         news = {}
         for key, data in answers[0].items():
             partition = world.partition(key)
-            if data.error_code == 0 and data.records and chance.random() < 0.8 and partition is not None:
+            if data.error_code == 0 and data.records and random_source.random() < 0.8 and partition is not None:
                 offsets[key] = news[key] = min(data.high_watermark, data.last_stable_offset)
-            elif data.error_code and chance.random() < 0.5:
+            elif data.error_code and random_source.random() < 0.5:
                 offsets[key] = news[key] = max(data.log_start_offset, 0)
     assert told > 100
 
 
-def unsettled(broker: RunningBroker, consumer: Consumer) -> set[Any]:
+def unread(broker: RunningBroker, consumer: Consumer) -> set[Any]:
     sessions = broker.server.services.fetch_sessions
-    return broker.call(lambda: set[Any](sessions._sessions[consumer.session_id].unsettled))
+    return broker.call(lambda: set[Any](sessions._sessions[consumer.session_id].unread))
 
 
 def watchers(broker: RunningBroker, topic: str) -> int:
@@ -216,13 +218,13 @@ def test_nothing_is_looked_at_but_what_has_moved(
     topic, _ = create_topic(client, COUNT)
     consumer = two[0]
     opened(consumer, topic)
-    assert unsettled(broker, consumer) == set()
+    assert unread(broker, consumer) == set()
     produce(client, topic, batch(b"v"), partition=3)
-    assert unsettled(broker, consumer) == {(topic, 3)}
+    assert unread(broker, consumer) == {(topic, 3)}
     assert set(consumer.fetch({})) == {(topic, 3)}
     assert set(consumer.fetch({})) == {(topic, 3)}, "as long as the offset stays, so does the data"
     assert consumer.fetch({(topic, 3): 1}) == {}
-    assert unsettled(broker, consumer) == set()
+    assert unread(broker, consumer) == set()
 
 
 def test_what_had_no_room_is_looked_at_again(client: RawClient, two: tuple[Consumer, Consumer]) -> None:
@@ -301,7 +303,7 @@ def test_a_partition_tells_a_session_once_that_nobody_waits_in(
     opened(consumer, topic)
     produce(client, topic, batch(b"v"), partition=1)
     assert watchers(broker, topic) == COUNT - 1
-    assert unsettled(broker, consumer) == {(topic, 1)}
+    assert unread(broker, consumer) == {(topic, 1)}
     assert set(consumer.fetch({})) == {(topic, 1)}
     assert watchers(broker, topic) == COUNT, "it is watched again when it is read"
 

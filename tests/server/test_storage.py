@@ -12,7 +12,7 @@ import pytest
 from compat_tests.harness.paths import CACHE
 from kwire.cluster.directory import DirectoryRefused, load_meta_properties
 from kwire.log.disk import Data, DiskFailure, RealDisk
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.server.storage import Storage, open_storage
 from tests.log.faults import FaultyDisk, broken
@@ -28,7 +28,7 @@ def config(*directories: Path, **settings: str) -> BrokerConfig:
 
 
 def take(asked: BrokerConfig, disk: RealDisk | None = None) -> Storage:
-    return open_storage(asked, disk=disk or RealDisk(), clock=SystemClock(), chance=SystemChance())
+    return open_storage(asked, disk=disk or RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
 
 
 def take_and_release(asked: BrokerConfig, disk: RealDisk | None = None) -> Storage:

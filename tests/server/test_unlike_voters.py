@@ -33,7 +33,7 @@ class ConfiguredController(SimulatedController):
         return ControllerServer(
             make_config(self._settings),
             clock=process.clock,
-            chance=process.chance,
+            random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
         )

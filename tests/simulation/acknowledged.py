@@ -41,13 +41,13 @@ class Client:
         self._simulation = simulation
         self._number = number
         self._outcome = outcome
-        self._chance = simulation.chance.child(f"client {number}")
+        self._random_source = simulation.random_source.child(f"client {number}")
         self._wire: WireClient | None = None
 
     async def run(self, end: float) -> None:
         count = 0
         while self._simulation.now < end:
-            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            await asyncio.sleep(self._random_source.exponential(PAUSE_SECONDS))
             count += 1
             await self._produce(b"%d-%d" % (self._number, count))
         if self._wire is not None:

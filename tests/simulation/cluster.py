@@ -3,7 +3,7 @@
 `python -m tests.simulation.cluster --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
 Clients make and delete topics of one to three replicas, produce with acks=all, read, commit offsets and take producer
-ids, through brokers that chance picks; others write one topic with idempotent producers and transactional ones of both
+ids, through random brokers; others write one topic with idempotent producers and transactional ones of both
 protocols, read it at both isolation levels and share it as a group; one deletes records of a topic from its start; and
 an administrator moves replicas and leaders, while faults come as the seed has them: as many as is promised to be borne
 (promise.py), and in one of ten seeds more. Rules are checked all the while (cluster_rules.py, replica_rules.py,
@@ -94,33 +94,37 @@ class Draw:
 
 
 def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> Draw:
-    chance = simulation.chance.child("draw")
-    session_ms = chance.pick((3000, 6000, 9000))
+    random_source = simulation.random_source.child("draw")
+    session_ms = random_source.pick((3000, 6000, 9000))
     controllers = 0 if seed % 3 == 0 else 3
-    promise = promise or draw_promise(seed, chance.child("promise"), has_controllers=controllers > 0)
+    promise = promise or draw_promise(seed, random_source.child("promise"), has_controllers=controllers > 0)
     return Draw(
         controllers=controllers,
         as_objects=seed % 8 != 0,
         config={
             "broker.session.timeout.ms": session_ms,
-            "broker.heartbeat.interval.ms": session_ms // chance.pick((4, 6)),
+            "broker.heartbeat.interval.ms": session_ms // random_source.pick((4, 6)),
             "log.flush.interval.messages": promise.flush_messages,
-            "min.insync.replicas": 2 if promise.is_bounded else chance.pick((1, 2)),
+            "min.insync.replicas": 2 if promise.is_bounded else random_source.pick((1, 2)),
             "offsets.topic.num.partitions": 3,
             "offsets.topic.replication.factor": 3,
             "group.initial.rebalance.delay.ms": 0,
             "transaction.state.log.num.partitions": 2,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
-            "replica.lag.time.max.ms": chance.pick((1000, 3000, 10_000)),
-            "replica.fetch.wait.max.ms": chance.pick((500, 1000)),
-            "metadata.log.max.record.bytes.between.snapshots": chance.pick((3000, 20_000, 20_000_000)),
-            "metadata.max.retention.bytes": chance.pick((5000, 100_000_000)),
-            **({"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"} if chance.child("directories").happens(0.4) else {}),
+            "replica.lag.time.max.ms": random_source.pick((1000, 3000, 10_000)),
+            "replica.fetch.wait.max.ms": random_source.pick((500, 1000)),
+            "metadata.log.max.record.bytes.between.snapshots": random_source.pick((3000, 20_000, 20_000_000)),
+            "metadata.max.retention.bytes": random_source.pick((5000, 100_000_000)),
+            **(
+                {"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"}
+                if random_source.child("directories").happens(0.4)
+                else {}
+            ),
         },
         session_seconds=session_ms / 1000,
-        speed=Speed(mean_ms=chance.pick((0.2, 0.2, 2.0, 20.0))),
-        per_minute=chance.pick((6.0, 12.0, 20.0)),
-        loading_seconds=chance.child("loading").pick((0.0, 0.0, 0.005)),
+        speed=Speed(mean_ms=random_source.pick((0.2, 0.2, 2.0, 20.0))),
+        per_minute=random_source.pick((6.0, 12.0, 20.0)),
+        loading_seconds=random_source.child("loading").pick((0.0, 0.0, 0.005)),
         promise=promise,
     )
 
@@ -212,9 +216,9 @@ def slow_loading(seconds: float) -> Iterator[None]:
         setattr(Loader, "_pause_if_due", pause)  # noqa: B010
 
 
-def _is_cold(chance: random.Random) -> bool:
+def _is_cold(random_source: random.Random) -> bool:
     """Whether what was written by an earlier process is on the device only."""
-    return chance.random() < 0.5
+    return random_source.random() < 0.5
 
 
 def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | None, outcome: Outcome) -> None:

@@ -36,9 +36,9 @@ class Administrator(Client):
     async def run(self, end: float) -> None:
         """Work until it is so late."""
         while self._simulation.now < end:
-            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            await asyncio.sleep(self._random_source.exponential(PAUSE_SECONDS))
             if self._ledger.topics:
-                await self.do(self._chance.pick(OPERATIONS))
+                await self.do(self._random_source.pick(OPERATIONS))
         self.close()
 
     async def create_for_good(self, name: str, partitions: int) -> UUID:
@@ -59,8 +59,8 @@ class Administrator(Client):
 
     async def move(self) -> None:
         """Other replicas, or others in front."""
-        count = len(self._brokers) if self._is_safe else self._chance.pick((1, 2, 3, 3))
-        await self._reassign(self._chance.some(sorted(self._brokers), count))
+        count = len(self._brokers) if self._is_safe else self._random_source.pick((1, 2, 3, 3))
+        await self._reassign(self._random_source.some(sorted(self._brokers), count))
 
     async def take_back(self) -> None:
         """Cancel a move, if there is one."""
@@ -83,7 +83,7 @@ class Administrator(Client):
     async def change_min_insync(self) -> None:
         """Ask for more or fewer in sync."""
         name, _ = self._pick()
-        value = str(self._chance.pick((2, 3) if self._is_safe else (1, 2, 3)))
+        value = str(self._random_source.pick((2, 3) if self._is_safe else (1, 2, 3)))
         config = IncrementalAlterConfigsAlterableConfig(name=MIN_INSYNC_REPLICAS, config_operation=SET, value=value)
         resource = IncrementalAlterConfigsAlterConfigsResource(
             resource_type=ConfigResourceType.TOPIC, resource_name=name, configs=[config]

@@ -78,7 +78,7 @@ class Client(Connections):
         """Work until it is so late."""
         while self._simulation.now < end:
             await self.pause(PAUSE_SECONDS, self._ledger)
-            await self.do("create" if not self._ledger.topics else self._chance.pick(OPERATIONS))
+            await self.do("create" if not self._ledger.topics else self._random_source.pick(OPERATIONS))
         self.close()
 
     async def do(self, operation: str) -> None:
@@ -122,8 +122,8 @@ class Client(Connections):
         free = [name for name in NAMES if name not in self._ledger.topics]
         if len(self._ledger.topics) >= TOPICS_MAX:
             return
-        name, count = self._chance.pick(free), 1 + self._chance.below(PARTITIONS_MAX)
-        shape = self._chance.pick(self._shapes)
+        name, count = self._random_source.pick(free), 1 + self._random_source.below(PARTITIONS_MAX)
+        shape = self._random_source.pick(self._shapes)
         request = create_request(name, count, replicas=shape.replicas, min_insync_replicas=shape.in_sync)
         answer = (await self.ask(self._anyone(), request, 7)).topics[0]
         if answer.error_code == ErrorCode.NONE:
@@ -134,7 +134,7 @@ class Client(Connections):
         """Delete a topic, if there are some."""
         if len(self._ledger.topics) < TOPICS_MAX - 2:
             return
-        name = self._chance.pick(sorted(self._ledger.topics))
+        name = self._random_source.pick(sorted(self._ledger.topics))
         topic_id, _ = self._ledger.topics.pop(name)
         # By id: a broker that has no answer asks the next controller again, and the name may be another topic's then.
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=10_000)
@@ -153,9 +153,9 @@ class Client(Connections):
     # --- records
 
     def _pick(self) -> tuple[str, PartitionKey]:
-        name = self._chance.pick(sorted(self._ledger.topics))
+        name = self._random_source.pick(sorted(self._ledger.topics))
         topic_id, count = self._ledger.topics[name]
-        return name, (topic_id, self._chance.below(count))
+        return name, (topic_id, self._random_source.below(count))
 
     async def leader_of(self, key: PartitionKey) -> Leader | None:
         """Who leads a partition, so far as this client knows."""
@@ -184,7 +184,7 @@ class Client(Connections):
         """From one of the offsets that were acknowledged."""
         _, key = self._pick()
         if known := self._ledger.records.get(key):
-            await self.read_from(key, self._chance.pick(list(known)))
+            await self.read_from(key, self._random_source.pick(list(known)))
 
     async def read_from(self, key: PartitionKey, offset: int) -> int | None:
         """Compare what is there from an offset on with what was acknowledged; where it ends, None if nobody says."""

@@ -58,7 +58,7 @@ class ClusterFaults(Faults):
             await self.begin_pause(node)
             return
         device = node.host.device
-        fault = device.fail(self._chance.pick(("append", "fsync", "read", "create", "rename")))
+        fault = device.fail(self._random_source.pick(("append", "fsync", "read", "create", "rename")))
         await asyncio.sleep(self._seconds(CUT_SECONDS_MAX))
         device.heal(fault)
         if self._crashes.may(node):
@@ -78,7 +78,7 @@ class ClusterFaults(Faults):
 
     async def begin_wipe(self, node: AnyNode) -> None:
         """A broker comes back with an empty disk, put in when nobody counts on the old one any more."""
-        broker = self._chance.pick(self._cluster.brokers)
+        broker = self._random_source.pick(self._cluster.brokers)
         if not self._crashes.may(broker):
             await self.begin_pause(broker)
             return
@@ -123,8 +123,8 @@ class ClusterFaults(Faults):
 
     async def begin_fence(self, node: AnyNode) -> None:
         """A broker is cut off from the controllers, or from the other brokers too, for longer than its session."""
-        broker = self._chance.pick(self._cluster.brokers)
-        others = self._cluster.voters if self._chance.happens(0.5) else self._cluster.nodes
+        broker = self._random_source.pick(self._cluster.brokers)
+        others = self._cluster.voters if self._random_source.happens(0.5) else self._cluster.nodes
         reason = f"fence {self.count}"
         self._network.split([broker.name], [each.name for each in others if each is not broker], reason=reason)
         await asyncio.sleep(self._session_seconds + self._seconds(FENCE_SECONDS))
@@ -139,7 +139,7 @@ class ClusterFaults(Faults):
         await self._strike(max(self._cluster.brokers, key=lambda broker: (_led(broker), broker.name)))
 
     async def _strike(self, node: AnyNode) -> None:
-        begin = self._chance.pick((self.begin_kill, self.begin_power, self.begin_isolate, self.begin_pause))
+        begin = self._random_source.pick((self.begin_kill, self.begin_power, self.begin_isolate, self.begin_pause))
         await begin(node)
 
     # --- network
@@ -149,10 +149,10 @@ class ClusterFaults(Faults):
         others = [name for name in self._network.hosts if name != node.name]
         reasons = {name: f"swizzle {self.count} {name}" for name in others}
         step = self._seconds(CUT_SECONDS_MAX / len(others))
-        for name in self._chance.some(others, len(others)):
+        for name in self._random_source.some(others, len(others)):
             self._network.split([node.name], [name], reason=reasons[name])
             await asyncio.sleep(step)
-        for name in self._chance.some(others, len(others)):
+        for name in self._random_source.some(others, len(others)):
             self._network.heal(reason=reasons[name])
             await asyncio.sleep(step)
 

@@ -67,19 +67,19 @@ class PlaceKeeper(Connections):
     def _restart(self) -> None:
         """Another process has the member's place, and maybe other protocols."""
         self._member_id = ""
-        self._offers = self._chance.pick(OFFERS)
+        self._offers = self._random_source.pick(OFFERS)
         self.close()
 
     async def _live(self, end: float) -> None:
         joined = await self._join()
         if joined is None:
             return
-        if self._chance.happens(RESTARTS):
+        if self._random_source.happens(RESTARTS):
             self._restart()
             return
         if not await self._synchronise(joined):
             return
-        for _ in range(1 + self._chance.below(6)):
+        for _ in range(1 + self._random_source.below(6)):
             request = HeartbeatRequest(
                 group_id=GROUP_ID,
                 generation_id=joined.generation_id,
@@ -90,9 +90,9 @@ class PlaceKeeper(Connections):
             if answer.error_code or self._simulation.now >= end:
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-        if self._chance.happens(RESTARTS):
+        if self._random_source.happens(RESTARTS):
             self._restart()
-        elif self._chance.happens(RESTARTS):
+        elif self._random_source.happens(RESTARTS):
             member = MemberIdentity(member_id=self._member_id, group_instance_id=self._instance)
             await self._ask(LeaveGroupRequest(group_id=GROUP_ID, members=[member]), 4)
             self._member_id = ""
@@ -108,7 +108,7 @@ class PlaceKeeper(Connections):
                 protocol_type="places",
                 protocols=[JoinGroupRequestProtocol(name=name, metadata=b"") for name in self._offers],
             )
-            answer: JoinGroupResponse = await self._ask(request, self._chance.pick((5, 9)))
+            answer: JoinGroupResponse = await self._ask(request, self._random_source.pick((5, 9)))
             if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 self._member_id = answer.member_id
                 continue

@@ -43,8 +43,8 @@ class Prober(Client):
                 with suppress(OSError):
                     await self._ask_end(name, key, Leader(broker_id, epoch))
             if self._ledger.topics and self._simulation.now >= next_operation:
-                next_operation = self._simulation.now + self._chance.exponential(PAUSE_SECONDS)
-                await self.do(self._chance.pick(OPERATIONS))
+                next_operation = self._simulation.now + self._random_source.exponential(PAUSE_SECONDS)
+                await self.do(self._random_source.pick(OPERATIONS))
         self.close()
 
     async def end(self) -> None:
@@ -98,7 +98,7 @@ class Prober(Client):
     async def move(self) -> None:
         """Ask a broker to move its replica of a partition to another of its directories."""
         name, key = self._pick()
-        path = self._chance.pick((DIRECTORY, SECOND_DIRECTORY))
+        path = self._random_source.pick((DIRECTORY, SECOND_DIRECTORY))
         topic = AlterReplicaLogDirTopic(name=name, partitions=[key[1]])
         wanted = AlterReplicaLogDir(path=path, topics=[topic])
         await self.ask(self._anyone(), AlterReplicaLogDirsRequest(dirs=[wanted]), 2)

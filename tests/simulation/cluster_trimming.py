@@ -42,7 +42,7 @@ class Trimmer(Client):
         """Work until this time."""
         while self._simulation.now < end:
             await self.pause(PAUSE_SECONDS, self._ledger)
-            await self.do(self._chance.pick(OPERATIONS))
+            await self.do(self._random_source.pick(OPERATIONS))
         self.close()
 
     async def send(self) -> None:
@@ -50,7 +50,9 @@ class Trimmer(Client):
         leader = await self.leader_of(self._key)
         if leader is None:
             return
-        values = [f"{self.name}-{self._count}-{place}".encode() for place in range(1 + self._chance.below(BATCH_MAX))]
+        values = [
+            f"{self.name}-{self._count}-{place}".encode() for place in range(1 + self._random_source.below(BATCH_MAX))
+        ]
         for value in values:
             self._ledger.send(self._key, value)
         request = produce_request("", batch(*values), partition=0, topic_id=self._key[0])
@@ -67,7 +69,7 @@ class Trimmer(Client):
         leader = await self.leader_of(self._key)
         if leader is None or self._end == 0:
             return
-        offset = max(0, self._end - self._chance.below(2 * BATCH_MAX))
+        offset = max(0, self._end - self._random_source.below(2 * BATCH_MAX))
         self._ledger.trimmed[self._key] = max(offset, self._ledger.trimmed.get(self._key, 0))
         partition = DeleteRecordsPartition(partition_index=0, offset=offset)
         topics = [DeleteRecordsTopic(name=TOPIC, partitions=[partition])]

@@ -34,7 +34,7 @@ class Connections:
         self._simulation = simulation
         self._brokers = {broker.node_id: broker for broker in brokers}
         self.name = name
-        self._chance = simulation.chance.child(f"client {name}")
+        self._random_source = simulation.random_source.child(f"client {name}")
         self._wires: dict[int, WireClient] = {}
 
     def close(self) -> None:
@@ -68,10 +68,10 @@ class Connections:
     async def pause(self, mean: float, ledger: Ledger) -> None:
         """Between two operations; longer where there have been more of them than are needed."""
         is_ahead = ledger.operations > OPERATIONS_PER_SECOND * self._simulation.now
-        await asyncio.sleep(self._chance.exponential(PACE * mean if is_ahead else mean))
+        await asyncio.sleep(self._random_source.exponential(PACE * mean if is_ahead else mean))
 
     def _anyone(self) -> int:
-        return self._chance.pick(sorted(self._brokers))
+        return self._random_source.pick(sorted(self._brokers))
 
     async def find_coordinator(self, name: str, kind: int) -> int:
         """Who coordinates a group or a transactional id. Raises OSError."""

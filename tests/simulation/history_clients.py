@@ -33,8 +33,8 @@ def make_workers(
     simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History
 ) -> list[Worker]:
     """All of them."""
-    chance = simulation.chance.child("protocols")
-    classic = chance.some(TRANSACTIONAL, 1 + chance.below(2))
+    random_source = simulation.random_source.child("protocols")
+    classic = random_source.some(TRANSACTIONAL, 1 + random_source.below(2))
     producers = [(name, ClassicProducer if name in classic else TransactionalProducer) for name in TRANSACTIONAL]
     return [kind(simulation, brokers, ledger, history, name) for name, kind in (*CAST, *producers)]
 

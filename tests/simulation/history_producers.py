@@ -99,7 +99,7 @@ class Producer(Worker):
 
     async def send(self, transaction: str | None) -> None:
         """A record to one of the partitions. Raises RefusedError."""
-        await self.send_to(self._chance.below(PARTITIONS), transaction)
+        await self.send_to(self._random_source.below(PARTITIONS), transaction)
 
     async def send_to(self, index: int, transaction: str | None) -> None:
         """A record to this partition. Raises RefusedError."""
@@ -174,16 +174,16 @@ class TransactionalProducer(Producer):
 
     async def work(self) -> None:
         """A transaction. Raises RefusedError."""
-        await self.transact(commit=self._chance.happens(0.75))
+        await self.transact(commit=self._random_source.happens(0.75))
 
     async def transact(self, *, commit: bool) -> None:
         """A transaction. Raises RefusedError."""
         name = f"{self.name}/{self.number()}"
         begin = Begin(process=self.name, transaction=name, transactional_id=self.name, protocol=self.protocol)
         self._history.note(begin)
-        for _ in range(1 + self._chance.below(SENDS_MAX)):
+        for _ in range(1 + self._random_source.below(SENDS_MAX)):
             await self.send(name)
-        if self._chance.happens(0.3):
+        if self._random_source.happens(0.3):
             await self.store(name)
         await self.end(name, commit=commit)
 
@@ -209,7 +209,7 @@ class TransactionalProducer(Producer):
 
     async def store(self, transaction: str) -> None:
         """An offset of a group that is named as this producer. Raises RefusedError."""
-        index, offset = self._chance.below(PARTITIONS), self.number()
+        index, offset = self._random_source.below(PARTITIONS), self.number()
         store = Store(process=self.name, group=self.name, offsets={KEYS[index]: offset}, transaction=transaction)
         self._history.begin(store)
         partition = TxnOffsetCommitRequestPartition(

@@ -46,7 +46,7 @@ class Reader(Worker):
         positions = dict.fromkeys(range(PARTITIONS), 0)
         while self._simulation.now < end:
             await self.pause(PAUSE_SECONDS, self._ledger)
-            index = self._chance.below(PARTITIONS)
+            index = self._random_source.below(PARTITIONS)
             try:
                 found = await self.fetch(index, positions[index], self.level)
             except OSError:
@@ -145,7 +145,7 @@ class Member(Reader):
             outcome = await self._read_on(positions, end)
         finally:
             self._history.end(own, outcome)
-        if outcome == OK and self._chance.happens(0.3):
+        if outcome == OK and self._random_source.happens(0.3):
             await self._leave()
 
     async def _join(self) -> JoinGroupResponse:
@@ -198,13 +198,13 @@ class Member(Reader):
 
     async def _read_on(self, positions: dict[str, int], end: float) -> str:
         """Until the group wants another generation, or this member has had enough. Raises OSError, RefusedError."""
-        rounds = self._chance.exponential(ROUNDS_MAX)
+        rounds = self._random_source.exponential(ROUNDS_MAX)
         while await self._is_current():
             if self._simulation.now >= end or rounds <= 0:
                 return OK
             rounds -= 1
             if positions:
-                key = self._chance.pick(sorted(positions))
+                key = self._random_source.pick(sorted(positions))
                 found = await self.fetch(KEYS.index(key), positions[key], self.level, SUBSCRIBE)
                 if found is not None and found[1] > positions[key]:
                     positions[key] = found[1]

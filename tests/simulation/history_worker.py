@@ -147,7 +147,7 @@ class Worker(Connections):
             topic_id=self._history.topic_id,
             leader_epoch=leader.epoch,
             isolation_level=int(is_committed),
-            partition_max_bytes=self._chance.pick(FETCH_BYTES),
+            partition_max_bytes=self._random_source.pick(FETCH_BYTES),
         )
         poll = self._history.begin(Poll(process=self.name, level=level, mode=mode))
         response = await self.ask(leader.broker_id, request, 16)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from kwire.cluster.image import MetadataImage
 from kwire.simulation import ClusterBroker, SimulatedCluster
-from kwire.simulation.chance import SeededChance
 from kwire.simulation.hosts import Process
 from kwire.simulation.nodes import AnyNode
+from kwire.simulation.random_source import SeededRandomSource
 from tests.simulation.image_rules import places
 
 WITH_POWER_CUTS = frozenset({"power", "broken_disk", "blackout"})
@@ -41,16 +41,16 @@ class Promise:
         return (*(kind for kind in kinds if self.has_power_cuts or kind not in WITH_POWER_CUTS), *wiping)
 
 
-def draw_promise(seed: int, chance: SeededChance, *, has_controllers: bool) -> Promise:
+def draw_promise(seed: int, random_source: SeededRandomSource, *, has_controllers: bool) -> Promise:
     """One in ten seeds goes beyond what is promised."""
     if seed % 10 == 9:
         return Promise(name="beyond", flush_messages=NEVER_FLUSH, may_wipe=has_controllers, is_lossless=False)
-    draw = chance.below(10)
+    draw = random_source.below(10)
     if draw < 4:
         return Promise(name="flushed", flush_messages=1)
     if draw < 6:
         return Promise(name="written", flush_messages=NEVER_FLUSH, has_power_cuts=False)
-    flush_messages = chance.pick((1, NEVER_FLUSH, NEVER_FLUSH))
+    flush_messages = random_source.pick((1, NEVER_FLUSH, NEVER_FLUSH))
     return Promise(name="bounded", flush_messages=flush_messages, is_bounded=True, may_wipe=has_controllers)
 
 

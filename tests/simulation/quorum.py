@@ -65,12 +65,12 @@ class Writer:
         self._nodes = nodes
         self._rules = rules
         self._outcome = outcome
-        self._chance = simulation.chance.child(f"writer {number}")
+        self._random_source = simulation.random_source.child(f"writer {number}")
 
     async def run(self, end: float) -> None:
         count = 0
         while self._simulation.now < end:
-            await asyncio.sleep(self._chance.exponential(PAUSE_SECONDS))
+            await asyncio.sleep(self._random_source.exponential(PAUSE_SECONDS))
             count += 1
             self._write(f"t-{self._number}-{count}", UUID(int=self._number << 32 | count))
 
@@ -80,7 +80,7 @@ class Writer:
         active = [node for node in self._nodes if node.is_serving and node.server.metadata_log.is_active]
         if not active:
             return
-        node = self._chance.pick(active)
+        node = self._random_source.pick(active)
         process = node.host.process
         assert process is not None
         process.run(self._append(node.server.metadata_log, name, topic_id))
@@ -112,19 +112,19 @@ class Draw:
 
 
 def draw(seed: int, simulation: Simulation, count: int = 0) -> Draw:
-    chance = simulation.chance.child("draw")
+    random_source = simulation.random_source.child("draw")
     return Draw(
         nodes=count or (3, 3, 5)[seed % 3],
         as_objects=seed % 4 != 0,
         config={
-            "metadata.log.max.record.bytes.between.snapshots": chance.pick((15_000, 40_000, 20_000_000)),
-            "metadata.max.retention.bytes": chance.pick((10_000, 100_000_000)),
-            "controller.quorum.election.timeout.ms": chance.pick((200, 1000, 1000)),
-            "controller.quorum.fetch.timeout.ms": chance.pick((1000, 2000, 2000)),
+            "metadata.log.max.record.bytes.between.snapshots": random_source.pick((15_000, 40_000, 20_000_000)),
+            "metadata.max.retention.bytes": random_source.pick((10_000, 100_000_000)),
+            "controller.quorum.election.timeout.ms": random_source.pick((200, 1000, 1000)),
+            "controller.quorum.fetch.timeout.ms": random_source.pick((1000, 2000, 2000)),
         },
-        speed=Speed(mean_ms=chance.pick((0.2, 0.2, 2.0, 20.0))),
-        per_minute=chance.pick((6.0, 12.0, 20.0)),
-        slowness=chance.pick((1.0, 1.0, 10.0, 30.0)),
+        speed=Speed(mean_ms=random_source.pick((0.2, 0.2, 2.0, 20.0))),
+        per_minute=random_source.pick((6.0, 12.0, 20.0)),
+        slowness=random_source.pick((1.0, 1.0, 10.0, 30.0)),
         is_beyond=seed % 10 == 9,
     )
 

@@ -113,9 +113,9 @@ class QuorumFaults(Faults):
         rules.stored = self._stored
 
     def _stored(self, node: SimulatedController) -> None:
-        if self._armed and self._chance.happens(0.5):
+        if self._armed and self._random_source.happens(0.5):
             self._armed -= 1
-            self._simulation.client.loop.call_later(self._chance.exponential(0.002), self._strike, node)
+            self._simulation.client.loop.call_later(self._random_source.exponential(0.002), self._strike, node)
 
     def _strike(self, node: SimulatedController) -> None:
         if node.is_running:
@@ -123,16 +123,16 @@ class QuorumFaults(Faults):
 
     async def begin_coup(self, node: SimulatedController) -> None:
         """The leader is killed, and who takes part in the election after it loses power in the middle of it."""
-        self._armed += 1 + self._chance.below(2)
+        self._armed += 1 + self._random_source.below(2)
         leader = leader_of(self._controllers) or node
-        await (self.begin_kill(leader) if self._chance.happens(0.5) else self.begin_power(leader))
+        await (self.begin_kill(leader) if self._random_source.happens(0.5) else self.begin_power(leader))
         await asyncio.sleep(DOWN_SECONDS_MAX)
         self._armed = 0
 
     async def begin_depose(self, node: SimulatedController) -> None:
         """The leader is cut off from all others, or does not hear them, or runs nothing for a while."""
         leader = leader_of(self._controllers) or node
-        draw = self._chance.below(3)
+        draw = self._random_source.below(3)
         if draw == 0:
             await self.begin_isolate(leader)
         elif draw == 1:
@@ -158,7 +158,7 @@ class QuorumFaults(Faults):
         newer = leader_of(self._controllers)
         self._network.heal(reason=reason)
         if newer is not None and newer is not leader:
-            await (self.begin_kill(newer) if self._chance.happens(0.5) else self.begin_power(newer))
+            await (self.begin_kill(newer) if self._random_source.happens(0.5) else self.begin_power(newer))
 
     async def begin_blackout(self, node: SimulatedController) -> None:
         """All nodes lose power at once, and come back one after the other."""
@@ -191,7 +191,7 @@ class QuorumFaults(Faults):
         """One voter or two, asked for at the same moment: one of them has to wait."""
         if len(self._controllers) < VOTERS_LEAST:
             return
-        going = self._chance.some(self._controllers, 1 + self._chance.below(2))
+        going = self._random_source.some(self._controllers, 1 + self._random_source.below(2))
         removed = await asyncio.gather(*(self.operator.remove(each.node_id, each.key.directory_id) for each in going))
         self._simulation.trace.note(f"removed {', '.join(each.name for each in going)}: {removed}")
         if any(code in (None, ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT) for code in removed):

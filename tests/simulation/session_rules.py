@@ -31,7 +31,7 @@ class SessionRules:
 
     def _look_at(self, services: Services, session: FetchSession) -> None:
         for key, known in session.partitions.items():
-            if key in session.unsettled:
+            if key in session.unread:
                 continue
             partition = _find(services, key)
             assert partition is not None, f"a fetch session does not look at {key}, which is gone"

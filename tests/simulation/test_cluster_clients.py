@@ -16,7 +16,7 @@ AFTER, BEFORE = 1000, 2000
 
 
 async def _make_topic(client: Client, ledger: Ledger) -> PartitionKey:
-    """Of as many partitions as chance has it, of which the first is used."""
+    """Of a random number of partitions, of which the first is used."""
     await client.create()
     ((name, (topic_id, _)),) = ledger.topics.items()
     ledger.topics[name] = topic_id, 1

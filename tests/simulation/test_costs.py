@@ -99,16 +99,16 @@ Floods = Callable[[random.Random, Known], Iterator[tuple[Api, Any]]]
 """The requests of each flooding client, one after the other."""
 
 
-def drawn(chance: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
+def drawn(random_source: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
     for _ in range(REQUESTS):
-        api, path = chance.choice(LISTS)
+        api, path = random_source.choice(LISTS)
         count = min(ELEMENTS, schema_of(api.request).elements_max // 2)
-        yield api, long_request(api, path, count, known if chance.random() < 0.5 else None)
+        yield api, long_request(api, path, count, known if random_source.random() < 0.5 else None)
 
 
 def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCosts, float]:
     """What a broker's steps cost with the requests of so many clients, and the longest wait of another one."""
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     costs = LineCosts()
     waits: list[float] = []
     with Simulation(seed=seed, own_machine=True) as simulation:
@@ -124,7 +124,7 @@ def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCos
             return Known(tuple(names), tuple(topic.topic_id for topic in made.topics), ("g",), PARTITIONS)
 
         async def flood(known: Known) -> None:
-            for api, request in floods(chance, known):
+            for api, request in floods(random_source, known):
                 with closing(await simulation.connect(broker)) as client, suppress(OSError):  # it may be refused
                     await client.ask(request, api.max_version, seconds=60)
 

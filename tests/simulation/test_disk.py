@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
-from kwire.simulation import Device, SeededChance
+from kwire.simulation import Device, SeededRandomSource
 from kwire.simulation.disk import ProcessKilled, SimulatedDisk
 
 SEEDS = 60
@@ -18,7 +18,7 @@ def disk_of(device: Device) -> Disk:
 
 
 def after_cut(device: Device, seed: int) -> Disk:
-    device.lose_power(SeededChance(seed))
+    device.lose_power(SeededRandomSource(seed))
     return SimulatedDisk(device)
 
 

@@ -28,7 +28,7 @@ def sessions(stage: Stage) -> list[FetchSession]:
 
 
 def test_followers_that_have_all_are_not_looked_at(stage: Stage) -> None:
-    assert [session.unsettled for session in sessions(stage)] == [{}, {}]
+    assert [session.unread for session in sessions(stage)] == [{}, {}]
     rules = SessionRules(stage.cluster)
     rules.look()
     assert rules.settled >= 2
@@ -63,7 +63,7 @@ def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pyte
     known.unwatch()
     end = stage.leading.log.log_end_offset
     stage.leading.append(batch(b"unheard"), 1)
-    session.unsettled.clear()
+    session.unread.clear()
     stage.simulation.advance(4)
     assert all(follower.log.log_end_offset == end + 1 for follower in stage.followers)
 

@@ -50,7 +50,7 @@ class Alone:
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 
-    def changes_wanted(self, partition: Any) -> None:
+    def send_proposal(self, partition: Any) -> None:
         raise AssertionError(f"nobody can change {partition}")
 
 

@@ -27,7 +27,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from kwire.seams import SystemChance, SystemClock
+from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.formation import FormatOptions, format_storage
 from kwire.server.settings.config import load_config
 from tests.support.processes import server
@@ -135,7 +135,7 @@ class Pair:
             load_config("\n".join(f"{key}={value}" for key, value in settings.items())),
             FormatOptions(cluster_id=meta.cluster_id),
             disk=RealDisk(),
-            chance=SystemChance(),
+            random_source=SystemRandomSource(),
             clock=SystemClock(),
             say=lambda _: None,
         )

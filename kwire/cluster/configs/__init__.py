@@ -1,1 +1,1 @@
-"""Every configuration key of Apache Kafka 4.3.1, one table per kind of resource, one file per theme."""
+"""Configuration keys of Apache Kafka 4.3.1: one table per resource type, one file per theme."""

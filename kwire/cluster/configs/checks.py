@@ -9,7 +9,7 @@ from kwire.cluster.config_keys import Check, ConfigError, render
 
 
 def at_least(low: int) -> Check:
-    """Numbers from `low` on. Not a number, as a double may be, passes; Kafka lets it pass."""
+    """Return a check for numbers from `low` on. NaN in a double passes, as in Kafka."""
 
     def accept(name: str, value: Any) -> None:
         if value < low:
@@ -19,7 +19,7 @@ def at_least(low: int) -> Check:
 
 
 def between(low: float, high: float) -> Check:
-    """Numbers from `low` to `high`."""
+    """Return a check for numbers from `low` to `high`."""
 
     def accept(name: str, value: Any) -> None:
         if value < low:
@@ -31,7 +31,7 @@ def between(low: float, high: float) -> Check:
 
 
 def one_of(*allowed: str) -> Check:
-    """One of these words."""
+    """Return a check for one of these words."""
 
     def accept(name: str, value: str) -> None:
         if value not in allowed:
@@ -41,7 +41,7 @@ def one_of(*allowed: str) -> Check:
 
 
 def one_of_any_case(*allowed: str) -> Check:
-    """One of these words, in capitals or not."""
+    """Return a check for one of these words, in any case."""
 
     def accept(name: str, value: str) -> None:
         if value.upper() not in allowed:
@@ -51,7 +51,7 @@ def one_of_any_case(*allowed: str) -> Check:
 
 
 def items(*allowed: str, may_be_empty: bool = True) -> Check:
-    """Lists of these words, or of any when none is named; an entry may not be empty."""
+    """Return a check for lists of these words, or of any words without arguments; an entry must not be empty."""
 
     def accept(name: str, value: list[str]) -> None:
         if not value and not may_be_empty:

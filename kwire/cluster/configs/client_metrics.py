@@ -12,20 +12,20 @@ CLIENT_METRICS_KEYS = table(
             type=ConfigType.LIST,
             default="",
             check=ANY_ITEMS,
-            doc="Prefixes of the metrics that are asked for; * asks for all, an empty list for none.",
+            doc="Prefixes of the requested metrics; * requests all metrics, an empty list none.",
         ),
         ConfigKey(
             name="interval.ms",
             type=ConfigType.INT,
             default="300000",
-            doc="How often clients push their metrics.",
+            doc="Interval in milliseconds at which clients push their metrics.",
         ),
         ConfigKey(
             name="match",
             type=ConfigType.LIST,
             default="",
             check=ANY_ITEMS,
-            doc="Which clients are meant: conditions such as client_id=regular expression, all of which must hold.",
+            doc="Conditions that select clients, such as client_id=regular expression; all of them must match.",
         ),
     )
 )

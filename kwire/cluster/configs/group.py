@@ -1,4 +1,4 @@
-"""Configuration keys of a group resource (KIP-848, KIP-932, KIP-1071), each taking its default from a broker key."""
+"""Configuration keys of a group (KIP-848, KIP-932, KIP-1071); broker keys give their defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.consumer.session.timeout.ms",),
-            doc="How long a member of this consumer group may be silent.",
+            doc="Milliseconds without a heartbeat after which a member of this consumer group is removed.",
         ),
         ConfigKey(
             name="consumer.heartbeat.interval.ms",
@@ -23,7 +23,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.consumer.heartbeat.interval.ms",),
-            doc="How often members of this consumer group send heartbeats.",
+            doc="Heartbeat interval of the members of this consumer group, in milliseconds.",
         ),
         ConfigKey(
             name="consumer.assignment.interval.ms",
@@ -32,7 +32,7 @@ GROUP_KEYS = table(
             check=COUNT,
             use=Use.IGNORED,
             synonyms=("group.consumer.assignment.interval.ms",),
-            doc="Shortest time between two assignments of this consumer group.",
+            doc="Minimum milliseconds between two assignments of this consumer group.",
         ),
         ConfigKey(
             name="share.session.timeout.ms",
@@ -41,7 +41,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.share.session.timeout.ms",),
-            doc="How long a member of this share group may be silent.",
+            doc="Milliseconds without a heartbeat after which a member of this share group is removed.",
         ),
         ConfigKey(
             name="share.heartbeat.interval.ms",
@@ -50,7 +50,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.share.heartbeat.interval.ms",),
-            doc="How often members of this share group send heartbeats.",
+            doc="Heartbeat interval of the members of this share group, in milliseconds.",
         ),
         ConfigKey(
             name="share.record.lock.duration.ms",
@@ -59,7 +59,7 @@ GROUP_KEYS = table(
             check=at_least(1000),
             use=Use.IGNORED,
             synonyms=("group.share.record.lock.duration.ms",),
-            doc="How long a consumer of this share group has to acknowledge a record.",
+            doc="Milliseconds in which a consumer of this share group must acknowledge a record.",
         ),
         ConfigKey(
             name="share.delivery.count.limit",
@@ -68,7 +68,7 @@ GROUP_KEYS = table(
             check=at_least(2),
             use=Use.IGNORED,
             synonyms=("group.share.delivery.count.limit",),
-            doc="How often a record is delivered to this share group before it is given up.",
+            doc="Maximum deliveries of a record to this share group.",
         ),
         ConfigKey(
             name="share.partition.max.record.locks",
@@ -77,7 +77,7 @@ GROUP_KEYS = table(
             check=at_least(100),
             use=Use.IGNORED,
             synonyms=("group.share.partition.max.record.locks",),
-            doc="Records of a share partition that may be out for delivery.",
+            doc="Maximum records of a share partition that are being delivered at a time.",
         ),
         ConfigKey(
             name="share.auto.offset.reset",
@@ -85,7 +85,7 @@ GROUP_KEYS = table(
             default="latest",
             check=OFFSET_RESET,
             use=Use.IGNORED,
-            doc="Where this share group begins in a new partition: latest, earliest, or by_duration:<ISO 8601>.",
+            doc="Start offset of this share group: latest, earliest, or by_duration:<ISO 8601>.",
         ),
         ConfigKey(
             name="share.isolation.level",
@@ -93,14 +93,14 @@ GROUP_KEYS = table(
             default="read_uncommitted",
             check=one_of("read_committed", "read_uncommitted"),
             use=Use.IGNORED,
-            doc="Whether this share group sees records of open and aborted transactions.",
+            doc="Isolation level of this share group: read_uncommitted or read_committed.",
         ),
         ConfigKey(
             name="share.renew.acknowledge.enable",
             type=ConfigType.BOOLEAN,
             default="true",
             use=Use.IGNORED,
-            doc="Whether consumers may prolong their hold on a record.",
+            doc="If true, consumers may renew the acquisition lock of a record.",
         ),
         ConfigKey(
             name="share.assignment.interval.ms",
@@ -109,7 +109,7 @@ GROUP_KEYS = table(
             check=COUNT,
             use=Use.IGNORED,
             synonyms=("group.share.assignment.interval.ms",),
-            doc="Shortest time between two assignments of this share group.",
+            doc="Minimum milliseconds between two assignments of this share group.",
         ),
         ConfigKey(
             name="streams.session.timeout.ms",
@@ -118,7 +118,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.streams.session.timeout.ms",),
-            doc="How long a member of this streams group may be silent.",
+            doc="Milliseconds without a heartbeat after which a member of this streams group is removed.",
         ),
         ConfigKey(
             name="streams.heartbeat.interval.ms",
@@ -127,7 +127,7 @@ GROUP_KEYS = table(
             check=POSITIVE,
             use=Use.IGNORED,
             synonyms=("group.streams.heartbeat.interval.ms",),
-            doc="How often members of this streams group send heartbeats.",
+            doc="Heartbeat interval of the members of this streams group, in milliseconds.",
         ),
         ConfigKey(
             name="streams.num.standby.replicas",
@@ -136,7 +136,7 @@ GROUP_KEYS = table(
             check=COUNT,
             use=Use.IGNORED,
             synonyms=("group.streams.num.standby.replicas",),
-            doc="Standby copies of each stateful task.",
+            doc="Number of standby replicas of each stateful task.",
         ),
         ConfigKey(
             name="streams.initial.rebalance.delay.ms",
@@ -145,7 +145,7 @@ GROUP_KEYS = table(
             check=COUNT,
             use=Use.IGNORED,
             synonyms=("group.streams.initial.rebalance.delay.ms",),
-            doc="How long this streams group waits for more members when it is empty.",
+            doc="Milliseconds for which an empty streams group waits for more members.",
         ),
         ConfigKey(
             name="streams.assignment.interval.ms",
@@ -154,7 +154,7 @@ GROUP_KEYS = table(
             check=COUNT,
             use=Use.IGNORED,
             synonyms=("group.streams.assignment.interval.ms",),
-            doc="Shortest time between two assignments of this streams group.",
+            doc="Minimum milliseconds between two assignments of this streams group.",
         ),
     )
 )

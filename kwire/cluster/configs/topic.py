@@ -1,4 +1,4 @@
-"""The configuration keys of a topic; a synonym is the broker key that gives the default."""
+"""Configuration keys of a topic; the synonyms of a key are the broker keys that give its default."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOPIC_KEYS = table(
             default="delete",
             check=POLICIES,
             synonyms=("log.cleanup.policy",),
-            doc="delete drops old segments; compact demands keys and keeps the last record of each.",
+            doc="delete removes old segments; compact requires keys and keeps the last record of each key.",
         ),
         ConfigKey(
             name="compression.gzip.level",
@@ -31,7 +31,7 @@ TOPIC_KEYS = table(
             default="-1",
             check=GZIP_LEVEL,
             synonyms=("compression.gzip.level",),
-            doc="Level used when the broker itself compresses with gzip; -1 is zlib's default.",
+            doc="Compression level when the broker compresses with gzip; -1 is zlib's default.",
         ),
         ConfigKey(
             name="compression.lz4.level",
@@ -39,7 +39,7 @@ TOPIC_KEYS = table(
             default="9",
             check=between(1, 17),
             synonyms=("compression.lz4.level",),
-            doc="Level used when the broker itself compresses with lz4.",
+            doc="Compression level when the broker compresses with lz4.",
         ),
         ConfigKey(
             name="compression.type",
@@ -47,7 +47,7 @@ TOPIC_KEYS = table(
             default="producer",
             check=CODECS,
             synonyms=("compression.type",),
-            doc="Codec of stored batches; 'producer' keeps each batch as its producer sent it.",
+            doc="Codec of stored batches; producer keeps the codec of the producer.",
         ),
         ConfigKey(
             name="compression.zstd.level",
@@ -55,7 +55,7 @@ TOPIC_KEYS = table(
             default="3",
             check=between(-131072, 22),
             synonyms=("compression.zstd.level",),
-            doc="Level used when the broker itself compresses with zstd.",
+            doc="Compression level when the broker compresses with zstd.",
         ),
         ConfigKey(
             name="delete.retention.ms",
@@ -63,7 +63,7 @@ TOPIC_KEYS = table(
             default="86400000",
             check=COUNT,
             synonyms=("log.cleaner.delete.retention.ms",),
-            doc="Milliseconds that a delete marker stays in a compacted topic, so that readers can still see it.",
+            doc="Milliseconds that a tombstone stays in a compacted topic, so that consumers can still read it.",
         ),
         ConfigKey(
             name="file.delete.delay.ms",
@@ -71,7 +71,7 @@ TOPIC_KEYS = table(
             default="60000",
             check=COUNT,
             synonyms=("log.segment.delete.delay.ms",),
-            doc="Milliseconds between taking a segment out of the log and removing its file.",
+            doc="Milliseconds between the removal of a segment from the log and the deletion of its file.",
         ),
         ConfigKey(
             name="flush.messages",
@@ -79,7 +79,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=POSITIVE,
             synonyms=("log.flush.interval.messages",),
-            doc="Records after which the log is fsynced, before the append that reaches them is answered.",
+            doc="Number of records after which the log is fsynced, before the append that reaches it is answered.",
         ),
         ConfigKey(
             name="flush.ms",
@@ -87,14 +87,14 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=COUNT,
             synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-            doc="Milliseconds after which unflushed records are fsynced; it may take a second more.",
+            doc="Milliseconds after which unflushed records are fsynced; the fsync may come up to a second later.",
         ),
         ConfigKey(
             name="follower.replication.throttled.replicas",
             type=ConfigType.LIST,
             default="",
             check=THROTTLED_REPLICAS,
-            doc="Replicas whose copying is throttled on the follower's side, as partition:broker pairs, or * for all.",
+            doc="Replicas throttled on the follower side, as partition:broker pairs, or * for all replicas.",
         ),
         ConfigKey(
             name="index.interval.bytes",
@@ -102,21 +102,21 @@ TOPIC_KEYS = table(
             default="4096",
             check=COUNT,
             synonyms=("log.index.interval.bytes",),
-            doc="Bytes of log between two entries of the offset index; more than 65536 has the effect of 65536.",
+            doc="Bytes of log between two entries of the offset index; values above 65536 act as 65536.",
         ),
         ConfigKey(
             name="internal.segment.bytes",
             type=ConfigType.INT,
             default=None,
             internal=True,
-            doc="Segment size below segment.bytes's bound, for Kafka's own tests.",
+            doc="Segment size that may be below the minimum of segment.bytes, for Kafka's own tests.",
         ),
         ConfigKey(
             name="leader.replication.throttled.replicas",
             type=ConfigType.LIST,
             default="",
             check=THROTTLED_REPLICAS,
-            doc="Replicas whose copying is throttled on the leader's side, as partition:broker pairs, or * for all.",
+            doc="Replicas throttled on the leader side, as partition:broker pairs, or * for all replicas.",
         ),
         ConfigKey(
             name="local.retention.bytes",
@@ -125,7 +125,7 @@ TOPIC_KEYS = table(
             check=at_least(-2),
             use=Use.IGNORED,
             synonyms=("log.local.retention.bytes",),
-            doc="Bytes kept on this broker's disk when older segments live in remote storage; not served.",
+            doc="Bytes kept on local disk with remote storage. Accepted, no effect: kwire has no remote storage.",
         ),
         ConfigKey(
             name="local.retention.ms",
@@ -134,7 +134,7 @@ TOPIC_KEYS = table(
             check=at_least(-2),
             use=Use.IGNORED,
             synonyms=("log.local.retention.ms",),
-            doc="Milliseconds kept on this broker's disk when older segments live in remote storage.",
+            doc="Milliseconds kept on local disk with remote storage. Accepted, no effect: kwire has none.",
         ),
         ConfigKey(
             name="max.compaction.lag.ms",
@@ -142,7 +142,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=POSITIVE,
             synonyms=("log.cleaner.max.compaction.lag.ms",),
-            doc="Longest time in milliseconds that a record may stay uncompacted.",
+            doc="Maximum time in milliseconds that a record may stay uncompacted.",
         ),
         ConfigKey(
             name="max.message.bytes",
@@ -150,7 +150,7 @@ TOPIC_KEYS = table(
             default="1048588",
             check=COUNT,
             synonyms=("message.max.bytes",),
-            doc="Largest record batch in bytes, after compression, that a producer may send.",
+            doc="Maximum size in bytes of a record batch, after compression.",
         ),
         ConfigKey(
             name="message.timestamp.after.max.ms",
@@ -158,7 +158,7 @@ TOPIC_KEYS = table(
             default="3600000",
             check=COUNT,
             synonyms=("log.message.timestamp.after.max.ms",),
-            doc="How far in milliseconds a record's timestamp may lie in the broker's future.",
+            doc="Maximum milliseconds by which a record's timestamp may be later than the broker's clock.",
         ),
         ConfigKey(
             name="message.timestamp.before.max.ms",
@@ -166,7 +166,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=COUNT,
             synonyms=("log.message.timestamp.before.max.ms",),
-            doc="How far in milliseconds a record's timestamp may lie in the broker's past.",
+            doc="Maximum milliseconds by which a record's timestamp may be earlier than the broker's clock.",
         ),
         ConfigKey(
             name="message.timestamp.type",
@@ -174,7 +174,7 @@ TOPIC_KEYS = table(
             default="CreateTime",
             check=TIMESTAMP_TYPES,
             synonyms=("log.message.timestamp.type",),
-            doc="Whether records keep their producer's timestamp or get the broker's at append.",
+            doc="Timestamp of stored records: the producer's (CreateTime), or the broker's (LogAppendTime).",
         ),
         ConfigKey(
             name="min.cleanable.dirty.ratio",
@@ -182,7 +182,7 @@ TOPIC_KEYS = table(
             default="0.5",
             check=between(0, 1),
             synonyms=("log.cleaner.min.cleanable.ratio",),
-            doc="Share of a compacted log that must be uncompacted before it is compacted again.",
+            doc="Minimum ratio of uncompacted bytes at which a log is compacted again.",
         ),
         ConfigKey(
             name="min.compaction.lag.ms",
@@ -190,7 +190,7 @@ TOPIC_KEYS = table(
             default="0",
             check=COUNT,
             synonyms=("log.cleaner.min.compaction.lag.ms",),
-            doc="Shortest time in milliseconds that a record stays uncompacted.",
+            doc="Minimum time in milliseconds that a record stays uncompacted.",
         ),
         ConfigKey(
             name="min.insync.replicas",
@@ -198,7 +198,7 @@ TOPIC_KEYS = table(
             default="1",
             check=POSITIVE,
             synonyms=("min.insync.replicas",),
-            doc="In-sync replicas without which a produce with acks=all is refused.",
+            doc="Minimum number of in-sync replicas; with fewer, produce requests with acks=all fail.",
         ),
         ConfigKey(
             name="preallocate",
@@ -206,35 +206,35 @@ TOPIC_KEYS = table(
             default="false",
             use=Use.IGNORED,
             synonyms=("log.preallocate",),
-            doc="Whether a new segment's file is created at its full size; kwire always grows it.",
+            doc="If true, creates segment files at full size. Accepted, no effect: kwire always grows them.",
         ),
         ConfigKey(
             name="remote.log.copy.disable",
             type=ConfigType.BOOLEAN,
             default="false",
             use=Use.IGNORED,
-            doc="Whether copying to remote storage stops; kwire has no remote storage.",
+            doc="If true, stops copies to remote storage. Accepted, no effect: kwire has no remote storage.",
         ),
         ConfigKey(
             name="remote.log.delete.on.disable",
             type=ConfigType.BOOLEAN,
             default="false",
             use=Use.IGNORED,
-            doc="Whether remote segments go when remote storage is switched off.",
+            doc="If true, deletes remote segments when remote storage is disabled. Accepted, no effect.",
         ),
         ConfigKey(
             name="remote.storage.enable",
             type=ConfigType.BOOLEAN,
             default="false",
             use=Use.REFUSED,
-            doc="Whether old segments move to remote storage; true is refused.",
+            doc="If true, moves old segments to remote storage. true is refused: kwire has no remote storage.",
         ),
         ConfigKey(
             name="retention.bytes",
             type=ConfigType.LONG,
             default="-1",
             synonyms=("log.retention.bytes",),
-            doc="Bytes per partition above which the oldest segments are deleted; -1 is no limit.",
+            doc="Size in bytes of a partition above which its oldest segments are deleted; -1 means no limit.",
         ),
         ConfigKey(
             name="retention.ms",
@@ -242,7 +242,7 @@ TOPIC_KEYS = table(
             default="604800000",
             check=at_least(-1),
             synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-            doc="Milliseconds after which a segment is deleted; -1 is never.",
+            doc="Milliseconds after which a segment is deleted; -1 means never.",
         ),
         ConfigKey(
             name="segment.bytes",
@@ -250,7 +250,7 @@ TOPIC_KEYS = table(
             default="1073741824",
             check=at_least(1048576),
             synonyms=("log.segment.bytes",),
-            doc="Bytes at which a segment's file is closed and the next one begun.",
+            doc="Size in bytes at which a segment is closed and the next one is created.",
         ),
         ConfigKey(
             name="segment.index.bytes",
@@ -258,7 +258,7 @@ TOPIC_KEYS = table(
             default="10485760",
             check=at_least(4),
             synonyms=("log.index.size.max.bytes",),
-            doc="Largest size in bytes of a segment's offset index; a full index rolls the segment.",
+            doc="Maximum size in bytes of a segment's offset index; a full index rolls the segment.",
         ),
         ConfigKey(
             name="segment.jitter.ms",
@@ -266,7 +266,7 @@ TOPIC_KEYS = table(
             default="0",
             check=COUNT,
             synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
-            doc="Largest random time in milliseconds taken off segment.ms, so that partitions do not roll together.",
+            doc="Maximum random milliseconds subtracted from segment.ms, so that partitions do not roll together.",
         ),
         ConfigKey(
             name="segment.ms",
@@ -274,14 +274,14 @@ TOPIC_KEYS = table(
             default="604800000",
             check=POSITIVE,
             synonyms=("log.roll.ms", "log.roll.hours"),
-            doc="Milliseconds after which a segment is closed even when it is not full.",
+            doc="Milliseconds after which a segment is closed even if it is not full.",
         ),
         ConfigKey(
             name="unclean.leader.election.enable",
             type=ConfigType.BOOLEAN,
             default="false",
             synonyms=("unclean.leader.election.enable",),
-            doc="Whether a replica outside the in-sync set may lead when no other can, at the price of lost records.",
+            doc="If true, a replica outside the in-sync set may lead if no other can, which may lose records.",
         ),
     )
 )

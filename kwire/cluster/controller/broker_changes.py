@@ -1,7 +1,7 @@
-"""What happens to a broker and to its partitions when it is fenced, unfenced, shut down, forgotten, or loses a disk.
+"""Changes of a broker and its partitions when it is fenced, unfenced, shut down, unregistered, or loses a disk.
 
-Which partitions are concerned is found by one pass over the image, in steps (long_plans.py). Each operation's records
-fit together: those of the partitions are what follows from the one of the broker.
+One pass over the image, in steps, finds the affected partitions (long_plans.py). The records of one operation belong
+together: those of the partitions follow from the one of the broker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kwire.protocol.messages.metadata_records import (
 )
 
 YES, NO = 1, -1
-"""How a BrokerRegistrationChangeRecord says what a broker is now."""
+"""Values of the flags in a BrokerRegistrationChangeRecord."""
 
 
 def plan_updates(
@@ -38,10 +38,10 @@ def plan_updates(
     added: int | None = None,
     lost: int | None = None,
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """Records for partitions that a broker leaves or may lead.
+    """Return records for partitions that a broker leaves or may lead.
 
-    `removed` goes from the in-sync sets and leads nothing; `lost` may also have lost records, and is not eligible
-    either; `added` may lead, though the image does not yet say so.
+    The `removed` broker leaves the in-sync sets and leads nothing. The `lost` broker may also have lost records, and is
+    not eligible either. The `added` broker may lead, although the image does not show it as active yet.
     """
     gone = {removed, lost}
 
@@ -60,21 +60,21 @@ def plan_updates(
 
 
 def plan_fencing(view: ControllerView, broker_id: int) -> Pieces[list[Any]]:
-    """The broker is out of touch: it leads nothing and is in sync with nobody."""
+    """Fence a broker whose session is over: it leads nothing and is in no in-sync set."""
     places = yield from places_where(view, _has_in_sync(broker_id))
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
     return [*records, _change(view.image.brokers[broker_id], fenced=YES)]
 
 
 def plan_unfencing(view: ControllerView, broker_id: int) -> Pieces[list[Any]]:
-    """The broker lives: it may lead what nobody leads."""
+    """Unfence a broker: it may lead partitions that have no leader."""
     places = yield from places_where(view, lambda partition: partition.leader == NO_LEADER)
     records: list[Any] = yield from plan_updates(view, places, added=broker_id)
     return [_change(view.image.brokers[broker_id], fenced=NO), *records]
 
 
 def plan_controlled_shutdown(view: ControllerView, broker_id: int) -> Pieces[list[Any]]:
-    """The broker wants to stop: others lead what it leads."""
+    """Begin the controlled shutdown of a broker: other brokers lead its partitions."""
     broker = view.image.brokers[broker_id]
     places = yield from places_where(view, _has_in_sync(broker_id))
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
@@ -82,7 +82,7 @@ def plan_controlled_shutdown(view: ControllerView, broker_id: int) -> Pieces[lis
 
 
 def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any]]:
-    """Forget a broker for good. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
+    """Unregister a broker. Raises KafkaError BROKER_ID_NOT_REGISTERED."""
     broker = view.image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
@@ -96,11 +96,11 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any
 def plan_new_incarnation(
     view: ControllerView, broker_id: int, *, directories: Collection[UUID], was_clean: bool
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """The broker has started again: it is in sync with nobody yet.
+    """Register a new process of a broker: it is in no in-sync set yet.
 
-    After an unclean end, as by a power cut, its logs may lack what it had acknowledged (KIP-966). After a clean one,
-    partitions that nobody else has are as they were, and are left alone: there may be many of them. `directories` are
-    those that it comes back with.
+    After an unclean end, such as a power cut, its logs may lack acknowledged records (KIP-966). After a clean end,
+    partitions with no other replica are unchanged and need no record: there may be many of them. `directories` are the
+    ids of the new process.
     """
 
     def has_to_leave(partition: PartitionImage) -> bool:
@@ -116,7 +116,7 @@ def plan_new_incarnation(
 
 
 def plan_offline_directories(view: ControllerView, broker_id: int, offline: Collection[UUID]) -> Pieces[list[Any]]:
-    """Log directories of a broker have failed; those that are known to have are passed over."""
+    """Process failed log directories of a broker; those that were reported before are skipped."""
     broker = view.image.brokers[broker_id]
     failed = {directory for directory in broker.directories if directory in offline}
     if not failed:
@@ -129,13 +129,13 @@ def plan_offline_directories(view: ControllerView, broker_id: int, offline: Coll
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
     left = [directory for directory in broker.directories if directory not in failed]
     if left:
-        # An empty list would say that nothing changes; a broker without any directory ends by itself.
+        # An empty list would mean no change; a broker without any directory stops by itself.
         records.append(_change(broker, log_dirs=left))
     return records
 
 
 def plan_cordoned_directories(view: ControllerView, broker_id: int, cordoned: Collection[UUID] | None) -> list[Any]:
-    """Log directories of a broker take no new replicas from now on (KIP-1066); None: the broker does not know yet."""
+    """Store the log directories that take no new replicas (KIP-1066); None if the broker cannot report them."""
     broker = view.image.brokers[broker_id]
     if not can_cordon(view) or cordoned is None or set(cordoned) == set(broker.cordoned_directories):
         return []
@@ -143,7 +143,7 @@ def plan_cordoned_directories(view: ControllerView, broker_id: int, cordoned: Co
 
 
 def can_cordon(view: ControllerView) -> bool:
-    """Return True if the metadata can say which log directories are cordoned (KIP-1066)."""
+    """Return True if the metadata version has cordoned log directories (KIP-1066)."""
     return view.image.features.get(METADATA_VERSION, 0) >= METADATA_VERSION_4_3_IV0
 
 

@@ -1,9 +1,9 @@
-"""The active controller's side of brokers: their registrations and heartbeats, and changes of partitions.
+"""The active controller's API for brokers: registrations, heartbeats, and changes of partitions.
 
-A change of a broker is planned with all its partitions and is one batch. Requests that name partitions are planned in
-pieces; each piece is planned on the newest image and is a batch of its own.
+A change of a broker is planned with all its partitions and written as one batch. Requests that name partitions are
+planned in pieces; each piece is planned on the newest image and is a batch of its own.
 
-What heartbeats have said lives as long as this node leads: a new leader gives every unfenced broker a whole session.
+The state from heartbeats lasts as long as this node leads: a new leader gives every unfenced broker a whole session.
 """
 
 from __future__ import annotations
@@ -69,15 +69,15 @@ from kwire.seams import Clock
 logger = logging.getLogger(__name__)
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
-"""Maximum size of a batch that a broker's start or stop causes: it has a record for each partition of the broker."""
+"""Maximum size of a batch for a broker's start or stop: it has a record for each partition of the broker."""
 LOOKS_PER_SESSION = 4
-"""How often at least, in the time of a session, one that is over is looked for."""
+"""Minimum number of checks for expired sessions within one session timeout."""
 
 T = TypeVar("T")
 
 
 class BrokerControl:
-    """All methods raise KafkaError NOT_CONTROLLER on a node that does not lead (any more)."""
+    """The active controller's API for brokers. On a node that does not lead, all methods raise NOT_CONTROLLER."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class BrokerControl:
         cluster_id: str,
         incarnation_beside: Callable[[], UUID | None] = lambda: None,
     ) -> None:
-        """`settings` follow the committed image; `static_settings` are those of the node's file and never change.
+        """Create the API. `settings` follow the committed image; `static_settings` come from the node's file.
 
-        `incarnation_beside` tells what the broker of this very process registers with; None if there is none.
+        `incarnation_beside` returns the incarnation id of the broker in this process; None if there is none.
         """
         self._log = metadata_log
         self._clock = clock
@@ -103,22 +103,22 @@ class BrokerControl:
         self._incarnation_beside = incarnation_beside
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
-        """The leader epoch that they belong to."""
+        """Leader epoch of the sessions."""
         self._asking: Counter[BrokerIncarnation] = Counter()
-        """Processes whose heartbeats are planned: the controller delays them, so their sessions do not end."""
+        """Processes whose heartbeats are being planned: the controller delays them, so their sessions go on."""
         self._planning = asyncio.Lock()
-        """Held while a plan is made in steps."""
+        """Lock that is held while a plan is made in steps."""
 
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
         """Return the broker's epoch. Raises KafkaError for a registration that is refused.
 
-        What it is checked against may change while it is planned: the process before may send a heartbeat again.
+        The registration is checked again after planning: the previous process may send a heartbeat meanwhile.
         """
 
         def has_session(existing: BrokerRegistration) -> bool:
-            # An earlier process of the broker beside this controller is gone: the directories were locked anew.
+            # An earlier process of the broker in this process is gone: the directories were locked again.
             return request.incarnation_id != self._incarnation_beside() and self._has_session(
                 BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
@@ -131,7 +131,7 @@ class BrokerControl:
                 version=version,
                 cluster_id=self._cluster_id,
                 has_session=has_session,
-                is_heard=sessions.is_heard(request.broker_id),
+                has_heartbeat=sessions.has_heartbeat(request.broker_id),
                 kraft_version=self._log.node.quorum.history.kraft_version,
             )
             return sessions, view
@@ -148,7 +148,7 @@ class BrokerControl:
         return record.broker_epoch
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        """What the broker is to do."""
+        """Return the state that the broker must enter."""
         sessions, view = self._active()
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
@@ -157,7 +157,7 @@ class BrokerControl:
             if changes_partitions(view, request, decision):
                 with self._delaying(request):
                     prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
-                sessions, view = self._active()  # others may have changed what was decided on
+                sessions, view = self._active()  # the basis of the decision may have changed
             else:
                 records = at_once(plan_heartbeat(view, request=request, decision=decision))
                 prepared = prepare(records, view.image.features)
@@ -169,7 +169,7 @@ class BrokerControl:
 
     @contextmanager
     def _delaying(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
-        """Let the session of a broker not end while its heartbeat is planned; it begins again afterwards."""
+        """Keep the session of a broker alive while its heartbeat is planned; it begins again afterwards."""
         incarnation = BrokerIncarnation(request.broker_id, request.broker_epoch)
         self._asking[incarnation] += 1
         try:
@@ -182,20 +182,20 @@ class BrokerControl:
                 self._sessions.contact(*incarnation, now_ms=self._now)
 
     def _has_session(self, incarnation: BrokerIncarnation) -> bool:
-        """Return True if a process of a broker has sent a heartbeat within its session, or waits for the answer."""
+        """Return True if a broker's process has sent a heartbeat within its session, or waits for the response."""
         return incarnation in self._asking or self._active()[0].has_session(*incarnation, now_ms=self._now)
 
     def _plan_heartbeat(
         self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
     ) -> Pieces[Sequence[Any]]:
-        """As plan_heartbeat; no records if the broker's state has changed since the decision, which is made again."""
+        """Do as plan_heartbeat; return no records if the broker's state has changed since the decision."""
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         if self._active()[0].state(view.image, request.broker_id) is not decision.current:
             return []
         return (yield from plan_heartbeat(view, request=request, decision=decision))
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Forget a broker."""
+        """Unregister a broker."""
 
         def make(view: ControllerView) -> Pieces[Sequence[Any]]:
             if broker_id == self._controller_id and view.image.brokers.keys() == {broker_id}:
@@ -209,12 +209,12 @@ class BrokerControl:
         await self._log.committed(written)
 
     async def register_controller(self, request: ControllerRegistrationRequest) -> None:
-        """Take note of where a controller is and what it supports."""
+        """Store a controller's endpoints and supported features."""
         self._active()
         await self._log.committed(self._log.append([plan_controller_registration(request)]))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
-        """A block of producer ids."""
+        """Return a new block of producer ids."""
         _, view = self._active()
         view.check_broker_epoch(broker_id, broker_epoch)
         record, block = plan_producer_ids(view.image, broker_id, broker_epoch)
@@ -224,27 +224,27 @@ class BrokerControl:
     # --- partitions
 
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
-        """Changes of in-sync sets that leaders ask for."""
+        """Change in-sync sets, as their leaders propose."""
         plan = IsrChanges(request, self._active()[1], version=version)
         return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-        """Moves of replicas: begun, changed or cancelled."""
+        """Start, change or cancel reassignments."""
         plan = Reassignments(request, self._active()[1])
         return await self._write_in_pieces(plan, plan.answer())
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """Preferred leaders, or any where unclean elections are asked for."""
+        """Elect preferred leaders, or unclean ones if requested."""
         plan = Elections(request, self._active()[1])
         return await self._write_in_pieces(plan, plan.answer())
 
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """Where a broker has put its replicas."""
+        """Store the log directories of a broker's replicas."""
         plan = DirectoryAssignments(request, self._active()[1])
         return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T], *, is_preferred: bool = False) -> T:
-        """Return the answer when all records of the plan are committed: each piece is planned on the newest image.
+        """Return the response when all records of the plan are committed; each piece is planned on the newest image.
 
         Each piece is a batch of its own. If this node leads in another epoch before the last one is written, the
         earlier ones may be lost: NOT_CONTROLLER is raised. Requests of brokers are preferred.
@@ -264,7 +264,7 @@ class BrokerControl:
             plan.begin(self._active()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
-        """The answer, when the records are committed, and what it was made from."""
+        """Return the answer when the records, and those that it is based on, are committed."""
         if records:
             await self._log.committed(self._log.append(records))
         elif self._log.newest_image is not self._log.image:
@@ -274,7 +274,7 @@ class BrokerControl:
     # --- sessions
 
     async def run(self) -> None:
-        """For as long as the controller runs: fence brokers whose session is over, one after the other."""
+        """Fence brokers whose session is over, one after the other, while the controller runs."""
         while True:
             await asyncio.sleep(self._seconds_to_next_look())
             if self._log.is_active:
@@ -284,20 +284,20 @@ class BrokerControl:
                     logger.warning("cannot fence brokers whose session is over: %s", error)
 
     async def balance_leaders(self) -> None:
-        """For as long as the controller runs: give partitions back to their preferred leaders, now and then."""
+        """Elect preferred leaders periodically while the controller runs."""
         while True:
             await asyncio.sleep(self._settings()["leader.imbalance.check.interval.seconds"])
             if self._settings()["auto.leader.rebalance.enable"]:
                 await self._sweep(plan_preferred_leaders)
 
     async def elect_unclean_leaders(self) -> None:
-        """For as long as the controller runs: give leaders to partitions that may have any, now and then."""
+        """Elect leaders periodically for partitions that allow unclean ones, while the controller runs."""
         while True:
             await asyncio.sleep(self._settings()["unclean.leader.election.interval.ms"] / 1000)
             await self._sweep(plan_unclean_leaders)
 
     async def _sweep(self, make: Planner) -> None:
-        """Carry out a plan until it has no more to do, while this node leads."""
+        """Carry out a plan repeatedly until there is nothing left, while this node leads."""
         has_more = self._log.is_active
         while has_more:
             try:
@@ -310,10 +310,10 @@ class BrokerControl:
             has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
     async def _planned(self, make: Planner, *, is_partial: bool = False) -> PreparedRecords:
-        """Return the records of a plan, which hold for the newest image: append them before anything is awaited.
+        """Return the records of a plan that holds for the newest image: append them before anything is awaited.
 
-        It is made in steps, when those that were begun before are made: the first of several that is written would make
-        the others void. A partial plan leaves partitions to a later one.
+        It is made in steps, after earlier plans are made: if several were made at once, writing one would invalidate
+        the others. A partial plan leaves partitions to a later one.
         """
         async with self._planning:
             for _ in range(ATTEMPTS_MAX):
@@ -330,7 +330,7 @@ class BrokerControl:
     def _seconds_to_next_look(self) -> float:
         timeout_ms: int = self._settings()["broker.session.timeout.ms"]
         most_ms = timeout_ms / LOOKS_PER_SESSION
-        # Sessions are those of the time when this node led last: another one looks after them by now.
+        # Sessions of an earlier leadership do not count: another node watches the brokers.
         sessions = self._sessions if self._log.is_active else None
         expiry_ms = sessions.next_expiry_ms() if sessions is not None else None
         if expiry_ms is None:
@@ -341,29 +341,29 @@ class BrokerControl:
         while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
             sessions = self._active()[0]
             if expired.broker_id == self._controller_id or expired in self._asking:
-                # The broker beside this controller lives as long as it does, whatever has held both up; one whose
-                # heartbeat is planned waits for this controller.
+                # A broker in this process is alive while the controller is, whatever has delayed both. A broker whose
+                # heartbeat is being planned waits for this controller.
                 sessions.contact(*expired, now_ms=self._now)
                 continue
             try:
                 await self._fence(expired)
             except KafkaError:
-                sessions.contact(*expired, now_ms=self._now)  # it is looked at again after another session
+                sessions.contact(*expired, now_ms=self._now)  # check it again after another session
                 raise
 
     async def _fence(self, expired: BrokerIncarnation) -> None:
-        """Fence a process whose session is over; not if it sends a heartbeat meanwhile."""
+        """Fence a process whose session is over, unless it sends a heartbeat meanwhile."""
         prepared = await self._planned(partial(plan_expiry, expired=expired))
         sessions = self._active()[0]
         if self._has_session(expired):
             return
         if prepared:
-            logger.info("fencing broker %d, which was not heard of for its session", expired.broker_id)
+            logger.info("fencing broker %d: no heartbeat within broker.session.timeout.ms", expired.broker_id)
             self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
         sessions.forget(expired)
 
     def unwatched_brokers(self) -> list[int]:
-        """Return the unfenced brokers that would not be fenced if they were silent. There must never be any."""
+        """Return the unfenced brokers that would not be fenced without heartbeats. There must never be any."""
         sessions = self._sessions
         if sessions is None or not self._log.is_active or self._sessions_epoch != self._log.epoch:
             return []
@@ -374,7 +374,7 @@ class BrokerControl:
         ]
 
     def _active(self) -> tuple[BrokerSessions, ControllerView]:
-        """The sessions of this leadership, and the newest image."""
+        """Return the sessions of this leadership, and a view of the newest image. Raises KafkaError NOT_CONTROLLER."""
         if not self._log.is_active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         if self._sessions is None or self._sessions_epoch != self._log.epoch:

@@ -1,4 +1,4 @@
-"""Plans for client quotas: from a wish to ClientQuotaRecords, with Kafka's checks and wording (KIP-546)."""
+"""Plans for client quotas: from a request to ClientQuotaRecords, with Kafka's checks and wording (KIP-546)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Alterations = Mapping[str, float | None]
 """New value by quota key; None removes the quota."""
 
 _LIMITS = {ConfigType.LONG: (float(2**63 - 1), "a LONG"), ConfigType.INT: (float(2**31 - 1), "an INT")}
-"""The highest value of a type; as a double that of LONG is 2**63, in Kafka as well."""
+"""Highest value of a type, and its name in messages; as a double, the one of LONG is 2**63, in Kafka as well."""
 _FRACTION_MAX = 1e-6
 
 
 def plan_client_quotas(
     image: MetadataImage, entity: QuotaEntity, alterations: Alterations, *, is_host: Callable[[str], bool]
 ) -> list[ClientQuotaRecord]:
-    """The records that change an entity's quotas; a value that stays needs none. Raises KafkaError."""
+    """Return the records that change an entity's quotas; unchanged values need none. Raises KafkaError."""
     keys = _keys_of(entity, is_host)
     before = image.client_quotas.get(entity, {})
     records = []
@@ -53,7 +53,7 @@ def _record(entity: QuotaEntity, key: str, *, value: float = 0.0, remove: bool =
 
 
 def _keys_of(entity: QuotaEntity, is_host: Callable[[str], bool]) -> Mapping[str, ConfigType]:
-    """The keys that an entity may have."""
+    """Return the keys that an entity may have, with their types. Raises KafkaError for an invalid entity."""
     if not entity:
         raise _invalid("Invalid empty client quota entity")
     for kind, name in entity:

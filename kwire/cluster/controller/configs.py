@@ -1,4 +1,4 @@
-"""The controller's decisions about configurations: from an image and changes to ConfigRecords, or a KafkaError."""
+"""Decisions of the controller about configurations: from an image and changes to ConfigRecords, or a KafkaError."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CORDONED = "cordoned.log.dirs"
 
 
 class AlterOperation(IntEnum):
-    """What IncrementalAlterConfigs does to a key (KIP-339)."""
+    """Operations of IncrementalAlterConfigs on a key (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -37,7 +37,7 @@ class AlterOperation(IntEnum):
 _OPERATIONS = frozenset(AlterOperation)
 
 Change = tuple[str, int, str | None]
-"""(key, AlterOperation, value)"""
+"""Tuple (key, AlterOperation, value)."""
 
 
 def plan_replacement(
@@ -50,7 +50,7 @@ def plan_replacement(
 ) -> list[Any]:
     """Return the records that make `values` the whole configuration of a resource, on brokers with these settings.
 
-    `is_forwarded` says that a broker has validated the change and forwarded it. Raises KafkaError.
+    `is_forwarded` is True if a broker has validated the change and forwarded it. Raises KafkaError.
     """
     after = without_nulls(values)
     _check(image, resource, after, settings)
@@ -65,11 +65,11 @@ _KEYS: Mapping[int, Mapping[str, ConfigKey]] = {
     ConfigResourceType.BROKER: BROKER_KEYS,
     ConfigResourceType.GROUP: GROUP_KEYS,
 }
-"""Keys that can be appended to if they are lists. Kafka has no such table for client metrics."""
+"""Keys by resource type, for operations on lists. Kafka has no such table for client metrics."""
 
 
 def check_changes(changes: Sequence[Change]) -> Pieces[None]:
-    """Refuse changes that no resource could take."""
+    """Reject changes that are invalid for every resource. Raises KafkaError."""
     if (yield from repeated(name for name, _, _ in changes)):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     empty: list[str] = []
@@ -86,7 +86,7 @@ def check_changes(changes: Sequence[Change]) -> Pieces[None]:
 
 
 def without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
-    """The values of a replacement; KafkaError if one is missing."""
+    """Return the values of a replacement. Raises KafkaError if one is missing."""
     if None in values.values():
         empty = [name for name, value in values.items() if value is None]
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(empty)}")
@@ -94,7 +94,7 @@ def without_nulls(values: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def changed(resource: ConfigResource, before: Mapping[str, str], changes: Sequence[Change]) -> Pieces[dict[str, str]]:
-    """Return what the values of a resource become. Raises KafkaError where a key that is no list is appended to."""
+    """Return the values of a resource after the changes. Raises KafkaError for a list operation on another type."""
     keys = _KEYS.get(resource[0], {})
     after = dict(before)
     for some in chunks(changes):
@@ -159,7 +159,7 @@ def _items(value: str | None) -> set[str]:
 def _check(
     image: MetadataImage, resource: ConfigResource, after: Mapping[str, str], settings: Mapping[str, Any]
 ) -> None:
-    """Whether the resource may have these values, then whether it is there. A broker's values were checked by it."""
+    """Check that the resource may have these values and exists. Values of a broker were checked by that broker."""
     kind, name = resource
     try:
         if kind == ConfigResourceType.TOPIC:
@@ -189,7 +189,7 @@ def _check_topic(image: MetadataImage, name: str, after: Mapping[str, str], sett
 
 
 def _with_consequences(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[Any]:
-    """The changes, and what they mean for eligible leaders (KIP-966)."""
+    """Return the changes and their consequences for eligible leader replicas (KIP-966)."""
     check_min_insync(image, changes)
     return [*changes, *plan_clearing(image, changes)]
 

@@ -1,7 +1,7 @@
-"""The controller: turns wishes into metadata records, appends them, and answers when they are committed.
+"""The controller: turns requests into metadata records, appends them, and answers when they are committed.
 
-It decides on the newest image, which may hold records that are not yet durable; nobody hears of them before they are:
-an answer waits for MetadataLog.committed, and brokers see committed images only.
+It decides on the newest image, which may have records that are not durable yet. Their effects stay hidden until they
+are durable: an answer waits for MetadataLog.committed, and brokers receive committed images only.
 """
 
 from __future__ import annotations
@@ -33,96 +33,98 @@ from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
-WISHES_AT_ONCE = 64
-"""Wishes of one request that are planned before others have their turn."""
+REQUESTS_AT_ONCE = 64
+"""Number of elements of one request that are planned before other tasks get a turn."""
 
 R = TypeVar("R")
 
 Plan = tuple[Sequence[Any] | PreparedRecords, Any]
-"""The records that are written for one element of a request, and its result for the client."""
+"""Records that are written for one element of a request, and its result for the client."""
 
 Count = Callable[[int], None]
-"""Told how many partitions a change makes or removes before it is made; raises KafkaError when that is too much now."""
+"""Function called with the number of partitions before a change; raises KafkaError above the quota."""
 
 
 def _no_quota(partitions: int) -> None:
-    """Everybody may change as much as they like."""
+    """Allow any number of changes."""
 
 
 def _is_short(_: object) -> bool:
     return False
 
 
-def _has_patterns(wish: tuple[ConfigResource, object]) -> bool:
+def _has_patterns(wanted: tuple[ConfigResource, object]) -> bool:
     """Return True if checking the configuration may take milliseconds: it may have regular expressions."""
-    (kind, _), _ = wish
+    (kind, _), _ = wanted
     return kind == ConfigResourceType.CLIENT_METRICS
 
 
 class Controller:
-    """What clients ask of the active controller. All raise, or answer, NOT_CONTROLLER on a node that does not lead."""
+    """The active controller's API for clients. Other nodes raise or return NOT_CONTROLLER."""
 
     def __init__(
         self,
         *,
         metadata_log: MetadataLog,
-        chance: Chance,
+        random_source: RandomSource,
         defaults: TopicDefaults,
     ) -> None:
         self._log = metadata_log
-        self._chance = chance
+        self._random_source = random_source
         self._defaults = defaults
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image, committed or not: what decisions are made on."""
+        """Newest image, committed or not, on which decisions are made."""
         return self._log.newest_image
 
     async def create_topics(
-        self, wishes: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
+        self, requested: Sequence[NewTopic], *, validate_only: bool, count: Count = _no_quota
     ) -> list[CreatedTopic | KafkaError]:
-        """Make topics; one that cannot be made leaves the others alone."""
+        """Create topics; a topic that cannot be created does not affect the others."""
 
-        async def plan(wish: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
+        async def plan(wanted: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], CreatedTopic]]:
-                topic_id = self._chance.uuid()
-                return plan_topic(image, wish, topic_id=topic_id, defaults=self._defaults, chance=self._chance)
+                topic_id = self._random_source.uuid()
+                return plan_topic(
+                    image, wanted, topic_id=topic_id, defaults=self._defaults, random_source=self._random_source
+                )
 
-            records, created = await self._prepared(wish.name, steps)
+            records, created = await self._prepared(wanted.name, steps)
             count(created.num_partitions)
             return records, created
 
         try:
-            await in_turns(check_total(wishes, defaults=self._defaults))
+            await in_turns(check_total(requested, defaults=self._defaults))
         except KafkaError as error:
-            return [error] * len(wishes)
-        return await self._each(wishes, plan, validate_only=validate_only)
+            return [error] * len(requested)
+        return await self._each(requested, plan, validate_only=validate_only)
 
     async def create_partitions(
         self,
-        wishes: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
+        requested: Sequence[tuple[str, int, Sequence[Sequence[int]] | None]],
         *,
         validate_only: bool,
         count: Count = _no_quota,
     ) -> list[None | KafkaError]:
-        """Grow topics: (name, new count, replicas of each new partition or None)."""
+        """Add partitions to topics, given as (name, new count, replicas of each new partition or None)."""
 
-        async def plan(wish: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
-            name, _, _ = wish
+        async def plan(wanted: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
+            name, _, _ = wanted
 
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], None]]:
-                return (yield from plan_partitions(image, *wish, chance=self._chance)), None
+                return (yield from plan_partitions(image, *wanted, random_source=self._random_source)), None
 
             records, _ = await self._prepared(name, steps)
             count(len(records))
             return records, None
 
-        return await self._each(wishes, plan, validate_only=validate_only)
+        return await self._each(requested, plan, validate_only=validate_only)
 
     async def delete_topics(self, topics: Sequence[TopicImage], *, count: Count = _no_quota) -> list[None | KafkaError]:
-        """Delete topics that are in the newest image."""
+        """Delete topics of the newest image."""
 
         def plan(topic: TopicImage) -> tuple[list[Any], None]:
             if topic.topic_id not in self.image.topic_names:
@@ -139,7 +141,7 @@ class Controller:
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
-        """Change single keys of resources, in ways that check_changes has accepted."""
+        """Change single keys of resources; check_changes must have accepted the changes."""
 
         async def plan(change: tuple[ConfigResource, Sequence[Change]]) -> tuple[list[Any], None]:
             resource, changes = change
@@ -158,35 +160,35 @@ class Controller:
 
     async def replace_configs(
         self,
-        wishes: Sequence[tuple[ConfigResource, Mapping[str, str | None]]],
+        requested: Sequence[tuple[ConfigResource, Mapping[str, str | None]]],
         *,
         validate_only: bool,
         is_forwarded: bool = True,
     ) -> list[None | KafkaError]:
-        """Set the whole configuration of resources."""
+        """Replace the whole configuration of resources."""
 
-        def plan(wish: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
+        def plan(wanted: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
             return plan_replacement(
-                self.image, *wish, settings=self._defaults.settings, is_forwarded=is_forwarded
+                self.image, *wanted, settings=self._defaults.settings, is_forwarded=is_forwarded
             ), None
 
-        return await self._each(wishes, plan, validate_only=validate_only, takes_long=_has_patterns)
+        return await self._each(requested, plan, validate_only=validate_only, takes_long=_has_patterns)
 
     async def alter_client_quotas(
         self,
-        wishes: Sequence[tuple[QuotaEntity, Sequence[tuple[str, float | None]]]],
+        requested: Sequence[tuple[QuotaEntity, Sequence[tuple[str, float | None]]]],
         *,
         is_host: Callable[[str], bool],
         validate_only: bool,
     ) -> dict[QuotaEntity, KafkaError | None]:
-        """Set and remove quotas of entities: (key, new value or None). What is refused, by entity.
+        """Set and remove quotas of entities, given as (key, new value or None). Return the errors by entity.
 
-        An entity that is named twice keeps what it was told first, and is refused for the second, as in Kafka.
+        An entity that is named twice gets the first change and an error for the second, as in Kafka.
         """
         seen: set[QuotaEntity] = set()
 
-        def plan(wish: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
-            entity, operations = wish
+        def plan(wanted: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
+            entity, operations = wanted
             alterations: Alterations = dict(operations)
             is_repeated = entity in seen
             seen.add(entity)
@@ -194,9 +196,9 @@ class Controller:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Ignoring duplicate entity {entity_text(entity)}")
             return list(plan_client_quotas(self.image, entity, alterations, is_host=is_host)), None
 
-        outcomes = await self._each(wishes, plan, validate_only=validate_only)
+        outcomes = await self._each(requested, plan, validate_only=validate_only)
         refusals: dict[QuotaEntity, KafkaError | None] = {}
-        for some in chunks(zip(wishes, outcomes, strict=True)):
+        for some in chunks(zip(requested, outcomes, strict=True)):
             refusals |= {entity: outcome for (entity, _), outcome in some}
             if len(some) == CHUNK:
                 await turn()
@@ -205,7 +207,7 @@ class Controller:
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
     ) -> None:
-        """Change feature levels, all or none; raises KafkaError."""
+        """Change feature levels, all of them or none. Raises KafkaError."""
         node = self._log.node
         kraft_version = next((update.level for update in updates if update.name == KRAFT_VERSION), None)
         if kraft_version is not None:
@@ -246,7 +248,7 @@ class Controller:
         """Return the encoded records of a plan for a topic, and its result for the client.
 
         Other requests are served between the steps. If they change the brokers, the features or the topic, the topic is
-        planned again, and in one step if they change all the time; the caller writes the records before it awaits
+        planned again; after ATTEMPTS_MAX attempts, in one step. The caller must append the records before it awaits
         anything.
         """
         for _ in range(ATTEMPTS_MAX):
@@ -261,42 +263,42 @@ class Controller:
         return prepare(records, self.image.features), result
 
     async def _deleted(self, name: str) -> None:
-        """Wait until the deletion of an earlier topic of the name, if there was one, is committed.
+        """Wait until the deletion of an earlier topic with the name, if there was one, is committed.
 
-        The logs of the old topic must be out of the way before the new one is known: after a crash in between nothing
-        but a file that may be lost would tell the one's records from the other's.
+        The old topic's logs must be renamed before the new topic is known. After a crash in between, only a file that
+        may be lost would distinguish the records of the two topics.
         """
         while name in self._log.image.topics and name not in self.image.topics:
             await self._log.committed(self._log.written)
 
     async def _each(
         self,
-        wishes: Sequence[Any],
+        requested: Sequence[Any],
         plan: Callable[[Any], Plan | Awaitable[Plan]],
         *,
         validate_only: bool,
         takes_long: Callable[[Any], bool] = _is_short,
     ) -> list[Any]:
-        """Plan and append wish by wish, each on the newest image; wait once for all.
+        """Plan and append the elements of a request one by one, each on the newest image; wait once for all.
 
-        A refusal, too, may rest on records that are not durable yet: it waits as well, in the epoch that it began in.
-        If this node leads no more then, nobody knows what of the list will last: NOT_CONTROLLER is raised for all.
-        Each wish costs a copy of what it changes, so a long list lets others in between.
+        An error, too, may be based on records that are not durable yet: it also waits, in the epoch of its decision. If
+        this node no longer leads then, it is unknown which records will last, and NOT_CONTROLLER is raised for all.
+        Each element costs a copy of what it changes, so that a long list yields to other tasks.
         """
         results: list[Any] = []
         epoch = self._log.epoch
-        for number, wish in enumerate(wishes, 1):
-            if takes_long(wish) or number % WISHES_AT_ONCE == 0:
+        for number, wanted in enumerate(requested, 1):
+            if takes_long(wanted) or number % REQUESTS_AT_ONCE == 0:
                 await turn()
             try:
-                planned = plan(wish)
+                planned = plan(wanted)
                 records, result = await planned if isinstance(planned, Awaitable) else planned
                 if records and not validate_only:
                     self._log.append(records)
             except KafkaError as error:
                 if error.code is ErrorCode.NOT_CONTROLLER:
                     raise
-                results.append(error.anew())
+                results.append(error.without_traceback())
                 continue
             results.append(result)
         await self._log.committed(Written(self._log.newest_image.offset, epoch))

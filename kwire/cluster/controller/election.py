@@ -1,9 +1,10 @@
-"""Who leads a partition.
+"""Election of a partition's leader.
 
-A clean leader comes from the in-sync set, or, when that is empty, from the eligible leader replicas: those that left
-the set when it was smaller than min.insync.replicas hold every committed record (KIP-966). Whoever leads well stays,
-unless the preferred replica, the first of the list, is asked for. An unclean leader may lack committed records: the
-last known leader when nobody else is left who could know them all, and any live replica where the topic allows it.
+A clean leader comes from the in-sync set, or from the eligible leader replicas if that set is empty. Eligible leader
+replicas left the set when it was smaller than min.insync.replicas, and have every committed record (KIP-966). A current
+leader that may lead stays, unless the preferred replica, the first of the list, is requested. An unclean leader may
+lack committed records. It is the last known leader if no replica is left that could have all of them. Otherwise it is
+any live replica, if the topic allows it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kwire.cluster.image import NO_LEADER, PartitionImage
 
 
 class Election(Enum):
-    """What an election is for."""
+    """Kind of an election."""
 
     PREFERRED = "give the partition back to its preferred replica"
     ONLINE = "keep the partition online"
@@ -25,7 +26,7 @@ class Election(Enum):
 
 
 class Elected(NamedTuple):
-    """The outcome; NO_LEADER when nobody can lead."""
+    """Outcome of an election; NO_LEADER if no replica can lead."""
 
     leader: int
     is_unclean: bool = False
@@ -33,24 +34,24 @@ class Elected(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """Those who might lead a partition that is about to change."""
+    """Replicas that might lead a partition, for a change that is being planned."""
 
     partition: PartitionImage
-    """As it is before the change."""
+    """Partition before the change."""
     replicas: Sequence[int]
     isr: Sequence[int]
     eligible: Sequence[int]
     may_lead: Callable[[int], bool]
-    """Whether a broker lives and has the replica in a directory that is online."""
+    """Function that returns True if a broker is live and has the replica in an online directory."""
     has_eligible_leaders: bool
 
     def is_clean(self, broker: int) -> bool:
-        """Whether a broker may lead and holds all that is committed."""
+        """Return True if a broker may lead and has all committed records."""
         return broker in (self.isr or self.eligible) and self.may_lead(broker)
 
 
 def elect(election: Election, candidates: Candidates) -> Elected:
-    """The leader after the change."""
+    """Return the leader after the change."""
     favourites = [candidates.partition.leader, *candidates.replicas]
     if election is Election.PREFERRED:
         favourites.insert(0, candidates.replicas[0])
@@ -67,7 +68,7 @@ def elect(election: Election, candidates: Candidates) -> Elected:
 
 
 def _may_return(candidates: Candidates) -> bool:
-    """Whether the last known leader leads again: it knows most, and nobody who knows all is left."""
+    """Return True if the last known leader leads again, because no replica with all committed records is left."""
     last_known = candidates.partition.last_known_elr
     return (
         candidates.has_eligible_leaders

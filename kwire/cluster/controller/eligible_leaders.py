@@ -1,8 +1,8 @@
-"""What eligible leader replicas ask of configurations (KIP-966).
+"""Rules for configurations with eligible leader replicas (KIP-966).
 
-Whether a replica outside the in-sync set holds all that is committed depends on the min.insync.replicas in force when
-it left. While the feature is on, that value is the same wherever it is looked up: set for the cluster, for topics if
-they like, never for single brokers; and a change of it makes everybody ineligible.
+A replica outside the in-sync set has all committed records only if enough replicas were required when it left. While
+the feature is on, min.insync.replicas is therefore the same on all nodes. It is set for the cluster, optionally for
+topics, and never for single brokers. A change of it clears all eligible leader replicas.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kwire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecor
 
 
 def plan_safe_min_insync(view: ControllerView) -> list[ConfigRecord]:
-    """What must be configured before the feature is switched on: the cluster's min.insync.replicas, and no broker's."""
+    """Return the records that set the cluster's min.insync.replicas and remove those of single brokers."""
     records = []
     if MIN_INSYNC_REPLICAS not in view.image.config_of(ConfigResourceType.BROKER, ""):
         records.append(_config("", str(view.settings[MIN_INSYNC_REPLICAS])))
@@ -36,7 +36,7 @@ def _config(broker: str, value: str | None) -> ConfigRecord:
 
 
 def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> None:
-    """Refuse changes of configurations that the feature cannot bear."""
+    """Reject changes of configurations that the feature does not allow."""
     if not has_eligible_leaders(image):
         return
     for change in changes:
@@ -52,7 +52,7 @@ def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> N
 
 
 def plan_clearing(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
-    """The records that must follow changes of configurations: of a topic, or of all where the default changes."""
+    """Return the ClearElrRecords that must follow changes of min.insync.replicas, for a topic or for all topics."""
     if not has_eligible_leaders(image):
         return []
     return [

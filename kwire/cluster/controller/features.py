@@ -1,4 +1,4 @@
-"""Plans for feature levels: what may be raised, lowered or removed, with Kafka's checks and wording (KIP-584)."""
+"""Plans for feature levels: upgrades, downgrades and removals, with Kafka's checks and wording (KIP-584)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 
 
 class UpgradeType(IntEnum):
-    """What a request allows."""
+    """Kinds of changes that a request allows."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -29,7 +29,7 @@ class UpgradeType(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureUpdate:
-    """One wish: a level of 0 removes the feature."""
+    """Requested level of one feature; 0 removes the feature."""
 
     name: str
     level: int
@@ -45,12 +45,12 @@ def plan_features(
     supported: Mapping[str, tuple[int, int]] = SUPPORTED,
     static_voters: Collection[int] = (),
 ) -> list[FeatureLevelRecord]:
-    """The records that fulfil all wishes. Raises KafkaError for the first that cannot be: then none is.
+    """Return the records of all updates. Raises KafkaError for the first invalid one: then none is applied.
 
-    Every registered broker and controller must support a level that is asked for, fenced ones too: they stop where they
-    meet one that they do not know. `static_voters` are the ids in controller.quorum.voters: those must have registered.
-    Of a feature that is named again, the last wish counts. kraft.version, whose level is given, has no record: its
-    wishes are only looked at.
+    Every registered broker and controller must support a requested level, even if fenced: it stops at a level that it
+    does not know. `static_voters` are the ids in controller.quorum.voters, which must have registered. The last update
+    of a repeated feature counts. kraft.version has no record here, only its checks; its current level is a
+    parameter.
     """
     records = []
     for update in {update.name: update for update in updates}.values():
@@ -128,7 +128,7 @@ def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str 
     if update.name != METADATA_VERSION:
         return None
     if update.level >= METADATA_VERSION_4_0_IV3 and current < METADATA_VERSION_4_3_IV0:
-        return None  # between those levels no record has changed
+        return None  # between those levels no record has changed its version
     what = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
     if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE:
         return what + "Refusing to perform the requested downgrade because it might delete metadata information."

@@ -1,16 +1,15 @@
-"""Brokers' heartbeats: who lives, who may serve, and who may stop (KIP-631).
+"""Broker heartbeats: sessions, and the states of brokers between fenced and shut down (KIP-631).
 
-What heartbeats say is not in the metadata log: the active controller keeps it in BrokerSessions, which it makes anew
-when it becomes active, giving every unfenced broker a whole session to come forward. What follows from it is: a broker
-whose session runs out is fenced, one that has caught up is unfenced, one that wants to stop gives its leaderships away
-first.
+The state from heartbeats is not in the metadata log. The active controller keeps it in BrokerSessions, which it creates
+when it becomes active; every unfenced broker gets a whole session. A broker whose session expires is fenced. A broker
+that has caught up is unfenced. A broker that requests a shutdown first gives its leaderships away.
 
-    FENCED --caught up--> UNFENCED --wants to stop, leads something--> CONTROLLED_SHUTDOWN
-       |                     |                                            |  leads nothing, and all active
-       |  wants to stop      |  wants to stop, leads nothing              |  brokers know who does
-       +---------------------+----------> SHUTDOWN_NOW <------------------+
+        FENCED --caught up--> UNFENCED --requests shutdown, leads something--> CONTROLLED_SHUTDOWN
+           |                     |                                               |  leads nothing, and all active
+           |  requests shutdown  |  requests shutdown, leads nothing             |  brokers know the new leaders
+           +---------------------+------------> SHUTDOWN_NOW <-------------------+
 
-SHUTDOWN_NOW is not remembered: it is the answer, and the broker is fenced.
+SHUTDOWN_NOW is not stored: it is the response, and the broker is fenced.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 
 
 class BrokerState(Enum):
-    """How the controller stands to a broker."""
+    """State of a broker, as the controller sees it."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -47,7 +46,7 @@ class BrokerState(Enum):
 
 
 class BrokerIncarnation(NamedTuple):
-    """One process of a broker: a session is its own, not that of the next one with the same id."""
+    """Process of a broker: a session belongs to it, not to a later process with the same id."""
 
     broker_id: int
     broker_epoch: int
@@ -56,20 +55,20 @@ class BrokerIncarnation(NamedTuple):
 @dataclass(slots=True, kw_only=True)
 class _Progress:
     metadata_offset: int = -1
-    """Up to which the broker says it has applied the metadata."""
+    """Offset up to which the broker reports that it has applied the metadata."""
     shutdown_offset: int | None = None
-    """Where its last leadership was given away, while it is in controlled shutdown."""
-    is_heard: bool = False
-    """Whether this controller has answered its heartbeats, and has not told it to stop."""
+    """Offset at which its last leadership was given away, while it is in controlled shutdown."""
+    has_heartbeat: bool = False
+    """True if this controller has answered its heartbeats without requesting its shutdown."""
 
 
 class BrokerSessions:
-    """What the active controller knows from heartbeats. Times are monotonic milliseconds."""
+    """State from heartbeats, kept by the active controller. Times are monotonic milliseconds."""
 
     def __init__(self, image: MetadataImage, *, session_timeout_ms: int, now_ms: float) -> None:
         self._session_timeout_ms = session_timeout_ms
         self._contacts: dict[BrokerIncarnation, float] = {}
-        """When each was last heard of, the longest silent first."""
+        """Time of each process's last heartbeat, the oldest first."""
         self._progress: dict[int, _Progress] = {}
         for broker in image.brokers.values():
             self._progress[broker.broker_id] = _Progress()
@@ -77,23 +76,23 @@ class BrokerSessions:
                 self.contact(broker.broker_id, broker.broker_epoch, now_ms=now_ms)
 
     def contact(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> None:
-        """A heartbeat has come in. To be called at once: a controller that is slow must not fence for it."""
+        """Record a heartbeat. Call it on arrival: a slow controller must not fence because of its own delay."""
         incarnation = BrokerIncarnation(broker_id, broker_epoch)
         self._contacts.pop(incarnation, None)
         self._contacts[incarnation] = now_ms
 
     def has_session(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> bool:
-        """Whether a process of a broker has been heard of of late."""
+        """Return True if a process of a broker has sent a heartbeat within broker.session.timeout.ms."""
         contact = self._contacts.get(BrokerIncarnation(broker_id, broker_epoch))
         return contact is not None and not self._is_over(contact, now_ms)
 
-    def is_heard(self, broker_id: int) -> bool:
-        """Whether the registered process of a broker was there under this controller, and was not told to stop."""
+    def has_heartbeat(self, broker_id: int) -> bool:
+        """Return True if the broker's registered process was answered by this controller without a shutdown."""
         progress = self._progress.get(broker_id)
-        return progress is not None and progress.is_heard
+        return progress is not None and progress.has_heartbeat
 
     def first_expired(self, *, now_ms: float) -> BrokerIncarnation | None:
-        """Return the process that has been silent for longest if its session is over, else None.
+        """Return the process with the oldest heartbeat if its session is over, else None.
 
         It stays the first until it sends a heartbeat or `forget` removes it.
         """
@@ -101,15 +100,15 @@ class BrokerSessions:
         return first if first is not None and self._is_over(self._contacts[first], now_ms) else None
 
     def forget(self, incarnation: BrokerIncarnation) -> None:
-        """Remove the session of a process that is fenced or not registered any more."""
+        """Remove the session of a process that is fenced or no longer registered."""
         self._contacts.pop(incarnation, None)
 
     def has_contact(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return True if the session of a process is watched: if it is silent, it is fenced in the end."""
+        """Return True if a process has a session: without heartbeats, it is fenced in the end."""
         return BrokerIncarnation(broker_id, broker_epoch) in self._contacts
 
     def next_expiry_ms(self) -> float | None:
-        """The last moment of the session that ends first."""
+        """Return the end of the session that expires first; None without sessions."""
         first = next(iter(self._contacts), None)
         return None if first is None else self._contacts[first] + self._session_timeout_ms
 
@@ -117,43 +116,43 @@ class BrokerSessions:
         return contact + self._session_timeout_ms < now_ms
 
     def registered(self, broker_id: int, *, is_new_incarnation: bool) -> None:
-        """A broker was registered; its next process begins anew."""
+        """Process a broker's registration; a new process starts without progress."""
         if is_new_incarnation or broker_id not in self._progress:
             self._progress[broker_id] = _Progress()
 
     def unregistered(self, broker_id: int, broker_epoch: int) -> None:
-        """A broker was unregistered."""
+        """Process that a broker was unregistered."""
         self._progress.pop(broker_id, None)
         self.forget(BrokerIncarnation(broker_id, broker_epoch))
 
     def beat(self, request: BrokerHeartbeatRequest, state: BrokerState, *, end_offset: int, now_ms: float) -> None:
         """Record that a heartbeat was answered with this state; `end_offset` is that of the last record then.
 
-        The broker's session begins again: it may have ended, or this node may have been elected again, while the change
+        The broker's session begins again. It may have ended, or this node may have been elected again, while the change
         was planned.
         """
         self.contact(request.broker_id, request.broker_epoch, now_ms=now_ms)
         progress = self._of(request.broker_id)
         progress.metadata_offset = request.current_metadata_offset
-        progress.is_heard = state is not BrokerState.SHUTDOWN_NOW
+        progress.has_heartbeat = state is not BrokerState.SHUTDOWN_NOW
         if state is not BrokerState.CONTROLLED_SHUTDOWN:
             progress.shutdown_offset = None
         elif progress.shutdown_offset is None:
             progress.shutdown_offset = end_offset
 
     def state(self, image: MetadataImage, broker_id: int) -> BrokerState:
-        """How the controller stands to a registered broker.
+        """Return the state of a registered broker.
 
-        A controlled shutdown that an earlier controller granted is asked for, and granted, again; one of a broker that
-        was fenced meanwhile is over.
+        A broker requests a controlled shutdown again if an earlier controller granted it, and it is granted again.
+        Fencing ends a controlled shutdown.
         """
         if image.brokers[broker_id].fenced:
             return BrokerState.FENCED
         is_stopping = self._of(broker_id).shutdown_offset is not None
         return BrokerState.CONTROLLED_SHUTDOWN if is_stopping else BrokerState.UNFENCED
 
-    def may_stop(self, image: MetadataImage, broker_id: int) -> bool:
-        """Whether all brokers that go on have learnt who leads in place of one in controlled shutdown."""
+    def can_shut_down(self, image: MetadataImage, broker_id: int) -> bool:
+        """Return True if all remaining brokers know the new leaders of a broker in controlled shutdown's partitions."""
         shutdown_offset = self._of(broker_id).shutdown_offset
         return shutdown_offset is not None and all(
             self._of(other).metadata_offset >= shutdown_offset
@@ -166,35 +165,35 @@ class BrokerSessions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What a heartbeat asks for, and what the answer depends on."""
+class RequestedState:
+    """Request of a heartbeat, with the conditions that the response depends on."""
 
     fence: bool
     shut_down: bool
     is_caught_up: bool
-    """Whether the broker has applied its own registration."""
+    """True if the broker has applied its own registration."""
     leads_any: Callable[[], bool]
-    may_stop: Callable[[], bool]
+    can_shut_down: Callable[[], bool]
 
 
-def next_state(current: BrokerState, wish: Wish) -> BrokerState:
-    """How the controller stands to a broker after its heartbeat."""
+def next_state(current: BrokerState, requested: RequestedState) -> BrokerState:
+    """Return the state of a broker after its heartbeat."""
     if current is BrokerState.FENCED:
-        if wish.shut_down:
+        if requested.shut_down:
             return BrokerState.SHUTDOWN_NOW
-        return BrokerState.UNFENCED if wish.is_caught_up and not wish.fence else BrokerState.FENCED
+        return BrokerState.UNFENCED if requested.is_caught_up and not requested.fence else BrokerState.FENCED
     if current is BrokerState.UNFENCED:
-        return _after_unfenced(wish)
-    assert current is BrokerState.CONTROLLED_SHUTDOWN, "nobody stays in SHUTDOWN_NOW"
-    return current if wish.leads_any() or not wish.may_stop() else BrokerState.SHUTDOWN_NOW
+        return _after_unfenced(requested)
+    assert current is BrokerState.CONTROLLED_SHUTDOWN, "SHUTDOWN_NOW is never a current state"
+    return current if requested.leads_any() or not requested.can_shut_down() else BrokerState.SHUTDOWN_NOW
 
 
-def _after_unfenced(wish: Wish) -> BrokerState:
-    if wish.fence:
-        return BrokerState.SHUTDOWN_NOW if wish.shut_down else BrokerState.FENCED
-    if not wish.shut_down:
+def _after_unfenced(requested: RequestedState) -> BrokerState:
+    if requested.fence:
+        return BrokerState.SHUTDOWN_NOW if requested.shut_down else BrokerState.FENCED
+    if not requested.shut_down:
         return BrokerState.UNFENCED
-    return BrokerState.CONTROLLED_SHUTDOWN if wish.leads_any() else BrokerState.SHUTDOWN_NOW
+    return BrokerState.CONTROLLED_SHUTDOWN if requested.leads_any() else BrokerState.SHUTDOWN_NOW
 
 
 _PLANS = {
@@ -206,7 +205,7 @@ _PLANS = {
 
 
 class Decision(NamedTuple):
-    """The change of a broker's state that a heartbeat causes."""
+    """Change of a broker's state that a heartbeat causes."""
 
     current: BrokerState
     following: BrokerState
@@ -235,32 +234,32 @@ def decide(
     broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)
     caught_up_at = request.broker_epoch if registration_offset is None else registration_offset
-    wish = Wish(
+    requested = RequestedState(
         fence=request.want_fence,
         shut_down=request.want_shut_down,
         is_caught_up=request.current_metadata_offset >= caught_up_at,
         leads_any=lambda: view.leads_any(broker_id),
-        may_stop=lambda: sessions.may_stop(view.image, broker_id),
+        can_shut_down=lambda: sessions.can_shut_down(view.image, broker_id),
     )
     current = sessions.state(view.image, broker_id)
-    return Decision(current, next_state(current, wish), wish.is_caught_up)
+    return Decision(current, next_state(current, requested), requested.is_caught_up)
 
 
 def changes_partitions(view: ControllerView, request: BrokerHeartbeatRequest, decision: Decision) -> bool:
-    """Return True if a heartbeat may change partitions; its plan looks at all of them then."""
+    """Return True if a heartbeat may change partitions; its plan then examines all of them."""
     has_lost = not set(request.offline_log_dirs).isdisjoint(view.image.brokers[request.broker_id].directories)
     return has_lost or decision.following is not decision.current
 
 
 def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision) -> Pieces[list[Any]]:
-    """The records that follow from a heartbeat. Raises KafkaError STALE_BROKER_EPOCH."""
+    """Return the records that follow from a heartbeat. Raises KafkaError STALE_BROKER_EPOCH."""
     broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)
     records: list[Any] = []
     if decision.following is not decision.current:
         records += yield from _PLANS[decision.following](view, broker_id)
     if request.offline_log_dirs:
-        # What a lost directory means depends on what the broker is by now.
+        # The effect of a lost directory depends on the broker's new state.
         view = yield from view.after_in_pieces(records)
         records += yield from plan_offline_directories(view, broker_id, request.offline_log_dirs)
     records += plan_cordoned_directories(view, broker_id, request.cordoned_log_dirs)
@@ -268,9 +267,9 @@ def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, dec
 
 
 def plan_expiry(view: ControllerView, expired: BrokerIncarnation) -> Pieces[list[Any]]:
-    """The records that fence a broker whose session is over; none for a process that is not registered any more.
+    """Return the records that fence a broker whose session is over; none for a process that is no longer registered.
 
-    One broker at a time, so that the next one's partitions are judged with this one gone.
+    Brokers are fenced one at a time, so that the next plan does not count on this one.
     """
     broker = view.image.brokers.get(expired.broker_id)
     if broker is None or broker.broker_epoch != expired.broker_epoch or broker.fenced:

@@ -1,8 +1,8 @@
-"""AlterPartition: a leader tells which replicas are in sync, and the controller records it if it may be so.
+"""AlterPartition: a leader proposes the in-sync set, and the controller stores it if it is valid.
 
-Everything in the request speaks of a state of the partition: who leads, in which epoch, at which partition epoch. A
-leader that is behind is refused, so that no change builds on what is no longer true; and no broker joins that is
-fenced, shutting down, or another process than the one that the leader saw fetch (KIP-841, KIP-903).
+The request names the state that it is based on: the leader, the leader epoch and the partition epoch. A request based
+on an old state is rejected. A broker cannot join if it is fenced, shutting down, or another process than the one that
+fetched from the leader (KIP-841, KIP-903).
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kwire.protocol.messages.alter_partition import (
 
 EPOCHS_SINCE_VERSION = 3
 UNCHECKED_EPOCH = -1
-"""The leader does not know the epoch of a broker."""
+"""Broker epoch that the leader does not know, which is not checked."""
 
 
 class IsrChanges(RequestedChanges):
-    """The changes of one request, planned in pieces: a partition named twice is judged as the first time left it."""
+    """In-sync changes of one request, planned in pieces; a repeated partition is checked after its first change."""
 
     def __init__(self, request: AlterPartitionRequest, view: ControllerView, *, version: int) -> None:
         self._request = request
@@ -40,43 +40,43 @@ class IsrChanges(RequestedChanges):
         super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """As RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
+        """Do as RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         super().begin(view)
 
     def answer(self) -> Pieces[AlterPartitionResponse]:
-        """Add to `records` the changes that may be, and return the answer."""
+        """Add the records of the valid changes to `records`, and return the response."""
         topics = yield from mapped_by_group(
             self._request.topics,
             lambda topic: topic.partitions,
-            lambda topic, wish: self._add(topic.topic_id, wish),
+            lambda topic, asked: self._add(topic.topic_id, asked),
             lambda topic, results: AlterPartitionResponseTopicData(topic_id=topic.topic_id, partitions=results),
         )
         return AlterPartitionResponse(topics=topics)
 
-    def _add(self, topic_id: UUID, wish: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
-        index = wish.partition_index
+    def _add(self, topic_id: UUID, asked: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
+        index = asked.partition_index
         topic = self._view.image.topic_by_id(topic_id)
         if topic is None:
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
         if not 0 <= index < len(topic.partitions):
             return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         place = self._place(topic, index)
-        members = wish.new_isr_with_epochs
+        members = asked.new_isr_with_epochs
         if self._version < EPOCHS_SINCE_VERSION:
-            members = [AlterPartitionBrokerState(broker_id=broker) for broker in wish.new_isr]
-        refusal = _why_not(self._view, self._request.broker_id, place.partition, wish, members)
+            members = [AlterPartitionBrokerState(broker_id=broker) for broker in asked.new_isr]
+        refusal = _rejection_code(self._view, self._request.broker_id, place.partition, asked, members)
         if refusal is not None:
             return _refused(index, refusal)
         target = Target(
             isr=tuple(member.broker_id for member in members),
-            leader_recovery_state=wish.leader_recovery_state,
+            leader_recovery_state=asked.leader_recovery_state,
             election=Election.UNCLEAN if self._view.allows_unclean_election(topic) else Election.ONLINE,
         )
         record = plan_partition_change(self._view, place, target)
         partition = self._take(place, record).partition
         if record is not None and record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
-            # The change completed a reassignment that takes the leader's own replica away.
+            # The change completed a reassignment that removes the leader's own replica.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(
             partition_index=index,
@@ -92,23 +92,23 @@ def _refused(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData
     return AlterPartitionResponsePartitionData(partition_index=index, error_code=code)
 
 
-def _why_not(
+def _rejection_code(
     view: ControllerView,
     leader: int,
     partition: PartitionImage,
-    wish: AlterPartitionRequestPartitionData,
+    asked: AlterPartitionRequestPartitionData,
     members: Sequence[AlterPartitionBrokerState],
 ) -> ErrorCode | None:
-    if wish.leader_epoch > partition.leader_epoch or wish.partition_epoch > partition.partition_epoch:
-        # Who knows more than this controller has heard of a newer one.
+    if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
+        # A leader with newer epochs than this controller has received them from a newer controller.
         return ErrorCode.NOT_CONTROLLER
-    if wish.leader_epoch < partition.leader_epoch:
+    if asked.leader_epoch < partition.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader != partition.leader:
         return ErrorCode.INVALID_REQUEST
-    if wish.partition_epoch < partition.partition_epoch:
+    if asked.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    if not _is_possible(leader, partition, wish, [member.broker_id for member in members]):
+    if not _is_possible(leader, partition, asked, [member.broker_id for member in members]):
         return ErrorCode.INVALID_REQUEST
     if not all(_is_eligible(view, member) for member in members):
         return ErrorCode.INELIGIBLE_REPLICA
@@ -116,14 +116,14 @@ def _why_not(
 
 
 def _is_possible(
-    leader: int, partition: PartitionImage, wish: AlterPartitionRequestPartitionData, isr: Sequence[int]
+    leader: int, partition: PartitionImage, asked: AlterPartitionRequestPartitionData, isr: Sequence[int]
 ) -> bool:
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
         return False
-    if wish.leader_recovery_state == RECOVERING:
-        # While the leader looks through its log nobody can be in sync with it, and it does so after elections only.
+    if asked.leader_recovery_state == RECOVERING:
+        # While the leader recovers its log no other replica can be in sync; it recovers only after an election.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
-    return wish.leader_recovery_state == RECOVERED
+    return asked.leader_recovery_state == RECOVERED
 
 
 def _is_eligible(view: ControllerView, member: AlterPartitionBrokerState) -> bool:

@@ -1,9 +1,9 @@
-"""Elections that are asked for (ElectLeaders: KIP-183, KIP-460) and those that the controller makes from time to time.
+"""Requested elections (ElectLeaders: KIP-183, KIP-460) and the controller's periodic ones.
 
-From time to time, partitions go back to their preferred leaders (auto.leader.rebalance.enable, every
-leader.imbalance.check.interval.seconds), and those that nobody leads get an unclean leader where their topic allows it
-(every unclean.leader.election.interval.ms). Such a sweep makes a limited number of elections; it says whether there
-may be more to do, and is then to be made again at once.
+Preferred replicas become leaders again every leader.imbalance.check.interval.seconds, with
+auto.leader.rebalance.enable. Partitions without a leader get an unclean one every unclean.leader.election.interval.ms,
+if their topic allows it. Such a sweep makes a limited number of elections; when it reaches the limit, it is repeated at
+once.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from kwire.protocol.messages.elect_leaders import (
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 ELECTIONS_PER_SWEEP_MAX = 1000
-"""As in Kafka: the partitions of a large cluster change leaders in portions."""
+"""Maximum elections of a sweep, as in Kafka: the partitions of a large cluster change leaders in portions."""
 
 
 class ElectionType(IntEnum):
-    """What ElectLeaders asks for."""
+    """Election types of ElectLeaders."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class Elections(RequestedChanges):
-    """The elections of one request, planned in pieces: partitions that an earlier election gave a leader need none."""
+    """Elections of one request, planned in pieces; skips partitions that an earlier one gave a leader."""
 
     def __init__(self, request: ElectLeadersRequest, view: ControllerView) -> None:
-        """Raises KafkaError INVALID_REQUEST for an unknown type."""
+        """Create the plan. Raises KafkaError INVALID_REQUEST for an unknown type."""
         if request.election_type not in ElectionType.__members__.values():
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         self._kind = ElectionType(request.election_type)
@@ -55,18 +55,18 @@ class Elections(RequestedChanges):
         super().__init__(view)
 
     def answer(self) -> Pieces[ElectLeadersResponse]:
-        """Add to `records` what elects the leaders, and return the answer."""
+        """Add the records of the elections to `records`, and return the response."""
         results = yield from mapped_by_group(
             self._wanted, lambda topic: topic[1], lambda topic, index: self._add(topic[0], index), self._result
         )
-        if self._is_of_all:  # a topic that was deleted meanwhile is none of them
+        if self._is_of_all:  # leave out topics that were deleted meanwhile
             results = [each for each in results if each.topic in self._view.image.topics]
         return ElectLeadersResponse(replica_election_results=results)
 
     def _result(
         self, topic: tuple[str, Sequence[int]], results: list[ElectLeadersPartitionResult]
     ) -> ReplicaElectionResult:
-        if self._is_of_all:  # those that need no election are left out
+        if self._is_of_all:  # leave out partitions that need no election
             results = [result for result in results if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         return ReplicaElectionResult(topic=topic[0], partition_result=results)
 
@@ -108,7 +108,7 @@ def has_preferred_leader(partition: PartitionImage) -> bool:
 def plan_preferred_leaders(
     view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """Give partitions back to their preferred leaders; with as many as the limit there may be more."""
+    """Elect the preferred replicas as leaders; a result as long as the limit means that there may be more to do."""
     places = yield from places_where(view, lambda partition: not has_preferred_leader(partition))
     return (yield from _elections(view, places, Election.PREFERRED, limit))
 
@@ -116,10 +116,10 @@ def plan_preferred_leaders(
 def plan_unclean_leaders(
     view: ControllerView, *, limit: int = ELECTIONS_PER_SWEEP_MAX
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """Give a leader to partitions without one whose topics allow it at any price; see plan_preferred_leaders."""
+    """Elect leaders for partitions without one, if their topics allow unclean ones; see plan_preferred_leaders."""
     places = yield from places_where(view, lambda partition: partition.leader == NO_LEADER)
     allows: dict[str, bool] = {}
-    """By topic, which is asked for once."""
+    """Setting by topic, read once."""
 
     def may_lose(topic: TopicImage) -> bool:
         if topic.name not in allows:

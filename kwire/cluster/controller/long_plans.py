@@ -1,8 +1,9 @@
-"""Plans that look at all partitions of the cluster: made in steps, and written as one batch.
+"""Plans over all partitions of the cluster, made in steps and written as one batch.
 
-A plan is made on one image, which does not change while others have their turns; the newest one may. Before it is
-written, plan_holds checks it: it rests on the brokers, the features and the configurations, and on each partition and
-its topic. For partitions that have changed meanwhile it is enough that they are planned as before.
+A plan is made on one image while other tasks run and may change the newest image. Before it is written, plan_holds
+checks it against the newest image. It must have the same brokers, features and configurations, and the planned
+partitions and their topics must be unchanged. For partitions that have changed, it is enough that a new plan is the
+same.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ from kwire.cluster.persistent_map import changed_keys
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 PLACES_AT_ONCE: Final = 2048
-"""Partitions that are looked at in one step: less than 1 us for each."""
+"""Partitions that are examined in one step: less than 1 us each."""
 PLANNED_AT_ONCE: Final = 64
-"""Partitions that are planned in one step: about 25 us for each."""
+"""Partitions that are planned in one step: about 25 us each."""
 CHECKED_MAX: Final = 256
-"""Changed partitions for which a plan is checked: they are planned in one step."""
+"""Maximum changed partitions for which a plan is checked: they are planned in one step."""
 
 ATTEMPTS_MAX: Final = 3
-"""How often a plan is made in steps before it is made in one, because what it rests on changes all the time."""
+"""Attempts to make a plan in steps; after that it is made in one step, because its basis changes too often."""
 
 _KEY: Final = attrgetter("topic_id", "partition_id")
-"""Returns the topic id and the index of the partition that a record changes."""
+"""Function that returns the topic id and the index of the partition that a record changes."""
 
 Planner = Callable[[ControllerView], Pieces[Sequence[Any]]]
-"""Makes the records of a plan from a view."""
+"""Function that returns the records of a plan for a view."""
 
 
 def places_where(view: ControllerView, concerns: Callable[[PartitionImage], bool]) -> Pieces[list[Place]]:
-    """The partitions that a change concerns."""
+    """Return the partitions that a change concerns."""
     found: list[Place] = []
     for some in chunks(view.places(), PLACES_AT_ONCE):
         found += [place for place in some if concerns(place.partition)]
@@ -50,7 +51,7 @@ def places_where(view: ControllerView, concerns: Callable[[PartitionImage], bool
 def records_for(
     places: Sequence[Place], plan: Callable[[Place], PartitionChangeRecord | None]
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """The records of those partitions that have to change."""
+    """Return the records of the partitions that change."""
     records: list[PartitionChangeRecord] = []
     for some in chunks(places, PLANNED_AT_ONCE):
         records += [record for record in map(plan, some) if record is not None]
@@ -62,7 +63,7 @@ def records_for(
 def plan_holds(
     make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView, *, is_partial: bool = False
 ) -> bool:
-    """Return True if a plan made on the newer view would be the same; False if too much has changed to tell.
+    """Return True if a plan made on the newer view would be the same; False if too much has changed.
 
     A partial plan leaves partitions to a later one: it holds if its own records would be the same.
     """
@@ -87,16 +88,16 @@ def _changes(records: Sequence[Any], keys: Collection[tuple[UUID, int]]) -> list
 
 
 def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | None:
-    """The partitions that are not as they were; None if a topic has gone.
+    """Return the partitions that have changed; None if a topic was deleted.
 
-    Partition 0 stands for all of its topic: the number of its replicas limits min.insync.replicas.
+    Partition 0 represents its whole topic: the number of its replicas limits min.insync.replicas.
     """
     changed: list[Place] = []
     for name in changed_keys(old.topics, new.topics):
         before, topic = old.topics.get(name), new.topics.get(name)
         if before is not None and (topic is None or topic.topic_id != before.topic_id):
             return None
-        assert topic is not None, "it is in one of the two"
+        assert topic is not None, "the topic is in one of the two images"
         known = () if before is None else before.partitions
         if known and len(known[0].replicas) != len(topic.partitions[0].replicas):
             known = ()

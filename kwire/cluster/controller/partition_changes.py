@@ -1,8 +1,13 @@
-"""From a wish for one partition to its PartitionChangeRecord: everything that follows from a change, in one record.
+"""Planning of one partition's change: a PartitionChangeRecord with all consequences of the change.
 
-In order: a reassignment whose new replicas are in sync is completed; who left an in-sync set that is too small becomes
-an eligible leader (KIP-966); a leader is elected; the leader's epoch grows if somebody stops being a replica. A field
-of the record is set only where it changes something, and without any there is no record.
+The steps, in this order:
+
+1. A reassignment whose new replicas are in sync is completed.
+2. Replicas that left a too small in-sync set become eligible leader replicas (KIP-966).
+3. A leader is elected.
+4. The leader epoch grows if a replica is removed.
+
+Only fields that change something are set in the record; without any there is no record.
 """
 
 from __future__ import annotations
@@ -21,12 +26,12 @@ Brokers = tuple[int, ...]
 
 RECOVERED = 0
 RECOVERING = 1
-"""The leader was elected uncleanly and looks through its log (KIP-704)."""
+"""Leader recovery state of a leader that was elected uncleanly and is recovering its log (KIP-704)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a partition shall become; None leaves a part as it is."""
+    """Requested state of a partition; None leaves a part unchanged."""
 
     isr: Brokers | None = None
     replicas: Brokers | None = None
@@ -34,10 +39,10 @@ class Target:
     adding: Brokers | None = None
     leader_recovery_state: int | None = None
     directories: Mapping[int, UUID] = field(default_factory=dict)
-    """Of single replicas."""
+    """Directory ids of single replicas."""
     election: Election = Election.ONLINE
     lost: frozenset[int] = frozenset()
-    """Brokers that may have lost what they had acknowledged: they are not eligible."""
+    """Brokers that may have lost acknowledged records: they are not eligible."""
 
 
 class _Assignment(NamedTuple):
@@ -50,9 +55,9 @@ class _Assignment(NamedTuple):
 def plan_partition_change(
     view: ControllerView, place: Place, target: Target, *, may_lead: Callable[[int], bool] | None = None
 ) -> PartitionChangeRecord | None:
-    """The record that makes a partition as wished, with all that follows; None when nothing changes.
+    """Return the record that changes a partition to the target, with all consequences; None if nothing changes.
 
-    `may_lead` says which brokers live; by default those that are active in the image do.
+    `may_lead` returns True for live brokers; by default those are the active brokers of the image.
     """
     old = place.partition
     is_alive = may_lead or view.is_active
@@ -91,10 +96,10 @@ def _assignment(old: PartitionImage, target: Target) -> _Assignment:
 
 
 def _completed(wanted: _Assignment) -> _Assignment:
-    """The end of a reassignment, once the replicas that it adds are in sync, else what it is now.
+    """Return the final assignment of a reassignment whose added replicas are in sync, else the current one.
 
-    A move that takes away more replicas than it adds also waits for all that stay: else it could leave fewer in sync
-    than there were.
+    A reassignment that removes more replicas than it adds also waits for all that stay. Otherwise it could leave fewer
+    replicas in sync than before.
     """
     if not wanted.removing and not wanted.adding:
         return wanted
@@ -109,12 +114,12 @@ def _completed(wanted: _Assignment) -> _Assignment:
 
 
 def _eligible(view: ControllerView, place: Place, wanted: _Assignment, lost: frozenset[int]) -> Brokers:
-    """Who holds all that is committed without being in sync."""
+    """Return the replicas outside the in-sync set that have all committed records."""
     old = place.partition
     if not view.has_eligible_leaders:
         return old.eligible_leader_replicas
     if len(wanted.isr) >= view.min_insync_replicas(place.topic):
-        # The high watermark goes on without the others from here.
+        # From now on the high watermark advances without the replicas outside the in-sync set.
         return ()
     before = set(old.eligible_leader_replicas) | set(old.isr)
     eligible = (before & set(wanted.replicas)) - set(wanted.isr) - lost
@@ -126,19 +131,19 @@ def _eligible(view: ControllerView, place: Place, wanted: _Assignment, lost: fro
 def _with_leader(
     record: PartitionChangeRecord, old: PartitionImage, wanted: _Assignment, eligible: Brokers, elected: Elected
 ) -> tuple[_Assignment, Brokers]:
-    """Write the election's outcome down; the in-sync set and the eligible leaders that are left."""
+    """Store the election's outcome in the record; return the remaining in-sync set and eligible leader replicas."""
     leader = elected.leader
     if leader != old.leader:
         record.leader = leader
         if elected.is_unclean:
-            # What this leader lacks is lost: nobody else may be in sync with it, or eligible.
+            # Records that this leader lacks are lost: no other replica may be in sync with it, or eligible.
             if old.leader_recovery_state != RECOVERING:
                 record.leader_recovery_state = RECOVERING
             return wanted._replace(isr=(leader,)), ()
         if leader in eligible:
             return wanted._replace(isr=(leader,)), tuple(broker for broker in eligible if broker != leader)
     elif not set(old.replicas) <= set(wanted.replicas):
-        # Who is no replica any more must be told apart from followers: the new epoch fences it.
+        # The new leader epoch fences the removed replica, so that it no longer counts as a follower.
         record.leader = old.leader
     return wanted, eligible
 
@@ -147,14 +152,14 @@ def _set_in_sync(
     record: PartitionChangeRecord, old: PartitionImage, isr: Brokers, eligible: Brokers, *, keep_last: bool
 ) -> None:
     if isr != old.isr and (isr or not keep_last):
-        # Without eligible leaders the last one in sync stays named, for it alone may lead again.
+        # Without eligible leader replicas the last in-sync replica stays, for it alone may lead again.
         record.isr = list(isr)
     if eligible != old.eligible_leader_replicas:
         record.eligible_leader_replicas = list(eligible)
 
 
 def _set_last_known(record: PartitionChangeRecord, old: PartitionImage) -> None:
-    """Remember who led last while nobody leads."""
+    """Store the last leader while the partition has none."""
     if record.leader == NO_LEADER and not old.last_known_elr and old.leader != NO_LEADER:
         record.last_known_elr = [old.leader]
     elif record.leader not in (NO_LEADER, UNCHANGED_LEADER) and old.last_known_elr:

@@ -10,6 +10,6 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 def plan_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> tuple[ProducerIdsRecord, range]:
-    """The record of a block that nobody else will ever get, and the block."""
+    """Return the record of a block of ids that is allocated only once, and the block."""
     block = range(image.next_producer_id, image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
     return ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=block.stop), block

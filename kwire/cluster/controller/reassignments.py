@@ -1,8 +1,8 @@
 """AlterPartitionReassignments and ListPartitionReassignments: replicas move to other brokers (KIP-455, KIP-860).
 
-A move goes in steps. First the new replicas join the old ones, and both are marked as what they are; when the new
-ones are in sync, which AlterPartition or any other change finds, the old ones go. A move that needs no new replica is
-done at once. To cancel a move is to give up the replicas that it was adding.
+A reassignment goes in steps. First the new replicas are added to the old ones, and marked as adding or removing. When
+the new ones are in sync, AlterPartition or any other change removes the old ones. A reassignment without new replicas
+is completed at once. Cancelling a reassignment removes the replicas that it was adding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
 class Reassignments(RequestedChanges):
-    """The moves of one request, planned in pieces: a partition named twice moves on from where the first move led."""
+    """Reassignments of one request, planned in pieces; a repeated partition moves on from its first reassignment."""
 
     def __init__(self, request: AlterPartitionReassignmentsRequest, view: ControllerView) -> None:
         self._request = request
@@ -42,22 +42,22 @@ class Reassignments(RequestedChanges):
         super().__init__(view)
 
     def answer(self) -> Pieces[AlterPartitionReassignmentsResponse]:
-        """Add to `records` what makes the moves, and return the answer."""
+        """Add the records of the reassignments to `records`, and return the response."""
         responses = yield from mapped_by_group(
             self._request.topics,
             lambda topic: topic.partitions,
-            lambda topic, wish: self._add(topic.name, wish),
+            lambda topic, asked: self._add(topic.name, asked),
             lambda topic, answers: ReassignableTopicResponse(name=topic.name, partitions=answers),
         )
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=self._may_change_factor, error_message=None, responses=responses
         )
 
-    def _add(self, name: str, wish: ReassignablePartition) -> ReassignablePartitionResponse:
-        index = wish.partition_index
+    def _add(self, name: str, asked: ReassignablePartition) -> ReassignablePartitionResponse:
+        index = asked.partition_index
         try:
             place = self._named(name, index)
-            self._take(place, self._record(place, wish.replicas))
+            self._take(place, self._record(place, asked.replicas))
         except KafkaError as error:
             return ReassignablePartitionResponse(
                 partition_index=index, error_code=error.code, error_message=error.message
@@ -82,9 +82,9 @@ class Reassignments(RequestedChanges):
 
 
 def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> PartitionChangeRecord | None:
-    """Start the move of a partition to these replicas, from wherever a move under way has brought it.
+    """Start the reassignment of a partition to these replicas, also from a reassignment in progress.
 
-    A single replica stays in sync while its broker restarts; among several, one that is not active is eligible only.
+    A single replica stays in sync while its broker restarts; among several, an inactive one becomes eligible only.
     """
     partition = place.partition
     settled = set(partition.replicas) - set(partition.adding_replicas)
@@ -102,7 +102,7 @@ def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> Pa
 
 
 def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeRecord | None:
-    """Go back to the replicas that are not being added."""
+    """Cancel a reassignment: return to the replicas that are not being added."""
     partition, topic = place.partition, place.topic
     if not is_moving(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -119,7 +119,7 @@ def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeReco
             "are in sync, and it would take an unclean leader election.",
         )
     if not isr and not view.has_eligible_leaders:
-        isr = replicas[:1]  # somebody must be named
+        isr = replicas[:1]  # the in-sync set must not be empty
     target = Target(
         isr=isr,
         replicas=replicas,
@@ -135,7 +135,7 @@ def is_moving(partition: PartitionImage) -> bool:
 
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
-    """Refuse replicas that a partition cannot have."""
+    """Reject replicas that a partition cannot have. Raises KafkaError."""
     refusal = "The manual partition assignment includes "
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}an empty replica list.")
@@ -151,7 +151,7 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
 
 
 def _check_factor(partition: PartitionImage, count: int) -> None:
-    """Of a move under way, the replication factor is that of its end."""
+    """Check the replication factor; during a reassignment it is the factor after its end."""
     present = len((set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas))
     if count != present:
         raise KafkaError(
@@ -163,7 +163,7 @@ def _check_factor(partition: PartitionImage, count: int) -> None:
 def list_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> Pieces[ListPartitionReassignmentsResponse]:
-    """The moves under way, of all partitions or of those asked for."""
+    """Return the reassignments in progress, of all partitions or of the requested ones."""
     asked: Iterable[tuple[str, Sequence[int]]]
     if request.topics is None:
         asked = ((name, range(len(topic.partitions))) for name, topic in image.topics.items())

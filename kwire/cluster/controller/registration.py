@@ -1,8 +1,8 @@
-"""How brokers and controllers make themselves known: what is refused, and the record of what is not (KIP-631, KIP-919).
+"""Registration of brokers and controllers: checks, and the resulting records (KIP-631, KIP-919).
 
-A broker's epoch is the offset at which its present process was registered. The same process may register again, as
-with other listeners, and keeps its epoch; another process of the same id gets a new one, and waits until the session
-of the one before has run out.
+A broker's epoch is the offset at which its current process was registered. The same process may register again, for
+example with other listeners, and keeps its epoch. Another process with the same id gets a new epoch, and waits until
+the session of the previous process has expired.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kwire.protocol.messages.metadata_records import (
 )
 
 CLEAN_SHUTDOWN_SINCE_VERSION = 3
-"""BrokerRegistration tells the epoch of the last clean shutdown from this version on."""
+"""First version of BrokerRegistration with the epoch of the last clean shutdown."""
 
 
 def check_broker_registration(
@@ -39,13 +39,13 @@ def check_broker_registration(
     version: int,
     cluster_id: str,
     has_session: Callable[[BrokerRegistration], bool],
-    is_heard: bool = False,
+    has_heartbeat: bool = False,
     kraft_version: int = 0,
 ) -> None:
     """Raise KafkaError for a registration that is refused.
 
-    `has_session` says whether the process that is registered under this id may live, and `is_heard` whether it did
-    under this controller and was not told to stop.
+    `has_session` returns True if the process registered under this id may be alive. `has_heartbeat` is True if that
+    process has sent heartbeats to this controller, which has not requested its shutdown.
     """
     if request.cluster_id != cluster_id:
         raise KafkaError(
@@ -53,17 +53,17 @@ def check_broker_registration(
         )
     existing = view.image.brokers.get(request.broker_id)
     was_clean = _was_clean(existing, request, version)
-    # After a clean stop, which a controller before this one may have seen, nobody waits for the session to run out. But
-    # of a process that is there, anybody might find out the epoch by counting.
+    # After a clean shutdown, perhaps under an earlier controller, a broker need not wait for the session to expire. For
+    # a process with recent heartbeats this does not count: any client could guess its epoch by counting.
     is_other = existing is not None and existing.incarnation_id != request.incarnation_id
-    if existing is not None and is_other and (is_heard or not was_clean) and has_session(existing):
+    if existing is not None and is_other and (has_heartbeat or not was_clean) and has_session(existing):
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"Another broker is registered with id {request.broker_id}. After a restart, try again until its session "
             "has expired.",
         )
     if request.is_migrating_zk_broker:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers of ZooKeeper are not registered here.")
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "ZooKeeper brokers cannot register here.")
     _check_directories(view, request)
     _check_features(request, {**view.image.features, KRAFT_VERSION: kraft_version})
 
@@ -71,7 +71,7 @@ def check_broker_registration(
 def plan_broker_registration(
     view: ControllerView, request: BrokerRegistrationRequest, *, version: int
 ) -> Pieces[Sequence[PartitionChangeRecord]]:
-    """The records of the partitions that a registration changes; `registration_record` goes behind them."""
+    """Return the records of the partitions that a registration changes; `registration_record` comes after them."""
     existing = view.image.brokers.get(request.broker_id)
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         return []
@@ -80,7 +80,7 @@ def plan_broker_registration(
 
 
 def _was_clean(existing: BrokerRegistration | None, request: BrokerRegistrationRequest, version: int) -> bool:
-    """Return True if the process before has ended with a clean shutdown."""
+    """Return True if the previous process has ended with a clean shutdown."""
     return (
         version >= CLEAN_SHUTDOWN_SINCE_VERSION
         and existing is not None
@@ -91,7 +91,7 @@ def _was_clean(existing: BrokerRegistration | None, request: BrokerRegistrationR
 def registration_record(
     view: ControllerView, request: BrokerRegistrationRequest, next_offset: int
 ) -> RegisterBrokerRecord:
-    """The broker's own record, with its epoch: `next_offset` is that of the first record of the registration."""
+    """Return the broker's registration with its epoch; `next_offset` is that of the registration's first record."""
     existing = view.image.brokers.get(request.broker_id)
     if existing is None or existing.incarnation_id != request.incarnation_id:
         return _broker_record(request, next_offset)
@@ -99,7 +99,7 @@ def registration_record(
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:
-    """A log directory belongs to one broker: its id names the broker's replicas in it (KIP-858)."""
+    """Reject a log directory of another broker: its id identifies the replicas in it (KIP-858)."""
     directories = request.log_dirs
     why = None
     if not directories:
@@ -118,7 +118,7 @@ def _check_directories(view: ControllerView, request: BrokerRegistrationRequest)
 
 
 def _check_features(request: BrokerRegistrationRequest, finalized: Mapping[str, int]) -> None:
-    """A broker must be able to work with all that the cluster has finalised; what it does not name, it has not."""
+    """Reject a broker that does not support all finalised levels; features that it does not name have level 0."""
     supported = {
         feature.name: (feature.min_supported_version, feature.max_supported_version) for feature in request.features
     }
@@ -163,7 +163,7 @@ def _broker_record(request: BrokerRegistrationRequest, broker_epoch: int) -> Reg
 def _again(
     view: ControllerView, request: BrokerRegistrationRequest, existing: BrokerRegistration
 ) -> RegisterBrokerRecord:
-    """Return what the process says of itself now; what heartbeats have changed stays."""
+    """Return the process's new registration; it keeps the state that heartbeats have changed."""
     record = _broker_record(request, existing.broker_epoch)
     record.fenced = existing.fenced
     record.in_controlled_shutdown = existing.in_controlled_shutdown
@@ -174,7 +174,7 @@ def _again(
 
 
 def plan_controller_registration(request: ControllerRegistrationRequest) -> RegisterControllerRecord:
-    """The record of a controller, which may register as often as it likes."""
+    """Return the record of a controller, which may register any number of times."""
     return RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells in which of its log directories its replicas are (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
 
 
 class DirectoryAssignments(RequestedChanges):
-    """The assignments of one request, planned in pieces.
+    """Directory assignments of one request, planned in pieces.
 
-    A replica in a directory that is offline, as one that fails while the broker moves it there, is in sync no longer.
+    A replica in an offline directory leaves the in-sync set, for example if the directory fails during the move.
     """
 
     def __init__(self, request: AssignReplicasToDirsRequest, view: ControllerView) -> None:
@@ -34,12 +34,12 @@ class DirectoryAssignments(RequestedChanges):
         super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """As RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
+        """Do as RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         super().begin(view)
 
     def answer(self) -> Pieces[AssignReplicasToDirsResponse]:
-        """Add to `records` what puts replicas where they are, and return the answer."""
+        """Add the records of the assignments to `records`, and return the response."""
         topics = yield from mapped_by_group(
             [(directory, topic) for directory in self._request.directories for topic in directory.topics],
             lambda group: group[1].partitions,
@@ -75,6 +75,6 @@ class DirectoryAssignments(RequestedChanges):
         if not is_online(directory, self._view.image.brokers[self._broker_id].directories):
             for update in at_once(plan_updates(self._view, [place], removed=self._broker_id)):
                 place = self._take(place, update)
-        elif place.partition.leader == NO_LEADER:  # this replica may be what was waited for
+        elif place.partition.leader == NO_LEADER:  # this replica may be the one that can lead
             self._take(place, plan_partition_change(self._view, place, Target()))
         return ErrorCode.NONE

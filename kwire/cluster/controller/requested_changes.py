@@ -1,4 +1,4 @@
-"""The partition changes of one request, planned in pieces, each on the newest image."""
+"""Partition changes of one request, planned in pieces, each on the newest image."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 
 class RequestedChanges:
-    """The records so far. A partition that the request names twice changes from where the first change led."""
+    """Records planned so far. A partition that is named twice is changed from the result of its first change."""
 
     def __init__(self, view: ControllerView) -> None:
         self.begin(view)
 
     def begin(self, view: ControllerView) -> None:
-        """Plan on this view from now on: `records` are appended, or there are none."""
+        """Continue on this view, after `records` were appended, or at the beginning."""
         self.records: list[PartitionChangeRecord] = []
         self._changed: dict[tuple[UUID, int], PartitionImage] = {}
         self._view = view

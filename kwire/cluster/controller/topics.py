@@ -1,6 +1,6 @@
-"""The controller's decisions about topics: pure functions from an image and a wish to metadata records.
+"""Decisions of the controller about topics: pure functions from an image and a request to metadata records.
 
-A wish that cannot be granted raises KafkaError with Kafka's code and words, and leaves no record behind.
+An invalid request raises KafkaError with Kafka's code and wording, and leaves no record behind.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key, may_collide
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
-"""Kafka's limit on the records of one controller operation."""
+"""Maximum records of one controller operation, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic that a client wants. -1 stands for the broker's default."""
+    """Topic that a client requests; -1 means the broker's default."""
 
     name: str
     num_partitions: int = -1
@@ -40,7 +40,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedTopic:
-    """What a wish became."""
+    """Result of creating a topic."""
 
     name: str
     topic_id: UUID
@@ -50,48 +50,50 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """num.partitions, default.replication.factor, and all settings of the broker by name, with typed values."""
+    """Values of num.partitions and default.replication.factor, and all broker settings by name, with typed values."""
 
     num_partitions: int
     replication_factor: int
     settings: Mapping[str, Any] = field(default_factory=default_settings)
     static_settings: Mapping[str, Any] = field(default_factory=default_settings)
-    """The settings of the node's file, which never change."""
+    """Settings from the node's file, which never change."""
 
 
 def plan_topic(
-    image: MetadataImage, wish: NewTopic, *, topic_id: UUID, defaults: TopicDefaults, chance: Chance
+    image: MetadataImage, topic: NewTopic, *, topic_id: UUID, defaults: TopicDefaults, random_source: RandomSource
 ) -> Pieces[tuple[list[Any], CreatedTopic]]:
     """Return the records of a new topic, and its result for the client; CHUNK partitions in a step."""
-    if wish.name == METADATA_TOPIC:
-        # Its directory would be that of the metadata log itself.
+    if topic.name == METADATA_TOPIC:
+        # Its directory would have the name of the metadata log's directory.
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {METADATA_TOPIC} is prohibited.")
-    check_topic_name(wish.name)
-    _check_collision(image, wish.name)
-    if wish.name in image.topics:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wish.name}' already exists.")
-    configs = _checked_configs(wish, defaults.settings)
-    replicas = yield from _assigned(image, wish) if wish.assignments else _placed(image, wish, defaults, chance)
-    records: list[Any] = [TopicRecord(name=wish.name, topic_id=topic_id)]
+    check_topic_name(topic.name)
+    _check_collision(image, topic.name)
+    if topic.name in image.topics:
+        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
+    configs = _checked_configs(topic, defaults.settings)
+    replicas = (
+        yield from _assigned(image, topic) if topic.assignments else _placed(image, topic, defaults, random_source)
+    )
+    records: list[Any] = [TopicRecord(name=topic.name, topic_id=topic_id)]
     records += [
-        ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=wish.name, name=name, value=value)
+        ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=value)
         for name, value in configs.items()
     ]
     records += yield from _partition_records(image, topic_id, 0, replicas)
     created = CreatedTopic(
-        name=wish.name, topic_id=topic_id, num_partitions=len(replicas), replication_factor=len(replicas[0])
+        name=topic.name, topic_id=topic_id, num_partitions=len(replicas), replication_factor=len(replicas[0])
     )
     return records, created
 
 
-def check_total(wishes: Sequence[NewTopic], *, defaults: TopicDefaults) -> Pieces[None]:
-    """Refuse a request whose topics together have too many partitions, however few each has."""
+def check_total(topics: Sequence[NewTopic], *, defaults: TopicDefaults) -> Pieces[None]:
+    """Reject a request whose topics together have too many partitions. Raises KafkaError."""
 
-    def count(wish: NewTopic) -> int:
-        wanted = defaults.num_partitions if wish.num_partitions == -1 else max(wish.num_partitions, 0)
-        return len(wish.assignments) or wanted
+    def count(topic: NewTopic) -> int:
+        wanted = defaults.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+        return len(topic.assignments) or wanted
 
-    if sum((yield from mapped(wishes, count))) > PARTITIONS_PER_REQUEST_MAX:
+    if sum((yield from mapped(topics, count))) > PARTITIONS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
@@ -101,9 +103,9 @@ def plan_partitions(
     count: int,
     assignments: Sequence[Sequence[int]] | None,
     *,
-    chance: Chance,
+    random_source: RandomSource,
 ) -> Pieces[list[Any]]:
-    """Return the records that grow a topic to `count` partitions; CHUNK partitions in a step."""
+    """Return the records that increase a topic to `count` partitions; CHUNK partitions in a step."""
     topic = image.topics.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -126,7 +128,9 @@ def plan_partitions(
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
         brokers = usable_brokers(image)
-        placed = yield from place(brokers, partitions=additional, replication_factor=replication_factor, chance=chance)
+        placed = yield from place(
+            brokers, partitions=additional, replication_factor=replication_factor, random_source=random_source
+        )
     else:
         placed = yield from mapped(assignments, lambda brokers: _checked_assignment(image, brokers, replication_factor))
     return (yield from _partition_records(image, topic.topic_id, present, placed))
@@ -143,7 +147,7 @@ def plan_holds(before: MetadataImage, now: MetadataImage, name: str) -> bool:
 
 
 def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
-    """The records that delete a topic and what was configured for it."""
+    """Return the records that delete a topic and its configurations."""
     configs = image.config_of(ConfigResourceType.TOPIC, topic.name)
     records: list[Any] = [
         ConfigRecord(resource_type=ConfigResourceType.TOPIC, resource_name=topic.name, name=name, value=None)
@@ -163,11 +167,11 @@ def _check_collision(image: MetadataImage, name: str) -> None:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 
 
-def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> Mapping[str, str]:
-    if None in wish.configs.values():
-        empty = [name for name, value in wish.configs.items() if value is None]
+def _checked_configs(topic: NewTopic, settings: Mapping[str, Any]) -> Mapping[str, str]:
+    if None in topic.configs.values():
+        empty = [name for name, value in topic.configs.items() if value is None]
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
-    configs = cast("Mapping[str, str]", wish.configs)
+    configs = cast("Mapping[str, str]", topic.configs)
     try:
         check_topic_configs(configs, settings)
     except ConfigError as error:
@@ -175,20 +179,24 @@ def _checked_configs(wish: NewTopic, settings: Mapping[str, Any]) -> Mapping[str
     return configs
 
 
-def _placed(image: MetadataImage, wish: NewTopic, defaults: TopicDefaults, chance: Chance) -> Pieces[list[list[int]]]:
-    if wish.replication_factor < -1 or wish.replication_factor == 0:
+def _placed(
+    image: MetadataImage, topic: NewTopic, defaults: TopicDefaults, random_source: RandomSource
+) -> Pieces[list[list[int]]]:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if wish.num_partitions < -1 or wish.num_partitions == 0:
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
-    partitions = defaults.num_partitions if wish.num_partitions == -1 else wish.num_partitions
-    factor = defaults.replication_factor if wish.replication_factor == -1 else wish.replication_factor
+    partitions = defaults.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+    factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
     _check_size(partitions)
     try:
         return (
-            yield from place(usable_brokers(image), partitions=partitions, replication_factor=factor, chance=chance)
+            yield from place(
+                usable_brokers(image), partitions=partitions, replication_factor=factor, random_source=random_source
+            )
         )
     except KafkaError as error:
         raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from error
@@ -203,16 +211,16 @@ def _check_size(partitions: int) -> None:
         )
 
 
-def _assigned(image: MetadataImage, wish: NewTopic) -> Pieces[list[list[int]]]:
-    for value, what in ((wish.replication_factor, "replication factor"), (wish.num_partitions, "numPartitions")):
+def _assigned(image: MetadataImage, topic: NewTopic) -> Pieces[list[list[int]]]:
+    for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
         if value != -1:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"A manual partition assignment was specified, but {what} was not set to -1."
             )
-    _check_size(len(wish.assignments))
+    _check_size(len(topic.assignments))
     replicas: dict[int, list[int]] = {}
     factor: int | None = None
-    for index, brokers in wish.assignments:
+    for index, brokers in topic.assignments:
         if index in replicas:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -252,7 +260,7 @@ def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: in
 def _partition_records(
     image: MetadataImage, topic_id: UUID, first: int, replicas: Sequence[Sequence[int]]
 ) -> Pieces[list[PartitionRecord]]:
-    """The records of new partitions from the number `first` on, by the brokers that hold each."""
+    """Return the records of new partitions, numbered from `first` on, by the brokers that hold each."""
     active = {
         broker.broker_id for broker in image.brokers.values() if not broker.fenced and not broker.in_controlled_shutdown
     }

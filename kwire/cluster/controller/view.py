@@ -1,7 +1,8 @@
 """View of the controller: the image that it decides on, and the settings that apply.
 
-A topic's setting is, as in Kafka, the topic's own, else that of the active controller's node, else the cluster's
-default, all three as the image has them, else that of the controller's file.
+As in Kafka, a topic's setting is the first of these that is set: the topic's own value, the value of the active
+controller's node, the cluster's default, and the value in the controller's file. The first three come from the
+image.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from kwire.cluster.placement import UsableBroker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 RECORDS_PER_OPERATION_MAX = 10_000
-"""Of one operation that a client asks for, as in Kafka."""
+"""Maximum records of one operation that a client requests, as in Kafka."""
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class Place(NamedTuple):
-    """A partition, and where it is in the image."""
+    """Partition, with its position in the image."""
 
     topic: TopicImage
     partition_id: int
@@ -38,39 +39,39 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerView:
-    """The newest image as one controller sees it."""
+    """Newest image, as one controller sees it."""
 
     image: MetadataImage
     settings: Mapping[str, Any]
-    """All settings of the controller's file by name, with typed values. They never change: a view depends on its image
-    alone."""
+    """All settings of the controller's file by name, with typed values. They never change, so that a view depends on
+    its image alone."""
     controller_id: int
     only: Sequence[Place] | None = None
-    """Partitions that a plan is about, instead of all."""
+    """Partitions that a plan covers; None for all."""
 
     @property
     def has_eligible_leaders(self) -> bool:
         return has_eligible_leaders(self.image)
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker may lead and be in sync."""
+        """Return True if a broker may lead and be in sync."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
     def has_online_replica(self, partition: PartitionImage, broker_id: int) -> bool:
-        """Whether a broker has a replica, in a directory that is online."""
+        """Return True if a broker has a replica, in a directory that is online."""
         broker = self.image.brokers.get(broker_id)
         if broker is None or broker_id not in partition.replicas:
             return False
         return is_online(directory_of(partition, broker_id), broker.directories)
 
     def default_directory(self, broker_id: int) -> UUID:
-        """The directory that a new replica on a broker is said to be in."""
+        """Return the directory id to store for a new replica on a broker."""
         broker = self.image.brokers.get(broker_id)
         return UNASSIGNED if broker is None else default_directory(broker.directories)
 
     def min_insync_replicas(self, topic: TopicImage) -> int:
-        """min.insync.replicas of a topic, at most its replication factor."""
+        """Return min.insync.replicas of a topic, at most its replication factor."""
         wanted: int = self._setting(topic, MIN_INSYNC_REPLICAS)
         return min(wanted, len(topic.partitions[0].replicas))
 
@@ -79,7 +80,7 @@ class ControllerView:
         return allows
 
     def _setting(self, topic: TopicImage, name: str) -> Any:
-        """Return the typed value of a setting; skip values that do not parse, as nothing validates those of brokers."""
+        """Return the typed value of a setting; skip unparsable values, as values of brokers are not validated."""
         for kind, resource in (
             (ConfigResourceType.TOPIC, topic.name),
             (ConfigResourceType.BROKER, str(self.controller_id)),
@@ -92,11 +93,11 @@ class ControllerView:
         return self.settings[name]
 
     def after(self, records: Collection[Any]) -> ControllerView:
-        """The view when these records, too, are in the image: for an operation of several steps."""
+        """Return the view with these records applied to the image, for an operation of several steps."""
         return at_once(self.after_in_pieces(records))
 
     def after_in_pieces(self, records: Collection[Any]) -> Pieces[ControllerView]:
-        """As `after`, a few records at a time."""
+        """Do as `after`, a few records at a time."""
         if not records:
             return self
         image = yield from self.image.apply_in_pieces(records, offset=self.image.offset, epoch=self.image.epoch)
@@ -104,7 +105,7 @@ class ControllerView:
         return dataclasses.replace(self, image=image, only=only)
 
     def places(self) -> Iterator[Place]:
-        """All partitions, or those that a plan is about."""
+        """Yield all partitions, or those that a plan covers."""
         if self.only is not None:
             yield from self.only
             return
@@ -117,7 +118,7 @@ class ControllerView:
         return any(broker_id in {partition.leader for partition in topic.partitions} for topic in topics)
 
     def check_broker_epoch(self, broker_id: int, broker_epoch: int) -> None:
-        """Refuse who speaks for an earlier registration of a broker, or for none."""
+        """Raise KafkaError for the epoch of an earlier registration of a broker, or for an unregistered broker."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
@@ -128,19 +129,19 @@ class ControllerView:
 
 
 def _place_in(image: MetadataImage, place: Place) -> Iterator[Place]:
-    """Yield a partition as another image has it; nothing if its topic is gone."""
+    """Yield a partition as it is in another image; nothing if its topic was deleted."""
     topic = image.topic_by_id(place.topic.topic_id)
     if topic is not None:
         yield Place(topic, place.partition_id, topic.partitions[place.partition_id])
 
 
 def has_eligible_leaders(image: MetadataImage) -> bool:
-    """Whether eligible leader replicas are kept (KIP-966)."""
+    """Return True if eligible leader replicas are kept (KIP-966)."""
     return image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
 
 
 def directory_of(partition: PartitionImage, broker_id: int) -> UUID:
-    """Where one of a partition's replicas is."""
+    """Return the directory id of one of a partition's replicas."""
     position = partition.replicas.index(broker_id)
     return partition.directories[position] if position < len(partition.directories) else UNASSIGNED
 
@@ -164,7 +165,7 @@ def _takes_replicas(directories: Collection[UUID], cordoned: Collection[UUID]) -
 
 
 def check_size(records: int) -> None:
-    """Refuse an operation that would write too much at once."""
+    """Reject an operation that would write too many records at once. Raises KafkaError."""
     if records > RECORDS_PER_OPERATION_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

@@ -1,4 +1,4 @@
-"""Responses, and what this replica's own requests look like; all speak of the one partition __cluster_metadata-0."""
+"""Responses of the quorum's APIs, all about the one partition __cluster_metadata-0."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 PARTITION = 0
 FETCH_ENDPOINTS_VERSION = 17
-"""Of Fetch: the first to name the leader's endpoint in a quorum; the others do so from 1."""
+"""First version of Fetch that contains the leader's endpoint; the other APIs contain it from version 1."""
 
 
 def leader_endpoint(core: Core, incoming: Incoming, first_version: int = 1) -> Listener | None:
-    """Where the asker reaches the leader, by the listener through which it asked."""
+    """Return the leader's endpoint for the listener through which the request came."""
     if incoming.version < first_version:
         return None
     return endpoint_of(core.leader_endpoints, incoming.listener)
@@ -100,7 +100,7 @@ def end_quorum_epoch(core: Core, incoming: Incoming, error: ErrorCode) -> EndQuo
 
 
 def fetch(core: Core, incoming: Incoming, error: ErrorCode, **details: Any) -> FetchResponse:
-    """An answer without records; the driver puts them in."""
+    """Return a response without records; the driver adds them."""
     at = leader_endpoint(core, incoming, FETCH_ENDPOINTS_VERSION)
     established = isinstance(core.role, Leader) and core.role.has_high_watermark
     partition = FetchPartitionData(
@@ -128,7 +128,7 @@ def fetch_snapshot(
     position: int = 0,
     topic: tuple[str, int] = (TOPIC, PARTITION),
 ) -> FetchSnapshotResponse:
-    """An answer without bytes; the driver puts them in."""
+    """Return a response without bytes; the driver adds them."""
     at = leader_endpoint(core, incoming)
     partition = FetchSnapshotResponsePartitionSnapshot(
         index=topic[1],
@@ -159,6 +159,6 @@ def update_voter(core: Core, incoming: Incoming, error: ErrorCode) -> UpdateRaft
 
 
 def voter_change(change: VoterChange, error: ErrorCode, text: str | None) -> Answer:
-    """The answer to an AddRaftVoter or RemoveRaftVoter that waited."""
+    """Return the delayed answer to an AddRaftVoter or RemoveRaftVoter."""
     made = AddRaftVoterResponse if change.is_addition else RemoveRaftVoterResponse
     return Answer(token=change.token, response=made(error_code=error, error_message=text if error else None))

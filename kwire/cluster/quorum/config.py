@@ -1,4 +1,4 @@
-"""What a replica of the metadata log is told when it starts: who it is, and how long it waits."""
+"""Configuration of a replica of the metadata log: its identity and its timeouts."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, Voter
 
 MAX_FETCH_WAIT_MS = 500
 OBSERVER_EXPIRY_MS = 5 * 60_000
-"""An observer that has not fetched for so long is no longer described."""
+"""Time after which an observer that does not fetch is no longer described."""
 CAUGHT_UP_WITHIN_MS = 60 * 60_000
-"""A new voter must have been at the end of the leader's log within this time."""
+"""Maximum time since a new voter's log was caught up with the leader's log end offset."""
 CHECK_QUORUM_FACTOR = 1.5
-"""How much longer than its followers' fetch timeout a leader waits for a majority of them."""
+"""Factor of the followers' fetch timeout for which a leader waits for fetches from a majority."""
 OBSERVERS_MAX = 1000
-"""How many observers a leader keeps in mind: far more than brokers, and no more than a little memory."""
+"""Maximum observers that a leader tracks: far more than there are brokers, and little memory."""
 PARKED_MAX = 1000
-"""How many fetches may wait at a leader; one more is answered at once, without records."""
+"""Maximum delayed fetches of a leader; a further fetch is answered at once, without records."""
 EPOCH_MAX = 2**31 - 1
-"""The protocol has no larger one."""
+"""Maximum epoch in the protocol."""
 EPOCHS_MISSED_MAX = 1_000_000
-"""Elections that a replica can have missed at most: whoever names a later epoch is not believed."""
+"""Maximum number of elections that a replica can have missed; a message with a later epoch is rejected."""
 KRAFT_VERSION_MIN = 0
 KRAFT_VERSION_MAX = 1
 RECONFIGURABLE = 1
-"""The kraft.version from which voters may change (KIP-853)."""
+"""Minimum kraft.version with which voters may change (KIP-853)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Times in ms, with Kafka's defaults; the names of the keys begin with controller.quorum."""
+    """Quorum configuration. Times are in ms, with Kafka's defaults; the keys begin with controller.quorum."""
 
     cluster_id: str
     node_id: int
     directory_id: UUID
     listener: str
-    """The listener by which replicas reach each other: the first of controller.listener.names."""
+    """Name of the listener by which replicas connect to each other: the first of controller.listener.names."""
     endpoints: Endpoints = ()
-    """Where this replica listens, all controller listeners; empty for a broker."""
+    """Addresses of this replica's controller listeners; empty for a broker."""
     bootstrap_servers: tuple[tuple[str, int], ...] = ()
-    """Where a leader is asked for when none is known; empty with configured voters, who are asked then."""
+    """Servers to ask for an unknown leader; empty with configured voters, which are asked instead."""
     can_become_voter: bool = True
-    """Whether this is a controller."""
+    """True for a controller."""
     auto_join: bool = False
-    """auto.join.enable: an observing controller asks to become a voter (KIP-1186)."""
+    """Value of auto.join.enable: an observing controller requests to become a voter (KIP-1186)."""
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     election_backoff_max_ms: int = 1000
@@ -59,7 +59,7 @@ class QuorumConfig:
 
     @property
     def voter(self) -> Voter:
-        """What this replica says of itself as a voter."""
+        """Entry of this replica in a voter set."""
         return Voter(
             key=self.key,
             endpoints=self.endpoints,

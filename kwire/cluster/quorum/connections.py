@@ -1,4 +1,4 @@
-"""One request at a time to each node, and a pause after each failure."""
+"""Requests in flight to other nodes: one at a time to each node, and a backoff after each failure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Any
 from kwire.cluster.quorum.ready import Destination
 
 NODES_KEPT = 1000
-"""Nodes that are kept in mind before those are forgotten that are not waited for."""
+"""Number of nodes above which idle ones are forgotten."""
 
 
 @dataclass(slots=True)
 class _Connection:
     correlation_id: int | None = None
-    """Of the request under way."""
+    """Id of the request in flight."""
     sent_ms: float = -math.inf
     backoff_until_ms: float = -math.inf
 
 
 class Connections:
-    """Owns which requests are under way. What is not expected any more is not heard."""
+    """Requests in flight, by node. A response that is no longer expected is ignored."""
 
     def __init__(self, *, request_timeout_ms: int, retry_backoff_ms: int) -> None:
         self._request_timeout_ms = request_timeout_ms
@@ -32,12 +32,12 @@ class Connections:
         self._last_correlation_id = 0
 
     def reset(self) -> None:
-        """Forget everything: answers to what was asked before mean nothing now."""
+        """Forget all requests in flight: their responses are no longer relevant."""
         self._connections.clear()
         self._expected.clear()
 
     def reset_node(self, node_id: int) -> None:
-        """Forget the request under way to one node."""
+        """Forget the request in flight to one node."""
         connection = self._connections.pop(node_id, None)
         if connection is not None and connection.correlation_id is not None:
             self._expected.pop(connection.correlation_id, None)
@@ -61,7 +61,7 @@ class Connections:
         )
 
     def ready_at_ms(self, node_id: int) -> float:
-        """When a request may be sent: now (a time in the past), after the pause, or when the one before times out."""
+        """Return when a request may be sent: in the past for now, after the backoff, or at the timeout."""
         connection = self._connections.get(node_id)
         if connection is None:
             return -math.inf
@@ -73,7 +73,7 @@ class Connections:
         return next((it for it in destinations if self.ready_at_ms(it.node_id) <= now_ms), None)
 
     def sent(self, destination: Destination, request: Any, now_ms: float) -> int:
-        """A request goes out: its correlation id."""
+        """Record that a request is sent; return its correlation id."""
         self.reset_node(destination.node_id)
         if len(self._connections) >= NODES_KEPT:
             self._forget_idle(now_ms)
@@ -83,7 +83,7 @@ class Connections:
         return self._last_correlation_id
 
     def _forget_idle(self, now_ms: float) -> None:
-        """Clients may have named nodes that are never asked again (AddRaftVoter)."""
+        """Forget idle nodes. Clients may have named nodes that are never used again (AddRaftVoter)."""
         self._connections = {
             node_id: connection
             for node_id, connection in self._connections.items()
@@ -91,16 +91,16 @@ class Connections:
         }
 
     def expected(self, correlation_id: int) -> tuple[Destination, Any] | None:
-        """The request of this id if its answer still counts."""
+        """Return the node and request with this id, if its response is still expected."""
         return self._expected.get(correlation_id)
 
     def back_off(self, node_id: int, now_ms: float) -> None:
-        """Leave a node alone for a while: it answered, but what it said cannot be used."""
+        """Pause requests to a node: its response was unusable."""
         self.reset_node(node_id)
         self._connections[node_id] = _Connection(backoff_until_ms=now_ms + self._retry_backoff_ms)
 
     def finished(self, correlation_id: int, *, succeeded: bool, now_ms: float) -> None:
-        """A request is over; it may have been forgotten meanwhile."""
+        """Record that a request has ended; it may have been forgotten meanwhile."""
         found = self._expected.pop(correlation_id, None)
         if found is None:
             return

@@ -1,7 +1,7 @@
-"""The state of a replica of the metadata log, and the one place where it changes: Core.transition.
+"""State of a replica of the metadata log, which only Core.transition and the methods beside it change.
 
-What may never happen is asserted here: an epoch that goes back, a second leader or a second vote in an epoch, a high
-watermark that goes back, a truncation below it, a voter set that changes by more than one voter.
+Assertions here exclude a lower epoch, and a second leader or a second vote in an epoch. They exclude as well a lower
+high watermark, a truncation below it, and a voter set that changes by more than one voter.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from kwire.cluster.quorum.connections import Connections
 from kwire.cluster.quorum.log_view import LogView, OffsetAndEpoch, end_of
 from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send, SnapshotRead
 from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unattached
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import VoterHistory
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet, endpoint_of
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 logger = logging.getLogger(__name__)
 
 
 class Incoming(NamedTuple):
-    """A request as it came: version and listener decide what its answer may say."""
+    """Received request; its version and listener decide what the response may contain."""
 
     token: Any
     message: Any
@@ -36,7 +36,7 @@ class Incoming(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A response, with what it answers and who gave it."""
+    """Received response, with its request and its sender."""
 
     source: Destination
     request: Any
@@ -45,7 +45,7 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ParkedFetch:
-    """A Fetch that waits for records or a higher high watermark."""
+    """Delayed fetch: it waits for records or a higher high watermark."""
 
     incoming: Incoming
     request: FetchRequest
@@ -53,37 +53,43 @@ class ParkedFetch:
 
 
 class Core:
-    """Owns epoch, vote, role and high watermark; handlers change them through transition and the methods below."""
+    """Owner of epoch, vote, role and high watermark; handlers change them through transition and the methods below."""
 
     def __init__(
-        self, *, config: QuorumConfig, state: QuorumState, log: LogView, history: VoterHistory, chance: Chance
+        self,
+        *,
+        config: QuorumConfig,
+        state: QuorumState,
+        log: LogView,
+        history: VoterHistory,
+        random_source: RandomSource,
     ) -> None:
         self.config = config
         self.log = log
         self.history = history
-        self.chance = chance
+        self.random_source = random_source
         self.state = state
-        """What is in the quorum-state file, once what waits in `ready` is done."""
+        """Contents of the quorum-state file after the pending `ready` is carried out."""
         self.role: Role = Unattached(election_deadline_ms=math.inf)
         self.high_watermark = -1
-        """The end of what is known to be committed; -1 until something is. It never goes back."""
+        """End offset of the records known to be committed; -1 until any are. It never decreases."""
         self.connections = Connections(
             request_timeout_ms=config.request_timeout_ms, retry_backoff_ms=config.retry_backoff_ms
         )
         self.parked: list[ParkedFetch] = []
         self.ready = Ready()
-        """What the next step hands to the driver."""
+        """Output of the current step, for the driver."""
         self.taken: Ready | None = None
-        """What the driver is doing at the moment."""
+        """Output that the driver is carrying out."""
         self.now_ms = 0.0
         self.wall_offset_ms = 0.0
-        """What to add to now_ms to have the time since the Unix epoch."""
-        self.leader_heard_ms = -math.inf
-        """When a leader last answered this replica, or this replica last led."""
+        """Offset to add to now_ms for the time since the Unix epoch."""
+        self.last_leader_response_ms = -math.inf
+        """Time at which a leader last answered this replica, or this replica last led."""
         self.shutdown_deadline_ms: float | None = None
         self._said: Leadership | None = None
 
-    # --- what is known
+    # --- queries
 
     @property
     def epoch(self) -> int:
@@ -95,7 +101,7 @@ class Core:
 
     @property
     def voted(self) -> ReplicaKey | None:
-        if self.state.voted_id == NOBODY:
+        if self.state.voted_id == NO_NODE:
             return None
         return ReplicaKey(self.state.voted_id, self.state.voted_directory_id)
 
@@ -108,11 +114,12 @@ class Core:
         return self.voters.is_voter(self.config.key)
 
     @property
-    def may_stand(self) -> bool:
-        """Whether this replica may be elected: a voter, or one whose removal may not be committed yet.
+    def can_be_candidate(self) -> bool:
+        """True if this replica may be elected: it is a voter, or its removal may not be committed yet.
 
-        Without the second a quorum can come to rest for ever: a leader that removed itself and crashed has a longer log
-        than those that have not heard of it, and so refuses them its vote (Raft's thesis, 4.2.2; Kafka rests).
+        Without the second case a quorum can stop forever. A leader that removed itself and crashed has a longer log
+        than the voters that lack the removal, and so rejects their vote requests (Raft's thesis, 4.2.2; Kafka stops
+        there).
         """
         if self.epoch >= EPOCH_MAX - 1:
             return False
@@ -123,7 +130,7 @@ class Core:
         return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
 
     def is_believable(self, epoch: int) -> bool:
-        """Return whether an epoch in a message is plausible: anyone can send one, and epochs never decrease."""
+        """Return True if the epoch of a message is plausible: any client can send one, and epochs never decrease."""
         return epoch <= self.epoch + 1 or epoch <= min(self.epoch + EPOCHS_MISSED_MAX, EPOCH_MAX - EPOCHS_MISSED_MAX)
 
     @property
@@ -132,7 +139,7 @@ class Core:
 
     @property
     def has_remote_leader(self) -> bool:
-        return self.leader_id not in (NOBODY, self.config.node_id)
+        return self.leader_id not in (NO_NODE, self.config.node_id)
 
     @property
     def end(self) -> OffsetAndEpoch:
@@ -140,7 +147,7 @@ class Core:
 
     @property
     def is_log_settled(self) -> bool:
-        """Whether the log is durable, and nothing that changes it is under way: only then a follower may fetch."""
+        """True if the log is durable and no change of it is pending: only then may a follower fetch."""
         for ready in (self.ready, self.taken):
             if ready is not None and (
                 ready.truncate_to is not None
@@ -158,19 +165,19 @@ class Core:
         return self.config.endpoints if self.leader_id == self.config.node_id else ()
 
     def random_election_timeout_ms(self) -> float:
-        """Between once and twice the configured time, so that voters do not all wake at once."""
+        """Return a random time of one to two election timeouts, so that voters do not all become candidates at once."""
         timeout = self.config.election_timeout_ms
-        return self.chance.uniform(timeout, 2 * timeout)
+        return self.random_source.uniform(timeout, 2 * timeout)
 
     # --- changes
 
     def transition(self, role: Role, state: QuorumState) -> None:
-        """Become something. A changed quorum state is durable before anything else of this step happens."""
+        """Change the role. A changed quorum state is stored durably before any other output of this step."""
         self._check_transition(state)
         if state != self.state:
             self.state = self.ready.store = state
         if isinstance(self.role, Leader):
-            self.leader_heard_ms = self.now_ms
+            self.last_leader_response_ms = self.now_ms
         self.role = role
 
     def _check_transition(self, new: QuorumState) -> None:
@@ -178,50 +185,50 @@ class Core:
         assert new.leader_epoch >= old.leader_epoch, f"epoch goes back from {old.leader_epoch} to {new.leader_epoch}"
         if new.leader_epoch > old.leader_epoch:
             return
-        assert old.leader_id in (NOBODY, new.leader_id), f"two leaders in epoch {old.leader_epoch}: {old}, {new}"
-        if old.voted_id != NOBODY:
+        assert old.leader_id in (NO_NODE, new.leader_id), f"two leaders in epoch {old.leader_epoch}: {old}, {new}"
+        if old.voted_id != NO_NODE:
             before = (old.voted_id, old.voted_directory_id)
             assert before == (new.voted_id, new.voted_directory_id), f"two votes in epoch {old.leader_epoch}"
 
-    def state_with(self, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> QuorumState:
-        """A state of this epoch; within the present epoch the vote is kept."""
+    def state_with(self, *, epoch: int, leader_id: int = NO_NODE, voted: ReplicaKey | None = None) -> QuorumState:
+        """Return a quorum state with these values; within the current epoch the vote is kept."""
         if voted is None and epoch == self.epoch:
             voted = self.voted
         return QuorumState(
             leader_id=leader_id,
             leader_epoch=epoch,
-            voted_id=voted.node_id if voted is not None else NOBODY,
+            voted_id=voted.node_id if voted is not None else NO_NODE,
             voted_directory_id=voted.directory_id if voted is not None else ZERO_UUID,
         )
 
     def advance_high_watermark(self, offset: int) -> bool:
-        """More is committed; whether it is news."""
+        """Raise the high watermark; return True if it has changed."""
         if offset <= self.high_watermark:
             return False
-        assert offset <= self.log.end_offset, "what is committed is in the log"
+        assert offset <= self.log.end_offset, "committed records are in the log"
         self.high_watermark = self.ready.high_watermark = offset
         return True
 
     def truncate(self, offset: int) -> None:
-        """Cut the log back; what is committed never goes."""
+        """Truncate the log, never below the high watermark."""
         assert offset >= self.high_watermark, f"truncation to {offset}, below the high watermark {self.high_watermark}"
         if offset < self.log.end_offset:
             self.ready.truncate_to = offset
 
-    def say_leadership(self) -> None:
-        """Tell the driver who leads, if it was told otherwise."""
+    def notify_leadership(self) -> None:
+        """Notify the driver of the current leader, if it has changed."""
         role = self.role
         now = Leadership(self.epoch, self.leader_id, isinstance(role, Leader) and role.has_high_watermark)
         if now != self._said:
             self._said = self.ready.leadership = now
 
-    # --- what leaves
+    # --- output
 
     def answer(self, incoming: Incoming, response: Any, read: LogRead | SnapshotRead | None = None) -> None:
         self.ready.answers.append(Answer(token=incoming.token, response=response, read=read))
 
     def send(self, destination: Destination, request: Any) -> float:
-        """Send if nothing is under way to that node; when it is worth looking again."""
+        """Send a request if no other is in flight to that node; return when to check again."""
         ready_at = self.connections.ready_at_ms(destination.node_id)
         if ready_at > self.now_ms:
             return ready_at
@@ -230,6 +237,6 @@ class Core:
         return self.connections.ready_at_ms(destination.node_id)
 
     def destination(self, node_id: int, endpoints: Endpoints | None = None) -> Destination | None:
-        """Where a node is reached, by the replicas' listener."""
+        """Return the address of a node at the replicas' listener; None if it is not known."""
         found = endpoint_of(self.voters.endpoints(node_id) if endpoints is None else endpoints, self.config.listener)
         return Destination(node_id, found.host, found.port) if found is not None else None

@@ -1,4 +1,4 @@
-"""DescribeQuorum: who votes, who observes, how far each has come (KIP-595, KIP-836, KIP-853)."""
+"""DescribeQuorum: voters, observers, and the progress of each (KIP-595, KIP-836, KIP-853)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.protocol.messages.describe_quorum import (
 from kwire.protocol.primitives import ZERO_UUID
 
 DIRECTORIES_SINCE = 2
-"""The version that tells directories and where nodes listen; older ones have no place for them."""
+"""First version whose response contains directory ids and node endpoints."""
 
 NOT_HOSTED = "This server does not host this topic-partition."
 NOT_LED = (
@@ -59,7 +59,7 @@ def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode, message: str
 def _description(core: Core, leader: Leader, version: int) -> DescribeQuorumResponse:
     leader.progress.forget_silent_observers(core.now_ms)
     tells = version >= DIRECTORIES_SINCE
-    # As in Kafka: voters of kraft.version 0 are known by their ids alone, whatever they say of their directories.
+    # As in Kafka: with kraft.version 0, voters are identified by id alone, even if their directory id is known.
     tells_voters = tells and core.history.kraft_version >= RECONFIGURABLE
     partition = DescribeQuorumResponsePartitionData(
         partition_index=answers.PARTITION,

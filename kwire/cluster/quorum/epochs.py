@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch and EndQuorumEpoch: a leader says that it leads, or that it does no more (KIP-595)."""
+"""BeginQuorumEpoch and EndQuorumEpoch: a leader announces its leadership, or its resignation (KIP-595)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kwire.protocol.primitives import ZERO_UUID
 
 
 def _claim(core: Core, leader_id: int, epoch: int, named: Endpoints) -> ErrorCode:
-    """Somebody says that it leads, or led, an epoch."""
+    """Process the claim of a node that it leads, or led, an epoch; return an error if it is invalid."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if leader_id < 0 or leader_id == core.config.node_id or not core.is_believable(epoch):
@@ -52,7 +52,7 @@ def handle_begin_quorum_epoch(core: Core, incoming: Incoming) -> None:
 
 
 def handle_end_quorum_epoch(core: Core, incoming: Incoming) -> None:
-    """The leader goes: wait no longer for it, but let those with longer logs stand first."""
+    """Stop waiting for a leader that resigns; voters with longer logs become candidates first."""
     request: EndQuorumEpochRequest = incoming.message
     asked = request.topics[0].partitions[0]
     error = _claim(core, asked.leader_id, asked.leader_epoch, _endpoints(request.leader_endpoints))
@@ -63,7 +63,7 @@ def handle_end_quorum_epoch(core: Core, incoming: Incoming) -> None:
 
 
 def _succession_delay_ms(core: Core, asked: EndQuorumEpochRequestPartitionData) -> float:
-    """By place among the successors: the first at once, each further one twice as late as the one before."""
+    """Return the delay by position in the successors: none for the first, then doubled for each further one."""
     mine = core.config.key
     if asked.preferred_candidates:
         keys = [(it.candidate_id, it.candidate_directory_id) for it in asked.preferred_candidates]
@@ -108,7 +108,7 @@ def handle_end_quorum_epoch_response(core: Core, reply: Reply) -> bool:
 
 
 def announce(core: Core, leader: Leader) -> float:
-    """Tell the voters that do not fetch who leads; when to do so again."""
+    """Send BeginQuorumEpoch to the voters that do not fetch; return when to send it again."""
     if core.now_ms < leader.begin_quorum_ms:
         return leader.begin_quorum_ms
     period = core.config.fetch_timeout_ms / 2
@@ -121,7 +121,7 @@ def announce(core: Core, leader: Leader) -> float:
 
 
 def announce_resignation(core: Core, role: Resigned) -> float:
-    """Tell the voters that have not confirmed it; when to look again."""
+    """Send EndQuorumEpoch to the voters that have not acknowledged it; return when to check again."""
     wait_until = math.inf
     for voter_id in sorted(role.unacknowledged & core.voters.ids):
         destination = core.destination(voter_id)

@@ -1,4 +1,4 @@
-"""What a follower makes of the leader's log: append, cut back, or fetch a snapshot (KIP-595, KIP-630)."""
+"""Replication by a follower of the leader's log: append, truncate, or fetch a snapshot (KIP-595, KIP-630)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.protocol.messages.fetch_snapshot import (
 logger = logging.getLogger(__name__)
 
 FIRST_BOOTSTRAP_ID = -2
-"""Bootstrap servers have made-up ids from here down; -1 means nobody in every message."""
+"""First id for bootstrap servers, whose node ids are unknown; -1 means no node in every message."""
 
 
 # --- Fetch
@@ -46,17 +46,17 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
         return False
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
-    core.leader_heard_ms = core.now_ms
+    core.last_leader_response_ms = core.now_ms
     return True
 
 
 def _is_still_the_end(core: Core, offset: int, epoch: int) -> bool:
-    """Whether the log ends where it did when it was asked for more."""
+    """Return True if the log still ends where the fetch began."""
     return core.is_log_settled and core.end == OffsetAndEpoch(offset, epoch)
 
 
 def _take(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
-    """Do what the leader's answer asks for; False if it makes no sense."""
+    """Apply the leader's response; return False if it is invalid."""
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     if diverging.epoch >= 0:
         point = truncation_point(core.log, OffsetAndEpoch(diverging.end_offset, diverging.epoch))
@@ -66,11 +66,13 @@ def _take(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
         return True
     if snapshot.epoch >= 0 or snapshot.end_offset >= 0:
         if snapshot.epoch < 0 or snapshot.end_offset < 0:
-            logger.error("node %d: the leader names a snapshot %s, which cannot be", core.config.node_id, snapshot)
+            logger.error("node %d: the leader sent the invalid snapshot id %s", core.config.node_id, snapshot)
             return False
         wanted = OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
         if wanted.offset < core.log.end_offset and wanted.offset <= core.high_watermark:
-            logger.error("node %d: the leader names snapshot %s, of which all is here", core.config.node_id, wanted)
+            logger.error(
+                "node %d: the leader sent snapshot id %s, which this log already covers", core.config.node_id, wanted
+            )
             return False
         role.snapshot = SnapshotFetch(snapshot_id=wanted)
         return True
@@ -81,7 +83,7 @@ def _take(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
 
 
 def follow_high_watermark(core: Core) -> None:
-    """Committed is what the leader says, as far as it is here."""
+    """Advance the high watermark to the leader's, as far as this log goes."""
     role = following(core)
     if role is not None and core.is_log_settled:
         core.advance_high_watermark(min(role.high_watermark, core.log.end_offset))
@@ -108,31 +110,33 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
         return not error
     problem = _problem(role.snapshot, partition)
     if problem:
-        # The leader has another snapshot by now, or makes no sense: ask it again where to begin.
-        logger.warning("node %d gives snapshot %s up: %s", core.config.node_id, role.snapshot.snapshot_id, problem)
+        # The leader has a newer snapshot by now, or its response is invalid: fetch again from the log end offset.
+        logger.warning(
+            "node %d stops fetching snapshot %s: %s", core.config.node_id, role.snapshot.snapshot_id, problem
+        )
         role.snapshot = None
         return False
     _add(core, role.snapshot, partition)
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
-    core.leader_heard_ms = core.now_ms
+    core.last_leader_response_ms = core.now_ms
     return True
 
 
 def _problem(fetching: SnapshotFetch, partition: FetchSnapshotResponsePartitionSnapshot) -> str | None:
-    """Why this is not the next piece."""
+    """Return the reason why a response is not the next part of a snapshot; None if it is."""
     if partition.error_code:
         return ErrorCode(partition.error_code).name
     named = OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
     if named != fetching.snapshot_id:
-        return f"the answer is of snapshot {named}"
+        return f"the response is for snapshot {named}"
     if partition.position != fetching.position:
-        return f"the answer is of position {partition.position}, not {fetching.position}"
+        return f"the response is for position {partition.position}, not {fetching.position}"
     size = len(partition.unaligned_records)
     if size == 0:
-        return "the answer is empty"
+        return "the response is empty"
     if fetching.position + size > partition.size:
-        return f"the answer goes on behind the end, {partition.size}"
+        return f"the response exceeds the size of the snapshot, {partition.size}"
     return None
 
 
@@ -152,9 +156,9 @@ def _add(core: Core, fetching: SnapshotFetch, partition: FetchSnapshotResponsePa
 
 
 def bootstrap_servers(core: Core) -> list[Destination]:
-    """Whom to ask who leads: the configured servers and the voters, not this node.
+    """Return the servers to ask for the leader: the configured ones and the voters, without this node.
 
-    Kafka asks the configured ones alone; a quorum that has moved on to other voters is found nevertheless here.
+    Kafka asks only the configured servers; with the voters, a quorum whose voters have all changed is still found.
     """
     known = {(listener.host, listener.port) for listener in core.config.endpoints}
     found: list[Destination] = []
@@ -170,11 +174,11 @@ def bootstrap_servers(core: Core) -> list[Destination]:
 
 
 def fetch_from_anyone(core: Core) -> float:
-    """Ask some server, not always the same; when to look again."""
+    """Fetch from a random server to learn the leader; return when to check again."""
     servers = bootstrap_servers(core)
     if not servers or not core.is_log_settled:
         return float("inf")
-    first = int(core.chance.uniform(0, len(servers))) % len(servers)
+    first = int(core.random_source.uniform(0, len(servers))) % len(servers)
     server = core.connections.first_ready(servers[first:] + servers[:first], core.now_ms)
     if server is not None and not core.connections.has_any_in_flight(core.now_ms):
         return core.send(server, requests.fetch(core))
@@ -183,7 +187,7 @@ def fetch_from_anyone(core: Core) -> float:
 
 
 def fetch_from_leader(core: Core, role: Follower) -> float:
-    """Ask the leader for more, or anyone while the leader cannot be reached; when to look again."""
+    """Fetch from the leader, or from any server while the leader is unreachable; return when to check again."""
     if core.now_ms < role.rests_until_ms:
         return role.rests_until_ms
     leader = core.destination(core.leader_id, role.leader_endpoints)
@@ -194,7 +198,7 @@ def fetch_from_leader(core: Core, role: Follower) -> float:
         return fetch_from_anyone(core)
     if core.connections.is_backing_off(leader.node_id, core.now_ms):
         return min(fetch_from_anyone(core), core.connections.ready_at_ms(leader.node_id))
-    # Somebody else may still be asked: two answers do no harm, for only one of them is of the log's end (_take).
+    # Another server may still be asked: two responses are harmless, for only one is for the log's end (_take).
     if core.connections.ready_at_ms(leader.node_id) > core.now_ms:
         return core.connections.ready_at_ms(leader.node_id)
     if not core.is_log_settled:

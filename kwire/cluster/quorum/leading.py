@@ -1,4 +1,4 @@
-"""What a leader answers to those that replicate its log, and what it learns from their asking (KIP-595, KIP-630)."""
+"""Responses of a leader to its followers, and the progress that it learns from their fetches (KIP-595, KIP-630)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
 
 def leader_refusal(core: Core, epoch: int) -> ErrorCode:
-    """Why this replica cannot answer as the leader of that epoch."""
+    """Return the error if this replica cannot answer as the leader of that epoch; NONE if it can."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
     if epoch > core.epoch:
@@ -42,7 +42,7 @@ def handle_fetch(core: Core, incoming: Incoming) -> None:
     error = leader_refusal(core, asked.current_leader_epoch)
     replica_id = replica_id_of(request)
     if not error and replica_id == core.config.node_id:
-        error = ErrorCode.INVALID_REQUEST  # another process has this node's id
+        error = ErrorCode.INVALID_REQUEST  # another process uses this node's id
     if error:
         core.answer(incoming, answers.fetch(core, incoming, error))
         return
@@ -50,7 +50,7 @@ def handle_fetch(core: Core, incoming: Incoming) -> None:
 
 
 def replica_id_of(request: FetchRequest) -> int:
-    """The id is in another place since version 15."""
+    """Return the replica id, which is in another field since version 15."""
     return request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
 
 
@@ -70,7 +70,7 @@ def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPa
         leader.progress.make_room(core.now_ms)
         replica = leader.progress.replica(key)
         replica.fetched(asked.fetch_offset, core.log.end_offset, core.now_ms)
-        heard_of(core, leader, key)
+        record_fetch(core, leader, key)
         advance(core, leader)
     if request.max_wait_ms == 0 or has_news(core, asked) or len(core.parked) >= PARKED_MAX:
         answer_with_records(core, incoming, asked)
@@ -81,7 +81,7 @@ def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPa
 
 
 def has_news(core: Core, asked: FetchPartition) -> bool:
-    """Whether there are records, or the asker does not know all that is committed (KIP-1166)."""
+    """Return True if there are records, or the requester's high watermark is too low (KIP-1166)."""
     if asked.fetch_offset < core.log.end_offset:
         return True
     leader = core.role
@@ -100,7 +100,7 @@ def answer_with_records(core: Core, incoming: Incoming, asked: FetchPartition) -
 
 
 def answer_parked(core: Core) -> float:
-    """Answer the fetches that waited for what is there now, or long enough; when the next one has."""
+    """Answer delayed fetches with news or a passed deadline; return the next deadline."""
     waiting: list[ParkedFetch] = []
     for fetch in core.parked:
         asked = fetch.request.topics[0].partitions[0]
@@ -112,18 +112,18 @@ def answer_parked(core: Core) -> float:
     return min((fetch.deadline_ms for fetch in waiting), default=float("inf"))
 
 
-def heard_of(core: Core, leader: Leader, key: ReplicaKey) -> None:
-    """A replica asked for something of this epoch: check-quorum starts over when a majority has."""
-    if leader.progress.heard_of(key):
+def record_fetch(core: Core, leader: Leader, key: ReplicaKey) -> None:
+    """Record a request of a replica in this epoch; restart the check-quorum timer if a majority has sent one."""
+    if leader.progress.record_fetch(key):
         leader.check_quorum_deadline_ms = core.now_ms + CHECK_QUORUM_FACTOR * core.config.fetch_timeout_ms
 
 
 def advance(core: Core, leader: Leader) -> None:
-    """Move the high watermark to what a majority has durably, once that is behind this epoch's first record (Q4)."""
+    """Advance the high watermark to what a majority has durably, once that is past this epoch's first record (Q4)."""
     offset = min(leader.progress.majority_end(), core.log.end_offset)
     if offset > leader.epoch_start_offset:
         leader.has_high_watermark = True
-        # After a change of voters less may be computed than before: what is committed stays so.
+        # After a change of voters the result may be lower: committed records stay committed.
         core.advance_high_watermark(offset)
 
 
@@ -142,7 +142,7 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
         error = leader_refusal(core, asked.current_leader_epoch)
     if not error:
         found = core.log.snapshot_size(wanted)
-        # What formatting wrote is not replicated: the first leader wrote its content into the log.
+        # The formatted snapshot is not replicated: the first leader wrote its contents into the log.
         if found is None or wanted == BOOTSTRAP_SNAPSHOT:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif not 0 <= asked.position < found:
@@ -152,7 +152,7 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
     read = None
     if not error:
         assert isinstance(core.role, Leader)
-        heard_of(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
+        record_fetch(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
         most = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
         most = min(most, size - asked.position)
         read = SnapshotRead(snapshot_id=wanted, position=asked.position, max_bytes=most)

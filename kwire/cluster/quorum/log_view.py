@@ -1,4 +1,4 @@
-"""What the quorum sees of the metadata log, and what it concludes from that. It never writes it."""
+"""The quorum's read-only view of the metadata log, and comparisons of a follower's log with the leader's."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import NamedTuple, Protocol
 
 
 class OffsetAndEpoch(NamedTuple):
-    """The end of a log or of a snapshot, and the epoch of its last record."""
+    """End offset of a log or of a snapshot, and the epoch of its last record."""
 
     offset: int
     epoch: int
 
     def is_as_new_as(self, other: OffsetAndEpoch) -> bool:
-        """Whether a log that ends here holds all that one that ends at `other` can have had committed."""
+        """Return True if a log with this end holds all records that a log with the other end may have committed."""
         return (self.epoch, self.offset) >= (other.epoch, other.offset)
 
 
 BOOTSTRAP_SNAPSHOT = OffsetAndEpoch(0, 0)
-"""What formatting wrote. It is never sent: the first leader writes its content into the log."""
+"""Id of the snapshot that formatting writes. It is never sent: the first leader writes its contents into the log."""
 
 
 class LogView(Protocol):
-    """The log as it is now. Offsets of an empty log are those of its snapshot."""
+    """Read-only view of the log. An empty log has the offsets of its snapshot."""
 
     @property
     def start_offset(self) -> int: ...
@@ -32,11 +32,11 @@ class LogView(Protocol):
 
     @property
     def flushed_end_offset(self) -> int:
-        """The end of what a crash cannot take away."""
+        """End offset of the durable records, which survive a crash."""
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, or of the snapshot if there is none after it; 0 when there is nothing."""
+        """Epoch of the last record, or of the snapshot if no record follows it; 0 if there is neither."""
 
     @property
     def earliest_snapshot_id(self) -> OffsetAndEpoch | None: ...
@@ -45,13 +45,13 @@ class LogView(Protocol):
     def latest_snapshot_id(self) -> OffsetAndEpoch | None: ...
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch in the log that is not after `epoch`, and where it ends.
+        """Return the largest epoch in the log that is not greater than `epoch`, and its end offset.
 
-        An epoch before the first record gives the earliest snapshot's, or (start offset, 0) without one.
+        For an epoch before the first record, return the earliest snapshot's id, or (start offset, 0) without one.
         """
 
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
-        """The bytes of a complete snapshot; None if there is none of this id."""
+        """Return the size of a complete snapshot in bytes; None if there is none with this id."""
 
 
 def end_of(log: LogView) -> OffsetAndEpoch:
@@ -59,7 +59,7 @@ def end_of(log: LogView) -> OffsetAndEpoch:
 
 
 class Position(Enum):
-    """What a follower at some position needs."""
+    """Result of comparing a follower's position with the leader's log."""
 
     VALID = "valid"
     DIVERGING = "diverging"
@@ -67,7 +67,7 @@ class Position(Enum):
 
 
 class PositionCheck(NamedTuple):
-    """DIVERGING: where the leader's log ends for the follower's epoch. SNAPSHOT: which one to fetch."""
+    """Position check. DIVERGING: the end of the follower's epoch in the leader's log. SNAPSHOT: the one to fetch."""
 
     kind: Position
     at: OffsetAndEpoch
@@ -77,7 +77,7 @@ def check_position(log: LogView, offset: int, last_epoch: int) -> PositionCheck:
     """Compare a follower's end (offset, epoch of the record before it) with the leader's log (KIP-595, KIP-630)."""
     latest = log.latest_snapshot_id
     if offset == 0 and latest is not None and latest != BOOTSTRAP_SNAPSHOT:
-        return PositionCheck(Position.SNAPSHOT, latest)  # less to read than the log from its beginning
+        return PositionCheck(Position.SNAPSHOT, latest)  # smaller than the log from its beginning
     if log.start_offset == 0 and offset == 0 and last_epoch == 0:
         return PositionCheck(Position.VALID, OffsetAndEpoch(0, 0))
     earliest = log.earliest_snapshot_id
@@ -96,7 +96,7 @@ def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, last_epoch: 
 
 
 def truncation_point(log: LogView, diverging: OffsetAndEpoch) -> int:
-    """Where to cut this log, given where the leader's log ends for an epoch (KIP-595)."""
+    """Return the offset to truncate this log to, given an epoch's end in the leader's log (KIP-595)."""
     if diverging.epoch == 0:
         return min(diverging.offset, log.end_offset)
     mine = log.end_offset_for_epoch(diverging.epoch)

@@ -1,7 +1,7 @@
-"""The quorum as a driver sees it: inputs, then what they want done (Ready), then done(); README.md has the contract.
+"""Interface of the quorum for its driver: inputs, their output (Ready), and done(); README.md has the contract.
 
-Pure: no clock, no I/O, no randomness of its own. Inputs that come while a Ready is being carried out wait for done(),
-so that each sees the log as the one before has left it.
+Pure: it has no clock, no I/O and no randomness of its own. Inputs that arrive while a Ready is carried out are queued
+until done(), so that each of them sees the log after the previous one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kwire.cluster.quorum.describing import handle_describe_quorum
 from kwire.cluster.quorum.log_view import LogView
 from kwire.cluster.quorum.ready import Destination, Ready
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Resigned, Role
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 from kwire.protocol.control_records import ControlRecordType
@@ -49,7 +49,7 @@ from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, Re
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.primitives import Buffer
-from kwire.seams import Chance
+from kwire.seams import RandomSource
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ NAMED_PARTITION = (VoteRequest, BeginQuorumEpochRequest, EndQuorumEpochRequest)
 
 
 class Quorum:
-    """One replica of the metadata log: voter or observer."""
+    """Replica of the metadata log: voter or observer."""
 
     def __init__(
         self,
@@ -86,25 +86,25 @@ class Quorum:
         config: QuorumConfig,
         state: QuorumState,
         log: LogView,
-        chance: Chance,
+        random_source: RandomSource,
         static_voters: VoterSet | None = None,
         records: Iterable[tuple[int, QuorumRecord]] = (),
     ) -> None:
-        """`records`: each KRaftVersion and KRaftVoters record with its offset, of the snapshot (at its last offset) and
-        of the log. `state`: what the quorum-state file says.
+        """Create the replica from its stored state. `state` is the content of the quorum-state file. `records` are the
+        KRaftVersion and KRaftVoters records with their offsets, of the snapshot (at its last offset) and of the log.
         """
         history = VoterHistory(static_voters)
         for offset, record in records:
             history.add(offset, record)
-        self._core = Core(config=config, state=state, log=log, history=history, chance=chance)
+        self._core = Core(config=config, state=state, log=log, history=history, random_source=random_source)
         self._inputs: deque[Callable[[], None]] = deque()
         self._end_at_take = log.end_offset
         self.next_deadline_ms = -math.inf
-        """When to call tick() at the latest, on the clock of now_ms."""
-        self.has_met_strangers = False
-        """Whether a node that was asked has said that it belongs to another cluster."""
+        """Latest time for the next tick(), on the clock of now_ms."""
+        self.has_seen_other_cluster = False
+        """True if a node has answered that it belongs to another cluster."""
 
-    # --- what can be seen
+    # --- queries
 
     @property
     def role(self) -> Role:
@@ -116,7 +116,7 @@ class Quorum:
 
     @property
     def voted(self) -> ReplicaKey | None:
-        """Whom this replica has voted for in this epoch."""
+        """Replica that this replica has voted for in this epoch."""
         return self._core.voted
 
     @property
@@ -129,18 +129,18 @@ class Quorum:
 
     @property
     def leader(self) -> Destination | None:
-        """Where the leader is asked; None when it is not known, or is this replica."""
+        """Address of the leader; None if it is not known, or is this replica."""
         role = self._core.role
         return self._core.destination(self.leader_id, role.leader_endpoints) if isinstance(role, Follower) else None
 
     @property
     def high_watermark(self) -> int:
-        """The end of what is committed, as far as this replica knows; -1 when it does not."""
+        """End offset of the committed records that this replica knows; -1 if unknown."""
         return self._core.high_watermark
 
     @property
     def leaders_high_watermark(self) -> int:
-        """The end of what is committed, as the leader of this epoch knows it; -1 while that is not known here."""
+        """High watermark of the leader of this epoch, as far as it is known here; -1 if unknown."""
         role = self._core.role
         if isinstance(role, Leader):
             return self._core.high_watermark if role.has_high_watermark else -1
@@ -148,47 +148,47 @@ class Quorum:
 
     @property
     def history(self) -> VoterHistory:
-        """Voters and kraft.version, for snapshots; forget_before() when one is made is the driver's to call."""
+        """Voters and kraft.version by offset, for snapshots. The driver calls forget_before() after a snapshot."""
         return self._core.history
 
     @property
     def is_shut_down(self) -> bool:
-        """Whether a graceful shutdown has nothing more to wait for."""
+        """True if a graceful shutdown has nothing more to wait for."""
         core = self._core
         deadline = core.shutdown_deadline_ms
         if deadline is None:
             return False
         is_alone = not core.is_voter or core.voters.is_only_voter(core.config.key)
         is_leading = isinstance(core.role, Leader)
-        is_over = is_alone or core.has_remote_leader or self._is_in_vain
+        is_over = is_alone or core.has_remote_leader or self._is_election_impossible
         return core.now_ms >= deadline or (not is_leading and is_over)
 
     @property
-    def _is_in_vain(self) -> bool:
-        """Whether too many voters are out of reach for the others to elect a leader, this one's vote included."""
+    def _is_election_impossible(self) -> bool:
+        """True if so many voters are unreachable that the others cannot elect a leader, even with this one's vote."""
         role, voters = self._core.role, self._core.voters
         return isinstance(role, Resigned) and len(voters.ids - role.unreachable) < voters.majority
 
     @property
-    def leader_heard_ms(self) -> float:
-        """When a leader last answered this replica; -inf for never. A leader hears itself at its last input."""
-        return self._core.now_ms if self.is_leader else self._core.leader_heard_ms
+    def last_leader_response_ms(self) -> float:
+        """Time at which a leader last answered this replica; -inf for never. For a leader, its last input."""
+        return self._core.now_ms if self.is_leader else self._core.last_leader_response_ms
 
     @property
-    def hears_leader(self) -> bool:
-        """Whether this replica follows a leader that has answered it, and has stored what was answered."""
+    def follows_live_leader(self) -> bool:
+        """True if this replica follows a leader that has answered it, and the answered records are stored."""
         role = self._core.role
         has_heard = isinstance(role, Follower) and role.has_fetched and role.snapshot is None
         return has_heard and self._core.is_log_settled
 
     @property
     def misses_committed(self) -> bool:
-        """Whether the leader that this replica follows has told of something committed that is not in the log here."""
+        """True if the leader that this replica follows has committed records that are not in the log here."""
         role = self._core.role
         return isinstance(role, Follower) and role.high_watermark > self._core.log.end_offset
 
-    def could_be_succeeded(self, now_ms: float) -> bool:
-        """Whether this node leads, and so many other voters fetch that they can elect one of them without its vote."""
+    def has_possible_successor(self, now_ms: float) -> bool:
+        """Return True if this node leads and enough other voters fetch to elect a successor without its vote."""
         core = self._core
         if not isinstance(core.role, Leader):
             return False
@@ -196,42 +196,42 @@ class Quorum:
         return len(core.voters.ids - silent - {core.config.node_id}) >= core.voters.majority
 
     def set_wall_offset(self, offset_ms: float) -> None:
-        """What to add to now_ms to have the time since the Unix epoch: for DescribeQuorum."""
+        """Set the offset from now_ms to the time since the Unix epoch, for DescribeQuorum."""
         self._core.wall_offset_ms = offset_ms
 
     # --- inputs
 
     def start(self, now_ms: float) -> None:
-        """The first input."""
+        """Start the replica; the first input."""
         self._input(self._start, now_ms)
 
     def tick(self, now_ms: float) -> None:
-        """Time has passed."""
+        """Process the passing of time."""
         self._input(lambda: None, now_ms)
 
     def request(self, token: Any, message: Any, *, version: int, listener: str, now_ms: float) -> None:
-        """A request of REQUESTS or DescribeQuorum; its Answer has the token."""
+        """Process a request of REQUESTS or DescribeQuorum; its Answer has the token."""
         incoming = Incoming(token=token, message=message, version=version, listener=listener)
         self._input(partial(self._request, incoming), now_ms)
 
     def response(self, correlation_id: int, response: Any, now_ms: float) -> None:
-        """The answer to a Send."""
+        """Process the response to a Send."""
         self._input(partial(self._response, correlation_id, response), now_ms)
 
     def unreachable(self, correlation_id: int, now_ms: float) -> None:
-        """There will be no answer to a Send."""
+        """Process that a Send will have no response."""
         self._input(partial(self._unreachable, correlation_id), now_ms)
 
     def appended(self, now_ms: float) -> None:
-        """The driver, as the leader, has appended records of its own: whoever waits for them may have them."""
+        """Process that the driver, as the leader, has appended records: delayed fetches may be answered."""
         self._input(lambda: None, now_ms)
 
     def flushed(self, now_ms: float) -> None:
-        """log.flushed_end_offset has grown."""
+        """Process that log.flushed_end_offset has grown."""
         self._input(lambda: None, now_ms)
 
     def resign(self, epoch: int, now_ms: float) -> None:
-        """Lead no more, if this epoch still lasts."""
+        """Resign as the leader, if this epoch is still the current one."""
         self._input(partial(self._resign, epoch), now_ms)
 
     def upgrade_kraft_version(self, token: Any, version: int, *, validate_only: bool, now_ms: float) -> None:
@@ -242,13 +242,13 @@ class Quorum:
         )
 
     def shut_down(self, now_ms: float, timeout_ms: float) -> None:
-        """End gracefully: a leader lets the others elect first. is_shut_down says when."""
+        """Shut down gracefully: a leader first lets the other voters elect a new one. See is_shut_down."""
         self._input(partial(self._shut_down, timeout_ms), now_ms)
 
     # --- outputs
 
     def take(self) -> Ready | None:
-        """What is to be done now, or None. done() must follow before the next one is given out."""
+        """Return the next output, or None. Call done() before taking the next one."""
         core = self._core
         if core.taken is not None or core.ready.is_empty:
             return None
@@ -263,11 +263,11 @@ class Quorum:
         control_offsets: Sequence[int] = (),
         snapshot_records: Sequence[QuorumRecord] | None = None,
     ) -> None:
-        """What was taken is done.
+        """Process that the taken output was carried out.
 
         control_offsets: the base offset of each batch of append_control. snapshot_records: the KRaftVersion and
-        KRaftVoters records of a fetched snapshot that has taken the log's place; None after the last chunk says that
-        it was not sound, and it is fetched again.
+        KRaftVoters records of a fetched snapshot that has replaced the log. None after the last chunk means that the
+        snapshot is invalid; it is fetched again.
         """
         core = self._core
         taken = core.taken
@@ -283,7 +283,7 @@ class Quorum:
         self._step(lambda: None, now_ms)
         self._run_inputs()
 
-    # --- how inputs run: one at a time
+    # --- processing of inputs, one at a time
 
     def _input(self, step: Callable[[], None], now_ms: float) -> None:
         self._inputs.append(partial(self._step, step, now_ms))
@@ -303,22 +303,22 @@ class Quorum:
             self.next_deadline_ms = min(self.next_deadline_ms, core.shutdown_deadline_ms)
 
     def _start(self) -> None:
-        """Take up what the last run left (KIP-595): an epoch that it led is over, one that it stood for goes on."""
+        """Continue from the stored state (KIP-595): resign an epoch that this node led, continue an own candidacy."""
         core, config = self._core, self._core.config
         state = core.state
         if state.leader_epoch < core.log.last_epoch:
             transitions.become_unattached(core, core.log.last_epoch)
         elif state.leader_id == config.node_id:
             transitions.resign_at_start(core)
-        elif core.voted == config.key and state.leader_id == NOBODY and core.is_voter:
+        elif core.voted == config.key and state.leader_id == NO_NODE and core.is_voter:
             deadline = core.now_ms + core.random_election_timeout_ms()
             core.role = Candidate(election_deadline_ms=deadline, ballot=transitions.own_ballot(core))
-        elif state.leader_id != NOBODY and core.voters.endpoints(state.leader_id):
+        elif state.leader_id != NO_NODE and core.voters.endpoints(state.leader_id):
             endpoints = core.voters.endpoints(state.leader_id)
             transitions.become_follower(core, state.leader_epoch, state.leader_id, endpoints)
-        # Where nobody was ever elected there is no leader to wait for, or to disturb: a pre-vote changes nothing.
-        has_no_past = core.state == QuorumState() and core.may_stand
-        if has_no_past or (core.may_stand and core.voters.is_only_voter(config.key)):
+        # If no leader was ever elected, there is none to wait for or to disturb: a pre-vote changes nothing.
+        has_no_past = core.state == QuorumState() and core.can_be_candidate
+        if has_no_past or (core.can_be_candidate and core.voters.is_only_voter(config.key)):
             transitions.become_prospective(core)
 
     def _request(self, incoming: Incoming) -> None:
@@ -344,8 +344,8 @@ class Quorum:
         if expected is None:
             return
         destination, request = expected
-        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self.has_met_strangers:
-            self.has_met_strangers = True
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID and not self.has_seen_other_cluster:
+            self.has_seen_other_cluster = True
             logger.warning(
                 "%s:%d does not belong to cluster %s", destination.host, destination.port, core.config.cluster_id
             )
@@ -374,7 +374,7 @@ class Quorum:
         if core.shutdown_deadline_ms is None:
             core.shutdown_deadline_ms = core.now_ms + timeout_ms
 
-    # --- what was written
+    # --- records written
 
     def _control_written(self, base_offset: int, records: Sequence[tuple[ControlRecordType, Any]]) -> None:
         core = self._core
@@ -386,7 +386,7 @@ class Quorum:
 
     def _records_written(self, data: Buffer) -> None:
         core = self._core
-        if core.log.end_offset == self._end_at_take:  # the log has said why
+        if core.log.end_offset == self._end_at_take:  # nothing was appended; the log has logged the reason
             core.connections.back_off(core.leader_id, core.now_ms)
             if isinstance(core.role, Follower):
                 core.role.rests_until_ms = core.now_ms + core.config.retry_backoff_ms
@@ -400,7 +400,7 @@ class Quorum:
         core.role.snapshot = None
         if records is None:
             core.connections.back_off(core.leader_id, core.now_ms)
-            # Not so long that the leader counts as lost, and not at once: the next one is likely to be as unsound.
+            # Wait, because the next snapshot is likely invalid too, but not until the leader counts as lost.
             core.role.rests_until_ms = core.now_ms + core.config.fetch_timeout_ms / 2
             return
         core.history.restart(core.log.end_offset, records)
@@ -408,7 +408,7 @@ class Quorum:
 
 
 def _names_the_partition(message: Any) -> bool:
-    """Whether a request is about __cluster_metadata-0 alone; requests about voters name no partition."""
+    """Return True if a request is for __cluster_metadata-0 only; requests about voters name no partition."""
     if isinstance(message, (AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)):
         return True
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
@@ -419,4 +419,4 @@ def _names_the_partition(message: Any) -> bool:
     if isinstance(message, FetchRequest):
         is_topic = bool(topic.topic_id == answers.TOPIC_ID or topic.topic == answers.TOPIC)
         return is_topic and bool(topic.partitions[0].partition == answers.PARTITION)
-    return True  # FetchSnapshot says UNKNOWN_TOPIC_OR_PARTITION of its own
+    return True  # the handler of FetchSnapshot returns UNKNOWN_TOPIC_OR_PARTITION itself

@@ -1,4 +1,4 @@
-"""What each role does as time goes by. Each function does what is due and says when to look again."""
+"""Actions of each role that become due with time. Each function does what is due and returns when to check again."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, Up
 logger = logging.getLogger(__name__)
 
 ROUNDS_MAX = 10
-"""Roles that a replica may pass through at one moment: a lone voter needs four."""
+"""Maximum roles that a replica may pass through in one step: a single voter needs four."""
 
 
 def poll(core: Core) -> float:
-    """Do all that is due at core.now_ms; when something will be due next."""
+    """Do all that is due at core.now_ms; return the time of the next due action."""
     for _ in range(ROUNDS_MAX):
         before = core.role
         deadline = _poll_role(core)
         if core.role is before:
-            core.say_leadership()
+            core.notify_leadership()
             return deadline
     raise AssertionError(f"the roles of {core.config.node_id} do not settle: {core.role}")
 
@@ -72,11 +72,11 @@ def _poll_resigned(core: Core, role: Resigned) -> float:
 
 
 def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
-    if not core.may_stand:
+    if not core.can_be_candidate:
         become_unattached(core, core.epoch if isinstance(role, Prospective) else core.epoch + 1)
         return core.now_ms
     if core.is_shutting_down:
-        # The election goes on: who wins can resign, and another's victory ends it as well.
+        # The election continues: a winner can resign, and another's victory ends it as well.
         return max(ask_for_votes(core, role), core.now_ms + core.config.retry_backoff_ms)
     if core.now_ms >= role.election_deadline_ms:
         if isinstance(role, Prospective):
@@ -88,11 +88,11 @@ def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
 
 
 def _poll_unattached(core: Core, role: Unattached) -> float:
-    if core.may_stand and math.isinf(role.election_deadline_ms):
+    if core.can_be_candidate and math.isinf(role.election_deadline_ms):
         role.election_deadline_ms = core.now_ms + core.random_election_timeout_ms()
-    if core.may_stand and core.is_shutting_down:
+    if core.can_be_candidate and core.is_shutting_down:
         return math.inf
-    if core.may_stand and core.now_ms >= role.election_deadline_ms:
+    if core.can_be_candidate and core.now_ms >= role.election_deadline_ms:
         become_prospective(core)
         return core.now_ms
     return min(role.election_deadline_ms, fetch_from_anyone(core))
@@ -103,26 +103,26 @@ def _poll_follower(core: Core, role: Follower) -> float:
     if core.is_shutting_down:
         return math.inf
     is_late = core.now_ms >= role.fetch_deadline_ms
-    if is_late and core.may_stand:
+    if is_late and core.can_be_candidate:
         become_prospective(core)
         return core.now_ms
     if is_late:
         return fetch_from_anyone(core)
-    _speak_of_itself(core, role)
+    _send_voter_update(core, role)
     return min(fetch_from_leader(core, role), role.fetch_deadline_ms)
 
 
-# --- telling the leader about this replica
+# --- requests to the leader about this replica
 
 
-def _speak_of_itself(core: Core, role: Follower) -> None:
-    """Every so often, in place of a fetch: changed endpoints, or the wish to vote (KIP-853, KIP-1186)."""
+def _send_voter_update(core: Core, role: Follower) -> None:
+    """Request an update of endpoints, or joining, periodically in place of a fetch (KIP-853, KIP-1186)."""
     if core.now_ms < role.voter_update_ms or not core.is_log_settled:
         return
     leader = core.destination(core.leader_id, role.leader_endpoints)
     if leader is not None and core.connections.has_timed_out(leader.node_id, core.now_ms):
         return
-    request = _wish(core, role)
+    request = _next_voter_request(core, role)
     if request is None:
         role.voter_update_ms = core.now_ms + core.config.fetch_timeout_ms
     elif leader is not None and core.connections.ready_at_ms(leader.node_id) <= core.now_ms:
@@ -130,7 +130,9 @@ def _speak_of_itself(core: Core, role: Follower) -> None:
         core.send(leader, request)
 
 
-def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
+def _next_voter_request(
+    core: Core, role: Follower
+) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
     is_reconfigurable = core.history.kraft_version >= RECONFIGURABLE
     mine = core.voters.get(core.config.node_id)
     if core.is_voter:
@@ -139,7 +141,7 @@ def _wish(core: Core, role: Follower) -> UpdateRaftVoterRequest | AddRaftVoterRe
     if not (is_reconfigurable and core.config.can_become_voter and core.config.auto_join):
         return None
     if mine is not None:
-        # The voter of before had this id on another disk: it goes before this one can come.
+        # The earlier voter has this id with another directory: it must be removed first.
         return requests.remove_voter(core, mine.key)
     return requests.add_voter(core)
 
@@ -153,8 +155,8 @@ def handle_update_voter_response(core: Core, reply: Reply) -> bool:
 
 
 def handle_change_response(core: Core, reply: Reply) -> bool:
-    """Whatever the leader says: it is asked again after a while if this replica still is no voter."""
+    """Log a rejected change; it is requested again after a while if this replica is still not a voter."""
     response: AddRaftVoterResponse | RemoveRaftVoterResponse = reply.response
     if response.error_code:
-        logger.info("node %d may not join yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
+        logger.info("node %d may not join the quorum yet: %s", core.config.node_id, ErrorCode(response.error_code).name)
     return response.error_code not in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -1,4 +1,4 @@
-"""How far each replica has come, as the leader sees it: high watermark, check-quorum, who is caught up."""
+"""Progress of each replica, tracked by the leader: high watermark, check-quorum, caught-up replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEVER = -1.0
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaProgress:
-    """One replica; times are the leader's."""
+    """Progress of one replica; times are on the leader's clock."""
 
     key: ReplicaKey
     end_offset: int = UNKNOWN
@@ -23,9 +23,9 @@ class ReplicaProgress:
     leader_end_at_last_fetch: int = 0
 
     def fetched(self, end_offset: int, leader_end: int, now_ms: float) -> None:
-        """A follower asked for what comes at end_offset: it has all before, durably.
+        """Record a fetch at end_offset: the replica has all earlier records, durably.
 
-        It is caught up if it has reached the leader's end, now or as it was when it asked before (as ISR has it).
+        It is caught up if it has reached the leader's log end offset, current or at its previous fetch (as for ISR).
         """
         if end_offset >= leader_end:
             self.last_caught_up_ms = max(now_ms, self.last_caught_up_ms)
@@ -37,7 +37,7 @@ class ReplicaProgress:
 
 
 class Progress:
-    """The progress of voters and observers in one leader's epoch."""
+    """Progress of voters and observers in one leader epoch."""
 
     def __init__(self, leader: ReplicaKey, voters: VoterSet) -> None:
         self._leader = leader
@@ -45,11 +45,11 @@ class Progress:
         self.voters: dict[int, ReplicaProgress] = {}
         self.observers: dict[ReplicaKey, ReplicaProgress] = {}
         self._fetched_lately: set[int] = set()
-        """Voters heard since the check-quorum timer was started last."""
+        """Ids of voters that have fetched since the check-quorum timer was last restarted."""
         self.voters_changed(voters)
 
     def voters_changed(self, voters: VoterSet) -> None:
-        """Another set counts: who came is a voter with what is known of it, who went is an observer."""
+        """Apply a new voter set: added replicas keep their progress, removed voters become observers."""
         known = {replica.key: replica for replica in (*self.voters.values(), *self.observers.values())}
         self._voter_set = voters
         self.voters = {}
@@ -60,7 +60,7 @@ class Progress:
         self._fetched_lately &= voters.ids
 
     def replica(self, key: ReplicaKey) -> ReplicaProgress:
-        """The replica of this key: a voter if it is one, otherwise an observer, perhaps a new one."""
+        """Return the progress of a replica, as a voter or else an observer; a new one is added."""
         if self._voter_set.is_voter(key):
             replica = self.voters[key.node_id]
             replica.key = key  # kraft.version 0: the directory becomes known with the first fetch
@@ -68,20 +68,20 @@ class Progress:
         return self.observers.setdefault(key, ReplicaProgress(key=key))
 
     def leader_flushed(self, end_offset: int) -> None:
-        """The leader's own log is durable up to here."""
+        """Record that the leader's own log is durable up to end_offset."""
         own = self.replica(self._leader)
-        assert end_offset >= own.end_offset, "a leader's log never becomes shorter"
+        assert end_offset >= own.end_offset, "a leader never truncates its log"
         own.end_offset = end_offset
 
     def majority_end(self) -> int:
-        """What a majority of the voters has; UNKNOWN if that cannot be said yet."""
+        """Return the offset that a majority of the voters has reached; UNKNOWN if it is not known yet."""
         ends = sorted((replica.end_offset for replica in self.voters.values()), reverse=True)
         return ends[len(ends) // 2]
 
-    # --- check-quorum (KIP-595: a leader that its voters cannot reach must not go on)
+    # --- check-quorum (KIP-595: a leader that its voters cannot reach must resign)
 
-    def heard_of(self, key: ReplicaKey) -> bool:
-        """A voter fetched; whether a majority, the leader included, has done so since the last time it was asked."""
+    def record_fetch(self, key: ReplicaKey) -> bool:
+        """Record a fetch; return True, and start over, if a majority of the voters, leader included, has fetched."""
         if self._voter_set.is_voter(key):
             self._fetched_lately.add(key.node_id)
         needed = self._voter_set.majority - (1 if self._voter_set.is_voter(self._leader) else 0)
@@ -94,10 +94,10 @@ class Progress:
     def needs_followers(self) -> bool:
         return not self._voter_set.is_only_voter(self._leader)
 
-    # --- who is where
+    # --- queries
 
     def is_caught_up(self, key: ReplicaKey, now_ms: float) -> bool:
-        """Whether an observer was at the end of the log not long ago, so that it may vote without holding things up."""
+        """Return True if an observer was caught up recently, so that as a voter it does not delay commits."""
         replica = self.observers.get(key)
         return (
             replica is not None
@@ -106,7 +106,7 @@ class Progress:
         )
 
     def silent_voters(self, since_ms: float) -> Iterator[ReplicaKey]:
-        """The other voters that have not fetched since."""
+        """Yield the other voters that have not fetched since."""
         for node_id, replica in self.voters.items():
             if node_id != self._leader.node_id and (
                 replica.last_fetch_ms == NEVER or replica.last_fetch_ms <= since_ms
@@ -114,12 +114,12 @@ class Progress:
                 yield replica.key
 
     def successors(self) -> list[ReplicaKey]:
-        """The other voters, the one with the longest log first."""
+        """Return the other voters, the one with the longest log first."""
         others = [replica for replica in self.voters.values() if replica.key != self._leader]
         return [replica.key for replica in sorted(others, key=lambda it: (-it.end_offset, it.key.node_id))]
 
     def make_room(self, now_ms: float) -> None:
-        """Keep the number of observers within its limit: who was silent longest goes."""
+        """Limit the number of observers by removing those that have not fetched for the longest time."""
         if len(self.observers) >= OBSERVERS_MAX:
             self.forget_silent_observers(now_ms)
         while len(self.observers) >= OBSERVERS_MAX:

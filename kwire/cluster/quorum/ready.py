@@ -1,7 +1,7 @@
-"""What a step of the quorum wants done: one value, taken and carried out by the driver in the order of its fields.
+"""Output of a step of the quorum: one value, which the driver carries out in the order of its fields.
 
-The rule that holds everything together: what stands lower may depend on what stands higher, so nothing of it happens
-before that is durable. See the folder's README for the driver's duties.
+A field may depend on the fields above it. Nothing of a field is done before the fields above it are durable. README.md
+in this folder lists the driver's duties.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kwire.protocol.primitives import Buffer
 
 
 class Destination(NamedTuple):
-    """A node to send to. A bootstrap server, whose id is not known, has one of -2 and below."""
+    """Node to send to. A bootstrap server, whose node id is not known, has an id of -2 or below."""
 
     node_id: int
     host: str
@@ -24,7 +24,7 @@ class Destination(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A request; its outcome comes back as response() or unreachable() with the same correlation id."""
+    """Request to send; its outcome is passed to response() or unreachable() with the same correlation id."""
 
     correlation_id: int
     destination: Destination
@@ -32,14 +32,14 @@ class Send(NamedTuple):
 
 
 class LogRead(NamedTuple):
-    """Records to put into the answer of a Fetch: from this offset to the end of the log."""
+    """Records to put into the response to a Fetch: from this offset to the end of the log."""
 
     offset: int
     max_bytes: int
 
 
 class SnapshotRead(NamedTuple):
-    """Bytes to put into the answer of a FetchSnapshot."""
+    """Bytes to put into the response to a FetchSnapshot."""
 
     snapshot_id: OffsetAndEpoch
     position: int
@@ -47,7 +47,7 @@ class SnapshotRead(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The response to a request, by the token that came with it; the driver fills in what is to be read."""
+    """Response to the request with this token; the driver adds what `read` names."""
 
     token: Any
     response: Any
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 
 class ControlBatch(NamedTuple):
-    """Records that the leader writes as one control batch, at the log's end."""
+    """Records that the leader writes as one control batch, at the log end."""
 
     epoch: int
     records: list[tuple[ControlRecordType, Any]]
@@ -71,22 +71,22 @@ class SnapshotChunk(NamedTuple):
 
 
 class Leadership(NamedTuple):
-    """Who leads; leader_id is -1 when nobody does or it is not known."""
+    """Leader of an epoch; leader_id is -1 if there is none or it is not known."""
 
     epoch: int
     leader_id: int
     is_established: bool
-    """Of this replica as the leader: its first record of the epoch is committed, so that it may serve."""
+    """True on the leader if its first record of the epoch is committed, so that it may serve requests."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Ready:
-    """Carry out from top to bottom, then call Quorum.done()."""
+    """Output to carry out from top to bottom, before Quorum.done()."""
 
     store: QuorumState | None = None
-    """Replace the quorum-state file, durably."""
+    """New content of the quorum-state file, to be written durably."""
     truncate_to: int | None = None
-    """Cut the log back to end at this offset, durably."""
+    """Offset to truncate the log to, durably."""
     append_control: list[ControlBatch] = field(default_factory=list)
     append_records: Buffer | None = None
     """Batches from the leader, with their offsets and epochs."""
@@ -98,7 +98,7 @@ class Ready:
 
     @property
     def is_empty(self) -> bool:
-        """Asked after each step: hence no comparison with a new Ready."""
+        """True without any output. It is evaluated after each step, and therefore creates no Ready to compare with."""
         return not (
             self.answers
             or self.sends

@@ -1,4 +1,4 @@
-"""The requests that this replica sends."""
+"""Requests that this replica sends."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def end_quorum_epoch(core: Core, role: Resigned) -> EndQuorumEpochRequest:
 
 
 def fetch(core: Core) -> FetchRequest:
-    """Ask for what comes after what is durable here: asking confirms everything before (Q2)."""
-    assert core.is_log_settled, "what a fetch confirms is durable"
+    """Return a fetch from the flushed end offset: it confirms all earlier records as durable (Q2)."""
+    assert core.is_log_settled, "a fetch confirms only durable records"
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=core.epoch,
@@ -147,7 +147,7 @@ def update_voter(core: Core) -> UpdateRaftVoterRequest:
 
 
 def add_voter(core: Core) -> AddRaftVoterRequest:
-    """To become a voter; the answer may come before that is committed, so that fetching goes on (KIP-1186)."""
+    """Return a request to become a voter, answered before its commit so that fetching continues (KIP-1186)."""
     return AddRaftVoterRequest(
         cluster_id=core.config.cluster_id,
         timeout_ms=core.config.request_timeout_ms,
@@ -159,7 +159,7 @@ def add_voter(core: Core) -> AddRaftVoterRequest:
 
 
 def remove_voter(core: Core, voter: ReplicaKey) -> RemoveRaftVoterRequest:
-    """To take away the voter that had this node's id with another directory."""
+    """Return a request to remove the voter that had this node's id with another directory."""
     return RemoveRaftVoterRequest(
         cluster_id=core.config.cluster_id, voter_id=voter.node_id, voter_directory_id=voter.directory_id
     )

@@ -1,11 +1,11 @@
-"""What a replica is at a moment: one value, with what only that role remembers.
+"""Roles of a replica: one value for the current role, with the state that only this role has.
 
-Unattached   knows no leader that it could follow
-Prospective  asks whether it would be elected, in the present epoch (pre-vote, KIP-996)
-Candidate    asks for votes in an epoch of its own
-Leader       elected in this epoch
-Follower     fetches from the leader
-Resigned     led this epoch and says that it does no more
+- Unattached: has no leader that it could follow.
+- Prospective: requests pre-votes in the current epoch (KIP-996).
+- Candidate: requests votes in a new epoch.
+- Leader: was elected in this epoch.
+- Follower: fetches from the leader.
+- Resigned: led this epoch and announces that it no longer does.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ NOT_WRITTEN = -1
 
 @dataclass(slots=True, kw_only=True)
 class Unattached:
-    """Knows no leader to follow; the leader's id may be known without where it listens."""
+    """Replica without a leader to follow; the leader's id may be known without its address."""
 
     election_deadline_ms: float
-    """When a voter stops waiting to be called and becomes Prospective; never for an observer."""
+    """Time at which a voter becomes Prospective; infinite for an observer."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Ballot:
-    """The votes of one election, by voter id."""
+    """Votes of one election, by voter id."""
 
     voters: VoterSet
     granted: set[int] = field(default_factory=set)
@@ -49,7 +49,7 @@ class Ballot:
         return [key for key in self.voters.keys if key.node_id not in self.granted | self.rejected]
 
     def record(self, voter_id: int, *, is_granted: bool) -> None:
-        """A voter's answer; it may change its mind in a pre-vote, and what strangers say is not counted."""
+        """Record a voter's answer, which may change in a pre-vote; nodes outside the voter set are ignored."""
         if voter_id not in self.voters.ids:
             return
         (self.granted if is_granted else self.rejected).add(voter_id)
@@ -61,7 +61,7 @@ class Prospective:
     election_deadline_ms: float
     ballot: Ballot
     leader_endpoints: Endpoints
-    """Of the leader it followed until now, to go back to if the others still hear it."""
+    """Endpoints of the previous leader, to follow it again if the other voters still fetch from it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,37 +74,37 @@ class Candidate:
 class Follower:
     leader_endpoints: Endpoints
     fetch_deadline_ms: float
-    """When to stop waiting for the leader."""
+    """Time at which to stop waiting for the leader."""
     voter_update_ms: float
-    """When next to tell the leader of changed endpoints, or to ask to join."""
+    """Time of the next request to update endpoints, or to join."""
     has_fetched: bool = False
-    """Whether this leader has answered a fetch: then nobody is granted a pre-vote."""
+    """True if this leader has answered a fetch: then no pre-vote is granted."""
     has_updated_leader: bool = False
-    """Whether the leader of a quorum with kraft.version 0 was told of endpoints and versions."""
+    """True if the leader of a quorum with kraft.version 0 has this replica's endpoints and versions."""
     snapshot: SnapshotFetch | None = None
     high_watermark: int = -1
-    """What the leader said last; the replica's own follows as far as its log goes."""
+    """High watermark that the leader sent last; the replica's own follows as far as its log goes."""
     rests_until_ms: float = -math.inf
-    """Until when nobody is asked for more, as what came could not be taken: the leader has other addresses, too."""
+    """Time before which nothing is fetched from any address, because the last response was unusable."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotFetch:
-    """A snapshot that comes in pieces."""
+    """Snapshot that is being fetched in parts."""
 
     snapshot_id: OffsetAndEpoch
     position: int = 0
     is_complete: bool = False
-    """All bytes are there; the driver puts it in the log's place."""
+    """True if all bytes are received; the driver replaces the log by it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Resigned:
     election_deadline_ms: float
     unacknowledged: set[int]
-    """Voters that have not confirmed to know it."""
+    """Voters that have not acknowledged the resignation."""
     unreachable: set[int] = field(default_factory=set)
-    """Those of them that could not be told, the last time."""
+    """Unacknowledged voters that were unreachable at the last try."""
     preferred_successors: list[ReplicaKey] = field(default_factory=list)
 
 
@@ -112,23 +112,23 @@ class Resigned:
 class Leader:
     granting_voters: list[int]
     epoch_start_offset: int
-    """Where its first record stands: nothing is committed before that is (Raft, figure 8)."""
+    """Offset of its first record: nothing is committed before that is (Raft, figure 8)."""
     progress: Progress
     begin_quorum_ms: float
-    """When next to tell voters that do not fetch."""
+    """Time of the next announcement to voters that do not fetch."""
     check_quorum_deadline_ms: float
     has_high_watermark: bool = False
-    """Whether a record of this epoch is committed."""
+    """True if a record of this epoch is committed."""
     is_resigning: bool = False
     change: VoterChange | None = None
-    """The addition or removal under way."""
+    """Addition or removal in progress."""
     claimed_voters: dict[int, Voter] = field(default_factory=dict)
-    """What voters of a quorum with kraft.version 0 say of themselves."""
+    """Endpoints and versions that voters of a quorum with kraft.version 0 have sent."""
 
 
 @dataclass(slots=True, kw_only=True)
 class VoterChange:
-    """An addition or removal that is not answered yet; there is one at a time."""
+    """Addition or removal that is not answered yet; there is at most one."""
 
     token: object
     is_addition: bool
@@ -137,7 +137,7 @@ class VoterChange:
     endpoints: Endpoints = ()
     deadline_ms: float
     offset: int = NOT_WRITTEN
-    """Of the KRaftVoters record."""
+    """Offset of the KRaftVoters record."""
 
 
 Role = Unattached | Prospective | Candidate | Leader | Follower | Resigned

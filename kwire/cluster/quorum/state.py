@@ -1,6 +1,6 @@
-"""The quorum-state file: which epoch this voter knows, who leads it, whom it voted for (KIP-595, KIP-853).
+"""The quorum-state file: epoch, leader and vote of this replica (KIP-595, KIP-853).
 
-It is durable before anything that depends on it is said or written: an epoch is never used twice.
+It is durable before any message or record depends on it, so that an epoch is never used twice.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumState:
-    """What a voter must remember. Leader and vote are NOBODY when unknown."""
+    """Persistent state of a voter. Leader and vote are -1 when unknown."""
 
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: UUID = ZERO_UUID
 
     def to_bytes(self) -> bytes:
@@ -39,7 +39,7 @@ class QuorumState:
 
 
 def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
-    """The state in the directory of __cluster_metadata-0; a fresh one if there is no file."""
+    """Return the stored state, a new one if there is no file. Raises DirectoryRefused if it cannot be read."""
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
         return QuorumState()
@@ -57,10 +57,10 @@ def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
 
 def _int32(value: object) -> int:
     if not isinstance(value, int) or not -(2**31) <= value < 2**31:
-        raise ValueError(f"{value!r} is no number of 32 bits")
+        raise ValueError(f"{value!r} is not a 32-bit integer")
     return value
 
 
 def store_quorum_state(disk: Disk, directory: str, state: QuorumState) -> None:
-    """Replace the file, durably."""
+    """Replace the file durably."""
     disk.replace(f"{directory}/{FILE_NAME}", state.to_bytes(), sync=True)

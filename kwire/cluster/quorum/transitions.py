@@ -1,7 +1,7 @@
-"""How a replica becomes something else. The legal ways, by role, are drawn in the folder's README.
+"""Transitions between roles. README.md in this folder lists the legal ones.
 
-Each function asserts that its way is legal, builds the new role, and does what belongs to the change: answers that
-are still expected are forgotten, fetches that wait here are sent away.
+Each function asserts that its transition is legal, creates the new role, and does what belongs to the change: it
+forgets requests in flight, and answers delayed fetches with an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kwire.cluster.quorum.roles import (
     Unattached,
     VoterChange,
 )
-from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.state import NO_NODE
 from kwire.cluster.quorum.voter_history import NOT_IN_LOG
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, VoterSet
 from kwire.protocol.control_records import ControlRecordType
@@ -41,10 +41,10 @@ from kwire.protocol.messages.control_records import (
 logger = logging.getLogger(__name__)
 
 
-def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
-    """A newer epoch without a leader to follow, or a pre-vote that failed."""
+def become_unattached(core: Core, epoch: int, leader_id: int = NO_NODE) -> None:
+    """Wait without a leader, in a newer epoch or after a failed pre-vote."""
     assert epoch > core.epoch or isinstance(core.role, Prospective), f"unattached in epoch {epoch} of {core.epoch}"
-    if epoch == core.epoch and leader_id == NOBODY:
+    if epoch == core.epoch and leader_id == NO_NODE:
         leader_id = core.leader_id
     role = Unattached(election_deadline_ms=_election_deadline(core))
     _enter(core, role, epoch=epoch, leader_id=leader_id)
@@ -52,8 +52,8 @@ def become_unattached(core: Core, epoch: int, leader_id: int = NOBODY) -> None:
 
 
 def _election_deadline(core: Core) -> float:
-    """An election that is under way goes on with the time it has; who hears of many epochs still votes some day."""
-    if not core.may_stand:
+    """Return the deadline of a running election, else a new one; a replica that sees many new epochs still votes."""
+    if not core.can_be_candidate:
         return math.inf
     role = core.role
     is_lost = isinstance(role, Prospective) and role.ballot.is_lost
@@ -63,19 +63,19 @@ def _election_deadline(core: Core) -> float:
 
 
 def add_vote(core: Core, candidate: ReplicaKey) -> None:
-    """The one vote of this epoch is given; the voter waits a whole election timeout for what comes of it."""
+    """Give the one vote of this epoch, and wait a whole election timeout for the outcome."""
     role = core.role
-    assert isinstance(role, (Unattached, Prospective)), "only who waits for a leader votes"
+    assert isinstance(role, (Unattached, Prospective)), "only a replica without a leader votes"
     assert core.voted is None, "one vote an epoch"
-    assert candidate.node_id != core.config.node_id, "votes for itself are a candidate's"
+    assert candidate.node_id != core.config.node_id, "only a candidate votes for itself"
     state = core.state_with(epoch=core.epoch, leader_id=core.leader_id, voted=candidate)
     deadline = core.now_ms + core.random_election_timeout_ms()
     if isinstance(role, Prospective):
         endpoints = role.leader_endpoints
         role = Prospective(election_deadline_ms=deadline, ballot=own_ballot(core), leader_endpoints=endpoints)
-        core.connections.reset()  # what was asked before belongs to the ballot of before
+        core.connections.reset()  # requests in flight belong to the previous ballot
     else:
-        role = Unattached(election_deadline_ms=deadline if core.may_stand else math.inf)
+        role = Unattached(election_deadline_ms=deadline if core.can_be_candidate else math.inf)
     core.transition(role, state)
 
 
@@ -84,7 +84,7 @@ def own_ballot(core: Core) -> Ballot:
 
 
 def become_prospective(core: Core) -> None:
-    assert core.may_stand, "observers do not stand for election"
+    assert core.can_be_candidate, "observers do not stand for election"
     assert not isinstance(core.role, (Leader, Prospective)), f"prospective after {core.role}"
     endpoints = core.leader_endpoints if core.has_remote_leader else ()
     role = Prospective(
@@ -99,7 +99,7 @@ def become_prospective(core: Core) -> None:
 
 
 def become_candidate(core: Core) -> None:
-    assert core.may_stand, "observers do not stand for election"
+    assert core.can_be_candidate, "observers do not stand for election"
     assert isinstance(core.role, Prospective), "a pre-vote comes first (KIP-996)"
     role = Candidate(election_deadline_ms=core.now_ms + core.random_election_timeout_ms(), ballot=own_ballot(core))
     logger.info("node %d is a candidate in epoch %d", core.config.node_id, core.epoch + 1)
@@ -126,7 +126,7 @@ def become_leader(core: Core) -> None:
 
 
 def _first_records(core: Core, granting: Sequence[int]) -> list[tuple[ControlRecordType, object]]:
-    """What opens an epoch: who leads it; and the voters, if the log has not got them yet or not as they are."""
+    """Return the first records of an epoch: the leader, and the voters if they are missing or outdated in the log."""
     voters = core.voters
     change = LeaderChangeMessage(
         leader_id=core.config.node_id,
@@ -136,8 +136,8 @@ def _first_records(core: Core, granting: Sequence[int]) -> list[tuple[ControlRec
     records: list[tuple[ControlRecordType, object]] = [(ControlRecordType.LEADER_CHANGE, change)]
     if core.history.kraft_version < RECONFIGURABLE:
         return records
-    updated = voters.update(core.config.voter) or voters  # a leader that is to go is none of them
-    # What came with the bootstrap snapshot stands before the log's first offset.
+    updated = voters.update(core.config.voter) or voters  # a leader that was removed is not one of them
+    # Voters from the bootstrap snapshot have an offset before the log's first one.
     if core.history.voters_offset == NOT_IN_LOG or updated != voters:
         version = KRaftVersionRecord(kraft_version=core.history.kraft_version)
         records.append((ControlRecordType.KRAFT_VERSION, version))
@@ -146,9 +146,9 @@ def _first_records(core: Core, granting: Sequence[int]) -> list[tuple[ControlRec
 
 
 def become_follower(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> None:
-    """Somebody else leads; more of its endpoints may become known while it does."""
-    assert leader_id != core.config.node_id, "nobody follows itself"
-    assert endpoints, "a leader to follow can be reached"
+    """Follow another node that leads; called again when more of its endpoints become known."""
+    assert leader_id != core.config.node_id, "a node does not follow itself"
+    assert endpoints, "the address of a leader to follow is known"
     assert epoch > core.epoch or not isinstance(core.role, Leader), "two leaders in one epoch"
     now = core.now_ms
     role = Follower(
@@ -168,7 +168,7 @@ def become_resigned(core: Core) -> None:
 
 
 def resign_at_start(core: Core, successors: list[ReplicaKey] | None = None) -> None:
-    """Resign, or start as the leader of an epoch that ended with the last run."""
+    """Resign, or start as the former leader of an epoch that ended with the last run."""
     resigned = Resigned(
         election_deadline_ms=core.now_ms + core.random_election_timeout_ms(),
         unacknowledged=set(core.voters.ids - {core.config.node_id}),
@@ -177,7 +177,7 @@ def resign_at_start(core: Core, successors: list[ReplicaKey] | None = None) -> N
     _enter(core, resigned, epoch=core.epoch, leader_id=core.config.node_id)
 
 
-def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NOBODY, voted: ReplicaKey | None = None) -> None:
+def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NO_NODE, voted: ReplicaKey | None = None) -> None:
     before = core.role
     core.transition(role, core.state_with(epoch=epoch, leader_id=leader_id, voted=voted))
     core.connections.reset()
@@ -188,21 +188,21 @@ def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NOBODY, voted
 
 
 def send_parked_away(core: Core) -> None:
-    """Fetches that wait are told to look for the leader."""
+    """Answer delayed fetches with NOT_LEADER_OR_FOLLOWER."""
     parked, core.parked = core.parked, []
     for fetch in parked:
         core.answer(fetch.incoming, answers.fetch(core, fetch.incoming, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 
 def finish_change(core: Core, leader: Leader, change: VoterChange, error: ErrorCode, text: str | None = None) -> None:
-    """The addition or removal under way is over; another may begin."""
+    """Finish the addition or removal in progress; another one may begin."""
     leader.change = None
     if change.ack_when_committed or change.offset == NOT_WRITTEN:
         core.ready.answers.append(answers.voter_change(change, error, text))
 
 
 def write_voters(core: Core, voters: VoterSet) -> None:
-    """Append another voter set to the log: it counts as soon as it is there."""
+    """Append another voter set to the log: it is in effect as soon as it is written."""
     assert core.voters.overlaps_majority(voters), f"{core.voters} cannot become {voters} in one step"
     assert core.history.voters_offset < core.high_watermark, "one change at a time"
     record = (ControlRecordType.KRAFT_VOTERS, voters.to_record())

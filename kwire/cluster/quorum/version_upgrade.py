@@ -1,6 +1,7 @@
-"""Raising kraft.version from 0 to 1: configured voters become voters in the log, which may change then (KIP-853).
+"""Upgrade of kraft.version from 0 to 1: configured voters become voters in the log, which may change then (KIP-853).
 
-The voters of version 0 are known by id alone; what else belongs to a voter they tell the leader by UpdateRaftVoter.
+Voters of version 0 are identified by id alone. They send their endpoints and supported versions to the leader by
+UpdateRaftVoter.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kwire.protocol.messages.control_records import KRaftVersionRecord
 
 @dataclass(frozen=True, slots=True)
 class UpgradeOutcome:
-    """The response of Quorum.upgrade_kraft_version; NONE as soon as the records are written."""
+    """Response of Quorum.upgrade_kraft_version; NONE as soon as the records are written."""
 
     error: ErrorCode
     text: str = ""
@@ -38,7 +39,7 @@ def upgrade_kraft_version(core: Core, token: Any, version: int, *, validate_only
 
 
 def _plan(core: Core, version: int) -> tuple[UpgradeOutcome, VoterSet | None]:
-    """What to answer, and the voters to write if there is something to do."""
+    """Return the outcome, and the voters to write if there is an upgrade to make."""
     leader, current = core.role, core.history.kraft_version
     if not isinstance(leader, Leader) or not leader.has_high_watermark:
         return UpgradeOutcome(ErrorCode.NOT_CONTROLLER, "this node is not the active controller"), None
@@ -56,5 +57,5 @@ def _plan(core: Core, version: int) -> tuple[UpgradeOutcome, VoterSet | None]:
     unable = sorted(voter.key.node_id for voter in voters if not voter.supports(version))
     if unable:
         return UpgradeOutcome(ErrorCode.INVALID_UPDATE_VERSION, f"voters {unable} do not support {version}"), None
-    assert core.voters.overlaps_majority(voters), "the same voters, with all that is known of them"
+    assert core.voters.overlaps_majority(voters), "the voters are the same, with more known about them"
     return UpgradeOutcome(ErrorCode.NONE), voters

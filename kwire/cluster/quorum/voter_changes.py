@@ -1,7 +1,8 @@
-"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the leader changes who votes, one voter at a time (KIP-853).
+"""AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: the leader changes the voter set, one voter at a time (KIP-853).
 
-A change waits for nothing: what stands in its way (another change, an epoch that has not committed anything) gets
-REQUEST_TIMED_OUT, and the client tries again. An added voter is asked first what it supports (ApiVersions).
+A change does not wait for others. If another change is in progress, or the epoch has not committed a record, the
+request fails with REQUEST_TIMED_OUT, and the client retries. The leader first asks an added voter for its supported
+versions (ApiVersions).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Refusal = tuple[ErrorCode, str]
 
 
 def _obstacle(core: Core, leader: Leader, verb: str) -> Refusal | None:
-    """What stands in the way of any change."""
+    """Return the reason why no change of voters is possible now; None if one is."""
     if leader.change is not None:
         return ErrorCode.REQUEST_TIMED_OUT, "the leader is at work on an earlier change of voters"
     if not leader.has_high_watermark:
@@ -61,7 +62,7 @@ def handle_add_voter(core: Core, incoming: Incoming) -> None:
     destination = core.destination(key.node_id, endpoints)
     assert destination is not None
     if core.connections.ready_at_ms(key.node_id) > core.now_ms:
-        text = f"the new voter {key.node_id} cannot be asked at the moment"
+        text = f"the leader cannot send a request to the new voter {key.node_id} yet; try again"
         response = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
         core.answer(incoming, response)
         return
@@ -92,7 +93,7 @@ def _refuse_addition(core: Core, key: ReplicaKey, endpoint: Listener | None) -> 
 
 
 def handle_api_versions_response(core: Core, reply: Reply) -> bool:
-    """What the new voter supports: write it into the voter set if that and its log will do."""
+    """Process the versions that the new voter supports: add it to the voter set if they and its log suffice."""
     response: ApiVersionsResponse = reply.response
     leader = core.role
     if not isinstance(leader, Leader) or leader.change is None:
@@ -161,7 +162,7 @@ def _refuse_removal(core: Core, key: ReplicaKey, voters: VoterSet | None) -> Ref
 
 
 def handle_update_voter(core: Core, incoming: Incoming) -> None:
-    """Other endpoints or versions of a voter; answered at once, a failure is tried again by the voter."""
+    """Update a voter's endpoints or versions; answered at once, and the voter retries after a failure."""
     request: UpdateRaftVoterRequest = incoming.message
     core.answer(incoming, answers.update_voter(core, incoming, _update(core, request)))
 
@@ -182,7 +183,7 @@ def _update(core: Core, request: UpdateRaftVoterRequest) -> ErrorCode:
     if not _is_sound(core, voter):
         return ErrorCode.INVALID_REQUEST
     if core.history.kraft_version < RECONFIGURABLE:
-        # Nothing can be written: remembered for the day when kraft.version is raised.
+        # Version 0 has no record for it: keep it for an upgrade of kraft.version.
         if not core.voters.is_voter(voter.key):
             return ErrorCode.VOTER_NOT_FOUND
         leader.claimed_voters[voter.key.node_id] = voter
@@ -209,11 +210,11 @@ def _is_sound(core: Core, voter: Voter) -> bool:
     )
 
 
-# --- as time goes by
+# --- progress over time
 
 
 def voters_written(core: Core, offset: int) -> None:
-    """The record of the change stands in the log now."""
+    """Process that the record of a voter change is in the log."""
     leader = core.role
     if isinstance(leader, Leader):
         leader.progress.voters_changed(core.voters)
@@ -225,7 +226,7 @@ def voters_written(core: Core, offset: int) -> None:
 
 
 def settle(core: Core, leader: Leader) -> float:
-    """Finish a change that is committed or takes too long; a removed leader goes. When it takes too long."""
+    """Finish a committed or timed-out change; resign if this leader was removed. Return the change's deadline."""
     change = leader.change
     if change is not None and change.offset != NOT_WRITTEN and core.high_watermark > change.offset:
         leader.change = None
@@ -237,13 +238,13 @@ def settle(core: Core, leader: Leader) -> float:
             text = "the change was not committed in time; it may still be"
             core.ready.answers.append(answers.voter_change(change, ErrorCode.REQUEST_TIMED_OUT, text))
     if core.history.voters_offset < core.high_watermark and leader.has_high_watermark and not core.is_voter:
-        logger.info("node %d is no voter of %s any more", core.config.node_id, TOPIC)
+        logger.info("node %d is no longer a voter of %s", core.config.node_id, TOPIC)
         leader.is_resigning = True
     return leader.change.deadline_ms if leader.change is not None else float("inf")
 
 
 def new_voter_unreachable(core: Core, destination: Destination) -> None:
-    """The voter to be added could not be asked what it supports."""
+    """Fail the addition of a voter that could not be asked for its versions."""
     leader = core.role
     if isinstance(leader, Leader) and leader.change is not None and leader.change.offset == NOT_WRITTEN:
         change = leader.change

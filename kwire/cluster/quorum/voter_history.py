@@ -1,7 +1,7 @@
-"""Voter sets and kraft.version by the offset of the record that brought them.
+"""Voter sets and kraft.version by the offset of their record.
 
-A voter set counts from the moment that its record is in the log, committed or not (KIP-853); when the log is cut back,
-the one before counts again. What came with a snapshot stands at the snapshot's last offset.
+A voter set is in effect as soon as its record is in the log, committed or not (KIP-853). When the log is truncated, the
+previous one is in effect again. Values from a snapshot have the snapshot's last offset.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ T = TypeVar("T")
 QuorumRecord = KRaftVersionRecord | VotersRecord
 LAST_OFFSET = 0x7FFFFFFFFFFFFFFF
 NOT_IN_LOG = -1
-"""The offset of what was configured, not written."""
+"""Offset of values that are configured, not written."""
 
 
 class Timeline(Generic[T]):
-    """Values by the offset from which they count."""
+    """Values by the offset from which they are in effect."""
 
     def __init__(self, first: T) -> None:
         self._offsets = [NOT_IN_LOG]
@@ -36,31 +36,31 @@ class Timeline(Generic[T]):
         return self._offsets[-1], self._values[-1]
 
     def at(self, end_offset: int) -> T:
-        """What counts in a log that ends before end_offset."""
+        """Return the value in effect in a log that ends before end_offset."""
         return self._values[max(0, bisect_left(self._offsets, end_offset) - 1)]
 
     def add(self, offset: int, value: T) -> None:
-        assert offset > self._offsets[-1] or (offset == self._offsets[-1] == NOT_IN_LOG), "records come in order"
+        assert offset > self._offsets[-1] or (offset == self._offsets[-1] == NOT_IN_LOG), "offsets must increase"
         self._offsets.append(offset)
         self._values.append(value)
 
     def cut_back(self, end_offset: int) -> None:
-        """Forget what came at end_offset or later."""
+        """Remove values from end_offset on."""
         keep = max(1, bisect_left(self._offsets, end_offset))
         del self._offsets[keep:], self._values[keep:]
 
     def forget_before(self, offset: int) -> None:
-        """Keep what counts at `offset` and what came later."""
+        """Keep the value in effect at `offset` and the later ones."""
         first = max(0, bisect_right(self._offsets, offset) - 1)
         del self._offsets[:first], self._values[:first]
 
     def restart(self, offset: int, value: T) -> None:
-        """Only this value is known."""
+        """Replace all values by one."""
         self._offsets, self._values = [offset], [value]
 
 
 class VoterHistory:
-    """What the log says about its own voters."""
+    """Voter sets and kraft.version in the log."""
 
     def __init__(self, static_voters: VoterSet | None = None) -> None:
         self._static = static_voters if static_voters is not None else VoterSet()
@@ -69,12 +69,12 @@ class VoterHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """The newest set: the one that counts."""
+        """Newest voter set, which is the one in effect."""
         return self._voters.newest[1]
 
     @property
     def voters_offset(self) -> int:
-        """Where the newest set was written; NOT_IN_LOG for a configured one."""
+        """Offset of the newest set's record; NOT_IN_LOG for a configured one."""
         return self._voters.newest[0]
 
     @property
@@ -82,7 +82,7 @@ class VoterHistory:
         return self._versions.newest[1]
 
     def voters_at(self, end_offset: int) -> VoterSet:
-        """The set in a log, or in a snapshot, that ends before end_offset."""
+        """Return the voter set in a log or snapshot that ends before end_offset."""
         return self._voters.at(end_offset)
 
     def kraft_version_at(self, end_offset: int) -> int:
@@ -103,7 +103,7 @@ class VoterHistory:
         self._versions.forget_before(offset)
 
     def restart(self, end_offset: int, records: Iterable[QuorumRecord]) -> None:
-        """All that is known is in a snapshot that ends before end_offset."""
+        """Replace all values by those in a snapshot that ends before end_offset."""
         self._voters.restart(NOT_IN_LOG, self._static)
         self._versions.restart(NOT_IN_LOG, 0)
         for record in records:
@@ -114,9 +114,10 @@ class VoterHistory:
 
 
 def quorum_records(data: Buffer, *, begin: int = 0, end: int = LAST_OFFSET) -> Iterator[tuple[int, QuorumRecord]]:
-    """(offset, record) of each KRaftVersion and KRaftVoters record in the batches between these offsets.
+    """Yield (offset, record) of each KRaftVersion and KRaftVoters record in the batches between these offsets.
 
-    What comes behind `end` is not looked at: a log that takes a part of what a peer sent has checked only that.
+    Batches from `end` on are not read: a log that accepts only a part of a peer's batches has checked only that
+    part.
     """
     for position, header in iterate_headers(data):
         if header.is_control and header.base_offset >= begin:
@@ -126,7 +127,7 @@ def quorum_records(data: Buffer, *, begin: int = 0, end: int = LAST_OFFSET) -> I
 
 
 def _quorum_records_of(data: Buffer, position: int, base_offset: int) -> Iterator[tuple[int, QuorumRecord]]:
-    """Those of one control batch."""
+    """Yield the quorum records of one control batch."""
     for delta, record in enumerate(decode_batch(data, position)):
         kind = control_record_type(record.key)
         if kind == ControlRecordType.KRAFT_VERSION:

@@ -1,7 +1,7 @@
-"""Who votes: replicas by (id, directory), where they listen, and the set of them.
+"""Voters of the quorum: replicas by (id, directory id), their endpoints, and the set of them.
 
-A voter is known by its id and by its directory: whoever comes back with an empty disk is not the voter of before
-(KIP-853). In clusters with kraft.version 0 voters are configured by id alone, and the directory is the zero UUID.
+A voter is identified by its id and its directory id: a node that returns with an empty disk is another replica
+(KIP-853). In clusters with kraft.version 0 voters are configured by id alone, and the directory id is the zero UUID.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kwire.protocol.primitives import ZERO_UUID
 
 
 class ReplicaKey(NamedTuple):
-    """A replica of the metadata log; the zero directory id says that it is not known."""
+    """Identity of a replica of the metadata log; the zero directory id means that it is not known."""
 
     node_id: int
     directory_id: UUID = ZERO_UUID
 
 
 class Listener(NamedTuple):
-    """Where a node listens, by the name of the listener."""
+    """Address of a node's listener, with the listener's name."""
 
     name: str
     host: str
@@ -38,12 +38,12 @@ Endpoints = tuple[Listener, ...]
 
 
 def endpoint_of(endpoints: Endpoints, name: str) -> Listener | None:
-    """The listener of this name."""
+    """Return the listener with this name; None if there is none."""
     return next((listener for listener in endpoints if listener.name == name), None)
 
 
 class Voter(NamedTuple):
-    """A voter with all that the quorum knows about it."""
+    """Voter with its endpoints and supported versions."""
 
     key: ReplicaKey
     endpoints: Endpoints = ()
@@ -55,7 +55,7 @@ class Voter(NamedTuple):
 
 
 class VoterSet:
-    """Voters by id; never changed, a change makes another set."""
+    """Immutable set of voters, by id."""
 
     __slots__ = ("_voters",)
 
@@ -87,26 +87,26 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """Number of voters that form a majority."""
         return len(self._voters) // 2 + 1
 
     def get(self, node_id: int) -> Voter | None:
         return self._voters.get(node_id)
 
     def endpoints(self, node_id: int) -> Endpoints:
-        """Where the voter listens; empty when the id is not a voter's."""
+        """Return the endpoints of a voter; empty if the id is not a voter's."""
         voter = self._voters.get(node_id)
         return voter.endpoints if voter is not None else ()
 
     def is_voter(self, key: ReplicaKey) -> bool:
-        """Whether the replica may vote: the directory counts if the set knows it."""
+        """Return True if the replica may vote: the directory id must match if the set contains it."""
         voter = self._voters.get(key.node_id)
         return voter is not None and voter.key.directory_id in (ZERO_UUID, key.directory_id)
 
     def is_only_voter(self, key: ReplicaKey) -> bool:
         return len(self._voters) == 1 and self.is_voter(key)
 
-    # --- changes: each gives another set, or None where it makes no sense
+    # --- changes: each returns another set, or None if the change is invalid
 
     def add(self, voter: Voter) -> VoterSet | None:
         if voter.key.node_id in self._voters:
@@ -114,31 +114,31 @@ class VoterSet:
         return VoterSet([*self, voter])
 
     def remove(self, key: ReplicaKey) -> VoterSet | None:
-        """Without exactly this voter; the last one stays."""
+        """Return the set without exactly this voter; None for the last one."""
         voter = self._voters.get(key.node_id)
         if voter is None or voter.key != key or len(self._voters) == 1:
             return None
         return VoterSet(other for other in self if other is not voter)
 
     def update(self, voter: Voter) -> VoterSet | None:
-        """With other endpoints and versions for a voter of the same key; a directory may become known."""
+        """Return the set with other endpoints and versions of a voter; an unknown directory id may become known."""
         if not self.is_voter(voter.key):
             return None
         return VoterSet([*(other for other in self if other.key.node_id != voter.key.node_id), voter])
 
     def overlaps_majority(self, other: VoterSet) -> bool:
-        """Whether every majority of one set meets every majority of the other: at most one voter came or went."""
+        """Return True if each majority of one set overlaps each majority of the other: at most one voter differs."""
         common = sum(1 for voter in self if other.has_same(voter.key))
         return len(self) - common + len(other) - common <= 1
 
     def has_same(self, key: ReplicaKey) -> bool:
-        """Whether this voter is in the set; a directory that one side doesn't know is no difference."""
+        """Return True if the set has this voter; a directory id that one side does not know is no difference."""
         voter = self._voters.get(key.node_id)
         return voter is not None and (
             voter.key.directory_id == key.directory_id or ZERO_UUID in (voter.key.directory_id, key.directory_id)
         )
 
-    # --- as a record
+    # --- records
 
     def to_record(self) -> VotersRecord:
         return VotersRecord(
@@ -169,7 +169,7 @@ class VoterSet:
 
     @classmethod
     def static(cls, voters: Iterable[tuple[int, str, int]], listener: str) -> Self:
-        """The voters of controller.quorum.voters: (id, host, port)."""
+        """Return the voters of controller.quorum.voters, given as (id, host, port)."""
         return cls(
             Voter(key=ReplicaKey(node_id), endpoints=(Listener(listener, host, port),))
             for node_id, host, port in voters

@@ -1,4 +1,4 @@
-"""Votes and pre-votes: who gets one here, and what is made of those that come (KIP-595, KIP-996)."""
+"""Votes and pre-votes: granting them, and counting the ones received (KIP-595, KIP-996)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned
-from kwire.cluster.quorum.state import NOBODY
+from kwire.cluster.quorum.state import NO_NODE
 from kwire.cluster.quorum.transitions import (
     add_vote,
     become_candidate,
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 def handle_vote(core: Core, incoming: Incoming) -> None:
-    """Give or refuse a vote. A vote costs the voter its epoch's only one; a pre-vote changes nothing."""
+    """Grant or reject a vote. A granted vote is the voter's only one in its epoch; a pre-vote changes nothing."""
     request: VoteRequest = incoming.message
     asked = request.topics[0].partitions[0]
     error = _refusal(core, asked)
@@ -53,7 +53,7 @@ def handle_vote(core: Core, incoming: Incoming) -> None:
 
 
 def _refusal(core: Core, asked: VoteRequestPartitionData) -> ErrorCode:
-    # A candidate's epoch is new; a pre-vote is asked for in the epoch that the last record may be of.
+    # A candidate's epoch is new; a pre-vote is requested in the current epoch, which the last record may have.
     newest = asked.replica_epoch if asked.pre_vote else asked.replica_epoch - 1
     if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.last_offset_epoch > newest:
         return ErrorCode.INVALID_REQUEST
@@ -65,14 +65,14 @@ def _refusal(core: Core, asked: VoteRequestPartitionData) -> ErrorCode:
 
 
 def is_addressed_to(core: Core, voter_id: int, directory_id: UUID) -> bool:
-    """Whether a request means this replica; old versions, and voters known by id alone, leave it open."""
+    """Return True if a request is for this replica; old versions, and voters known by id alone, name no directory."""
     if voter_id < 0:
         return True
     return voter_id == core.config.node_id and directory_id in (ZERO_UUID, core.config.directory_id)
 
 
 def may_grant(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
-    """The rule of votes by role; the request is of this replica's epoch."""
+    """Return True if this replica may grant the vote, by its role; the request has this replica's epoch."""
     role = core.role
     if isinstance(role, Leader):
         return False
@@ -85,15 +85,15 @@ def may_grant(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_
     voted = core.voted
     if voted is not None:
         return voted.node_id == candidate.node_id and voted.directory_id in (ZERO_UUID, candidate.directory_id)
-    return core.leader_id == NOBODY and is_up_to_date
+    return core.leader_id == NO_NODE and is_up_to_date
 
 
 def handle_vote_response(core: Core, reply: Reply) -> bool:
-    """Count a vote; whether the peer answered as it should."""
+    """Count a vote; return True if the peer's response was valid."""
     response: VoteResponse = reply.response
     role = core.role
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION and isinstance(role, Prospective):
-        become_candidate(core)  # the peer knows no pre-votes: do without
+        become_candidate(core)  # the peer does not support pre-votes: skip them
         return True
     if response.error_code or not response.topics or not response.topics[0].partitions:
         return False
@@ -125,7 +125,7 @@ def _count(core: Core, voter_id: int, *, is_granted: bool) -> None:
 
 
 def give_up_pre_vote(core: Core) -> None:
-    """A majority still hears the leader, or nobody answers: follow it again, or wait."""
+    """End a failed pre-vote: follow the known leader again, or wait without one."""
     role = core.role
     assert isinstance(role, Prospective)
     if core.has_remote_leader and role.leader_endpoints:
@@ -135,7 +135,7 @@ def give_up_pre_vote(core: Core) -> None:
 
 
 def ask_for_votes(core: Core, role: Prospective | Candidate) -> float:
-    """Ask who has not answered; when to look again."""
+    """Request votes from the voters that have not answered; return when to check again."""
     wait_until = role.election_deadline_ms
     if role.ballot.is_lost:
         return wait_until

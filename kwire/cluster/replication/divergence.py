@@ -1,4 +1,4 @@
-"""Where a follower cuts its log back when its leader's went another way (KIP-101, KIP-279, KIP-595)."""
+"""Offset to which a follower truncates a log that has diverged from its leader's (KIP-101, KIP-279, KIP-595)."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from kwire.log.leader_epochs import NO_EPOCH
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch that a leader has, out of those up to the one it was asked for, and where it ends there."""
+    """Largest epoch of the leader that is not above the requested one, and its end offset."""
 
     epoch: int
     end_offset: int
 
 
 class Epochs(Protocol):
-    """A log, as far as its leader epochs go."""
+    """View of a log's leader epochs."""
 
     @property
     def log_end_offset(self) -> int:
-        """Offset of the next append."""
+        """Log end offset: the offset of the next append."""
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """(largest known epoch <= epoch, where it ends), (-1, -1) if unknown."""
+        """Return (largest known epoch <= epoch, its end offset); (-1, -1) if unknown."""
 
 
 def truncation_offset(log: Epochs, leaders: EpochEnd) -> int:
-    """The offset to cut the log at: no record that the leader has in the same epoch is cut off.
+    """Return the offset to truncate the log to. Records that the leader has in the same epoch are kept.
 
-    A follower that does not know the leader's epoch cuts back to the end of the largest one below, and finds out with
-    its next fetch whether that is in common.
+    A follower that does not have the leader's epoch truncates to the end of the largest epoch below it. Its next fetch
+    shows whether that epoch is common to both.
     """
     epoch, end_offset = log.epoch_end_offset(leaders.epoch)
     if epoch == NO_EPOCH:
-        # All that is here came later than what the leader speaks of.
+        # All records here are from later epochs than the leader's.
         return min(leaders.end_offset, log.log_end_offset)
     if epoch != leaders.epoch:
         return min(end_offset, log.log_end_offset)

@@ -1,4 +1,4 @@
-"""The follower's end of an incremental fetch session (KIP-227): what of its wishes the leader has yet to hear."""
+"""Follower's side of an incremental fetch session (KIP-227): the fetch positions that the leader does not have yet."""
 
 from __future__ import annotations
 
@@ -9,65 +9,65 @@ from kwire.protocol.fetch_session_epochs import INITIAL_EPOCH, NO_SESSION, next_
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
 
 Key = tuple[UUID, int]
-"""(topic id, partition index)"""
+"""Tuple (topic id, partition index)."""
 
 
 class FetchSession:
-    """One session with one leader, or none: then each request names everything and asks for a session."""
+    """Session with one leader, or none: then each request contains all partitions and asks for a session."""
 
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
-        self._wishes: dict[Key, FetchPartition] = {}
+        self._positions: dict[Key, FetchPartition] = {}
         self._asked: dict[Key, FetchPartition] = {}
-        """What the request under way asks for."""
-        self._untold: dict[Key, None] = {}
+        """Fetch positions of the request in flight."""
+        self._unsent: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is anything to fetch."""
-        return bool(self._wishes)
+        """Return True if there is anything to fetch."""
+        return bool(self._positions)
 
-    def wish_of(self, key: Key) -> FetchPartition | None:
-        """What is fetched of a partition."""
-        return self._wishes.get(key)
+    def position_of(self, key: Key) -> FetchPartition | None:
+        """Return the fetch position of a partition; None if it is not fetched."""
+        return self._positions.get(key)
 
-    def is_answer_to_wish(self, key: Key) -> bool:
-        """Whether the last request asked for just what is wished of a partition now."""
-        wish = self._wishes.get(key)
-        return wish is not None and self._asked.get(key) is wish
+    def is_current_position(self, key: Key) -> bool:
+        """Return True if the last request had exactly the partition's current fetch position."""
+        position = self._positions.get(key)
+        return position is not None and self._asked.get(key) is position
 
-    def wish(self, key: Key, partition: FetchPartition) -> None:
-        """Fetch this of a partition from now on."""
-        self._wishes[key] = partition
-        self._untold[key] = None
+    def set_position(self, key: Key, partition: FetchPartition) -> None:
+        """Set the fetch position of a partition."""
+        self._positions[key] = partition
+        self._unsent[key] = None
         self._to_forget.pop(key, None)
 
     def forget(self, key: Key) -> None:
-        """Fetch nothing of a partition any more."""
-        if self._wishes.pop(key, None) is not None:
-            self._untold.pop(key, None)
+        """Stop fetching a partition."""
+        if self._positions.pop(key, None) is not None:
+            self._unsent.pop(key, None)
             self._to_forget[key] = None
 
     def fill(self, request: FetchRequest) -> None:
-        """Put into a request what the leader must hear; `answered` or `reset` follows."""
+        """Put all positions that the leader does not have into a request; `answered` or `reset` must follow."""
         request.session_id = self._session_id
         request.session_epoch = self._epoch
         if self._session_id == NO_SESSION:
-            request.topics = _topics(self._wishes.items())
-            self._asked = dict(self._wishes)
+            request.topics = _topics(self._positions.items())
+            self._asked = dict(self._positions)
         else:
-            named = [(key, self._wishes[key]) for key in self._untold]
+            named = [(key, self._positions[key]) for key in self._unsent]
             request.topics = _topics(named)
             request.forgotten_topics_data = _forgotten(self._to_forget)
             self._asked.update(named)
             for key in self._to_forget:
                 self._asked.pop(key, None)
-        self._untold.clear()
+        self._unsent.clear()
         self._to_forget.clear()
 
     def answered(self, session_id: int) -> None:
-        """The leader has answered without an error, in a session or without."""
+        """Process a response without an error, in a session or without."""
         if session_id == NO_SESSION:
             self.reset()
             return
@@ -75,19 +75,19 @@ class FetchSession:
         self._session_id = session_id
 
     def reset(self) -> None:
-        """Begin anew: nobody knows what the leader has heard."""
+        """Start a new session: it is not known which positions the leader has."""
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._to_forget.clear()
 
 
-def _topics(wishes: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
+def _topics(positions: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
     topics: dict[UUID, FetchTopic] = {}
-    for (topic_id, _), wish in wishes:
+    for (topic_id, _), position in positions:
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = FetchTopic(topic_id=topic_id)
-        topic.partitions.append(wish)
+        topic.partitions.append(position)
     return list(topics.values())
 
 

@@ -1,10 +1,11 @@
-"""Following one leader: one request after the other, for all partitions that this broker follows there.
+"""Fetcher for one leader: one request after another, for all partitions that this broker follows there.
 
-    wish (offset, epochs) -> Fetch -> append, cut back or start anew -> the next wish
+    position (offset, epochs) -> Fetch -> append, truncate or restart -> the next position
 
-An answer counts only for a partition that is still followed in the epoch of the request and whose log still ends where
-it did. After an error a partition rests, and the others go on: at first for a moment only, as a leader often knows a
-little later than its followers that it leads, then twice as long each time up to replica.fetch.backoff.ms.
+A response counts for a partition only if it is still followed in the epoch of the request and its log still ends at the
+same offset. After an error the fetcher pauses that partition and continues with the others. The first pause is short,
+because a leader often learns of its election a little later than its followers. Each further pause is twice as long, up
+to replica.fetch.backoff.ms.
 """
 
 from __future__ import annotations
@@ -46,38 +47,38 @@ logger = logging.getLogger(__name__)
 
 FIRST_REST_MS: Final = 25.0
 FIRST_SETTLING_WAIT_MS: Final = 2.0
-"""How long a leader may hold the first request that leaves a partition out because its log is being flushed."""
+"""Wait limit of the first request without a partition whose log is being flushed."""
 BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
-"""Appended before others have their turn."""
+"""Bytes appended before other tasks get a turn."""
 
 Ask = Callable[[Any], Awaitable[Any]]
-"""Sends a request to the leader; the response. Raises Unreachable."""
+"""Function that sends a request to the leader and returns the response. Raises Unreachable."""
 
 
 class Throttle(Protocol):
-    """Holds chosen replicas back that have taken much (KIP-73)."""
+    """Replication quota: pauses throttled replicas that have exceeded it (KIP-73)."""
 
     def holds(self, partition: Partition, follower_id: int) -> bool:
-        """Whether nothing of a partition is fetched now."""
+        """Return True if the partition must not be fetched now."""
 
     def record(self, partition: Partition, size: int) -> None:
-        """Bytes of a partition have come."""
+        """Record fetched bytes of a partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchingBroker:
-    """Who fetches, and how."""
+    """Broker that fetches, with its settings."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
     settings: Mapping[str, Any]
-    """The broker's, as they are at any time."""
+    """Current settings of the broker."""
     clock: Clock
     throttle: Throttle
 
 
 class ReplicaFetcher:
-    """Owns what is under way to one leader."""
+    """Owner of the fetch session with one leader."""
 
     def __init__(self, leader_id: int, *, broker: FetchingBroker, ask: Ask) -> None:
         self.leader_id = leader_id
@@ -86,46 +87,46 @@ class ReplicaFetcher:
         self._session = FetchSession()
         self._partitions: dict[Key, Partition] = {}
         self._resting: dict[Key, float] = {}
-        """Until when, after an error."""
+        """End of the pause after an error, by partition."""
         self._failures: dict[Key, int] = {}
-        """How many errors there were since the last success."""
+        """Number of errors since the last success, by partition."""
         self._settling: dict[Key, float] = {}
-        """Since when a log waits for its flush, the latest last."""
+        """Start of the wait for a flush of the log, by partition, the latest last."""
         self._away = 0
-        """How often the leader could not be reached since it last was."""
+        """Number of consecutive failures to reach the leader."""
         self._out_of_range: list[Partition] = []
         self._woken = asyncio.Event()
 
-    # --- what is followed
+    # --- followed partitions
 
     def add(self, partition: Partition) -> None:
-        """Follow a partition in its present leader epoch."""
+        """Follow a partition in its current leader epoch."""
         key = partition.topic_id, partition.index
         self._partitions[key] = partition
         self._resting.pop(key, None)
         self._failures.pop(key, None)
         self._settling.pop(key, None)
-        partition.on_settled = lambda: self._wish(partition)
-        self._wish(partition)
+        partition.on_log_durable = lambda: self._set_position(partition)
+        self._set_position(partition)
 
     def remove(self, partition: Partition) -> None:
-        """Follow it no more."""
+        """Stop following a partition."""
         key = partition.topic_id, partition.index
         self._partitions.pop(key, None)
         self._resting.pop(key, None)
         self._failures.pop(key, None)
         self._settling.pop(key, None)
         self._session.forget(key)
-        partition.on_settled = None
+        partition.on_log_durable = None
 
-    def _wish(self, partition: Partition) -> None:
-        """Ask for what comes next, unless the log's end is yet to become durable: then `on_settled` comes."""
+    def _set_position(self, partition: Partition) -> None:
+        """Set the next fetch position, unless the log end is not durable yet: then `on_log_durable` sets it."""
         key = partition.topic_id, partition.index
         if key in self._resting or self._partitions.get(key) is not partition:
             return
         self._settling.pop(key, None)
         if partition.waits_for_flush or partition.log.failure is not None:
-            self._session.forget(key)  # a log that has failed has nothing, and must not seem to keep up
+            self._session.forget(key)  # a replica with a failed log must not appear to be in sync
             if partition.log.failure is None:
                 self._settling[key] = self._broker.clock.monotonic_ms()
             return
@@ -133,7 +134,7 @@ class ReplicaFetcher:
             self._rest(partition)
             return
         log = partition.log
-        wish = FetchPartition(
+        position = FetchPartition(
             partition=partition.index,
             current_leader_epoch=partition.leader_epoch,
             fetch_offset=log.log_end_offset,
@@ -141,8 +142,8 @@ class ReplicaFetcher:
             log_start_offset=log.log_start_offset,
             partition_max_bytes=self._broker.settings["replica.fetch.max.bytes"],
         )
-        if self._session.wish_of(key) != wish:
-            self._session.wish(key, wish)
+        if self._session.position_of(key) != position:
+            self._session.set_position(key, position)
             self._woken.set()
 
     def _rest(self, partition: Partition) -> None:
@@ -151,26 +152,26 @@ class ReplicaFetcher:
         self._failures[key] = failures + 1
         self._resting[key] = self._broker.clock.monotonic_ms() + self._rest_ms(failures)
         self._session.forget(key)
-        self._woken.set()  # who has nothing to do waits for as long as this rest
+        self._woken.set()  # the idle loop must wait for this pause
 
     def _rest_ms(self, failures: int) -> float:
         backoff_ms = float(self._broker.settings["replica.fetch.backoff.ms"])
         return min(FIRST_REST_MS * 2.0 ** min(failures, 16), backoff_ms)
 
     def _end_rests(self) -> float | None:
-        """Wish again for what has rested; seconds until the next one has."""
+        """Fetch again what has paused long enough; return the seconds until the next pause ends."""
         now_ms = self._broker.clock.monotonic_ms()
         rested = [key for key, until_ms in self._resting.items() if until_ms <= now_ms]
         for key in rested:
             del self._resting[key]
         for key in rested:
-            self._wish(self._partitions[key])
+            self._set_position(self._partitions[key])
         return (min(self._resting.values()) - now_ms) / 1000 if self._resting else None
 
-    # --- the work
+    # --- the fetch loop
 
     async def run(self) -> None:
-        """For as long as the broker runs."""
+        """Fetch while the broker runs."""
         while True:
             seconds = self._end_rests()
             if not self._session:
@@ -229,10 +230,10 @@ class ReplicaFetcher:
                     await asyncio.sleep(0)
 
     def _wait_max_ms(self) -> int:
-        """How long the leader may hold a request: not for long while a log is being flushed.
+        """Return the max wait time of a request, which is short while a log is being flushed.
 
-        Its partition is in no request until then, and what it has then must not wait for the end of a request that
-        has nothing to say of the others. A flush that takes long is looked after less and less often.
+        The partition of that log is in no request until the flush ends. Its new position must not then wait for a
+        request without news of the other partitions. The longer the flush takes, the longer the requests wait.
         """
         wait_ms: int = self._broker.settings["replica.fetch.wait.max.ms"]
         if not self._settling:
@@ -241,12 +242,14 @@ class ReplicaFetcher:
         return int(min(max(self._broker.clock.monotonic_ms() - since_ms, FIRST_SETTLING_WAIT_MS), wait_ms))
 
     def _consider(self, key: Key, data: FetchPartitionData) -> None:
-        """Take an answer, if it is one to what would be asked now."""
-        partition, wish = self._partitions.get(key), self._session.wish_of(key)
-        if partition is None or wish is None or not self._session.is_answer_to_wish(key):
+        """Apply a partition's response, if its request had the current position."""
+        partition, position = self._partitions.get(key), self._session.position_of(key)
+        if partition is None or position is None or not self._session.is_current_position(key):
             return
-        assert wish.current_leader_epoch == partition.leader_epoch, "a partition is added anew for each leader epoch"
-        assert wish.fetch_offset == partition.log.log_end_offset, "nobody else writes into a follower's log"
+        assert position.current_leader_epoch == partition.leader_epoch, (
+            "a partition is added anew for each leader epoch"
+        )
+        assert position.fetch_offset == partition.log.log_end_offset, "only the fetcher writes into a follower's log"
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range.append(partition)
         elif data.error_code != ErrorCode.NONE:
@@ -269,7 +272,7 @@ class ReplicaFetcher:
         self._broker.throttle.record(partition, len(data.records or b""))
 
     def _guarded(self, partition: Partition, change: Callable[[], None]) -> None:
-        """Change a partition and wish for more; a log that fails is followed no more, and what else fails rests."""
+        """Change a partition and set its next position; stop following a failed log, pause after other errors."""
         try:
             change()
         except (KafkaError, DiskFailure, CorruptLogError) as error:
@@ -280,12 +283,12 @@ class ReplicaFetcher:
                 self._rest(partition)
         else:
             self._failures.pop((partition.topic_id, partition.index), None)
-            self._wish(partition)
+            self._set_position(partition)
 
-    # --- a leader that does not have what is asked for
+    # --- positions that the leader does not have
 
     async def _find_range(self, partition: Partition) -> None:
-        """The log ends before the leader's begins, or behind its end: begin anew, or cut it back (KIP-101)."""
+        """Restart a log that ends before the leader's log start, or truncate one beyond its log end (KIP-101)."""
         leader_epoch = partition.leader_epoch
         end = await self._offset(partition, LATEST)
         start = None if end is None else await self._offset(partition, EARLIEST)
@@ -302,12 +305,12 @@ class ReplicaFetcher:
         if end < log_end:
             self._guarded(partition, lambda: partition.truncate_to_leaders_end(end))
         elif start > log_end:
-            self._guarded(partition, lambda: partition.start_anew_at(start))
+            self._guarded(partition, lambda: partition.restart_log_at(start))
         else:
-            self._rest(partition)  # it may go on saying so, and nothing else would hold the next request back
+            self._rest(partition)  # the leader may repeat the error, and nothing else would delay the next request
 
     async def _offset(self, partition: Partition, timestamp: int) -> int | None:
-        """The leader's first or last offset; None if it does not say."""
+        """Return the leader's first or last offset; None if it returns an error."""
         asked = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
         )

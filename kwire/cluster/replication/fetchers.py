@@ -1,4 +1,4 @@
-"""Which fetcher follows which partition: one for each leader, or several (num.replica.fetchers)."""
+"""Assignment of followed partitions to fetchers: one fetcher for each leader, or several (num.replica.fetchers)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kwire.cluster.replication.fetcher import ReplicaFetcher
 
 
 class ReplicaFetchers:
-    """Owns the fetchers; told of every change of a partition's leader, and of partitions that go."""
+    """Owner of the fetchers, notified of every change of a partition's leader and of removed partitions."""
 
     def __init__(self, *, per_leader: Callable[[], int], start: Callable[[int], ReplicaFetcher]) -> None:
-        """`per_leader` is how many there should be; `start` makes a fetcher for a leader, and has it run."""
+        """Create without fetchers. `per_leader` returns the number per leader; `start` creates and runs a fetcher."""
         self._wanted_per_leader = per_leader
         self._per_leader = per_leader()
         self._start = start
@@ -22,7 +22,7 @@ class ReplicaFetchers:
         self._following: dict[tuple[UUID, int], tuple[Partition, ReplicaFetcher]] = {}
 
     def role_changed(self, partition: Partition) -> None:
-        """Follow a partition where it is led now."""
+        """Follow a partition at its current leader."""
         self.stop_following(partition)
         if partition.is_led or partition.is_removed or partition.leader_id == NO_LEADER:
             return
@@ -34,13 +34,13 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def stop_following(self, partition: Partition) -> None:
-        """The partition is gone, or follows elsewhere."""
+        """Stop following a partition, which was removed or has another leader."""
         _, fetcher = self._following.pop((partition.topic_id, partition.index), (None, None))
         if fetcher is not None:
             fetcher.remove(partition)
 
     def settings_changed(self) -> None:
-        """Spread the partitions anew if there should be more fetchers, or fewer; those left over have nothing to do."""
+        """Distribute the partitions again if the number of fetchers has changed; surplus fetchers stay idle."""
         if self._per_leader != self._wanted_per_leader():
             self._per_leader = self._wanted_per_leader()
             for partition, _ in list(self._following.values()):

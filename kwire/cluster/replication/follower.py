@@ -1,4 +1,4 @@
-"""What a leader knows of one follower: how far it has come, when it last had everything, and which process it is."""
+"""Progress of one follower, tracked by the leader: its offsets, when it was last caught up, and its broker epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NEVER_MS: Final = float("-inf")
 
 
 class Follower:
-    """One remote replica, in one leader epoch."""
+    """Remote replica, in one leader epoch."""
 
     __slots__ = (
         "_fetched_ms",
@@ -23,20 +23,21 @@ class Follower:
 
     def __init__(self, *, caught_up_ms: float = NEVER_MS) -> None:
         self.log_end_offset = UNKNOWN_OFFSET
-        """It has, durably where that is asked for, all below."""
+        """End offset of the records that the follower has, durably if that is required."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
-        """When it last had all that the leader had at some moment."""
+        """Time at which the follower last had all records that the leader had at some moment."""
         self.broker_epoch = UNKNOWN_EPOCH
-        """Of the process that fetches; -1 if it does not say."""
+        """Broker epoch of the fetching process; -1 if it sends none."""
         self._leader_end_then = UNKNOWN_OFFSET
         self._fetched_ms = NEVER_MS
 
     def fetched(self, offset: int, *, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: float) -> None:
-        """Take note of a fetch from an offset.
+        """Record a fetch at an offset.
 
-        Who asks for the leader's end has everything now; who asks for what was the end at the fetch before had it then:
-        a leader that never rests must not make its followers look late.
+        A fetch at the leader's log end offset means that the follower has everything now. A fetch at the log end offset
+        of the previous fetch means that it had everything then: with constant appends, followers must not appear to
+        lag.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
@@ -49,5 +50,5 @@ class Follower:
         self._fetched_ms = now_ms
 
     def is_caught_up(self, *, leader_end: int, now_ms: float, lag_max_ms: float) -> bool:
-        """Whether it has everything, or had at most replica.lag.time.max.ms ago."""
+        """Return True if it has all records, or had them at most replica.lag.time.max.ms ago."""
         return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms

@@ -1,11 +1,12 @@
-"""The in-sync replicas of a partition, as its leader keeps them in one leader epoch (KIP-497, KIP-903, KIP-966).
+"""In-sync replicas of a partition, kept by its leader in one leader epoch (KIP-497, KIP-903, KIP-966).
 
-What the metadata say is in sync; what the leader wants changed is proposed to the controller, one change at a time:
+The metadata contain the in-sync set. The leader proposes changes to the controller, one at a time:
 
     image.isr  --shrink/expand-->  proposal  --(the metadata have a newer partition epoch)-->  image.isr
-                                      +---(refused for now)------------------------------>  image.isr, no proposal
+                                      +---(rejected for now)------------------------------->  image.isr, no proposal
 
-Until the outcome is known both count: what is committed is on every replica of the maximal set, that is in either.
+Until the outcome is known both sets count: a committed record is on every replica of the maximal set, the union of
+both.
 """
 
 from __future__ import annotations
@@ -19,60 +20,60 @@ from kwire.cluster.image import PartitionImage
 from kwire.cluster.replication.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
 
 STRETCHES_MAX = 64
-"""Appends that are counted one by one while they are not committed; the rest is counted together."""
+"""Maximum uncommitted appends that are counted one by one; the rest is counted together."""
 
 
 class Peers(Protocol):
-    """What a leader knows of other brokers, and whom it tells of its wishes."""
+    """A leader's view of the other brokers, and the receiver of its proposals."""
 
     @property
     def broker_id(self) -> int:
-        """Of this broker."""
+        """Id of this broker."""
 
     def broker_epoch(self) -> int:
-        """Of this process."""
+        """Return the broker epoch of this process."""
 
     def now_ms(self) -> float:
-        """The monotonic clock."""
+        """Return the time of the monotonic clock."""
 
     def lag_max_ms(self) -> float:
-        """replica.lag.time.max.ms."""
+        """Return replica.lag.time.max.ms."""
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the metadata know a broker as unfenced, staying, and this very process of it."""
+        """Return True if the metadata have the broker with this epoch, unfenced and not in controlled shutdown."""
 
     def lives(self, broker_id: int) -> bool:
-        """Whether the metadata know a broker as unfenced, be it about to leave."""
+        """Return True if the metadata have the broker as unfenced, even if it is in controlled shutdown."""
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether the metadata know a newer process of a broker than the one of this epoch."""
+        """Return True if the metadata have a newer epoch of the broker: that process was restarted."""
 
-    def changes_wanted(self, partition: Any) -> None:
-        """A partition (kwire.cluster.partition) has a proposal, which the controller must be told."""
+    def send_proposal(self, partition: Any) -> None:
+        """Send the proposal of a partition (kwire.cluster.partition) to the controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """An in-sync set that the leader wants, and the state of the partition that it builds on."""
+    """In-sync set that the leader proposes, and the state of the partition that it is based on."""
 
     isr: tuple[int, ...]
     broker_epochs: tuple[int, ...]
-    """Of the members, -1 where it is not known."""
+    """Broker epochs of the members, -1 if unknown."""
     leader_epoch: int
     partition_epoch: int
 
 
 class InSync:
-    """Owns the followers' states and the proposal of one leader epoch."""
+    """Owner of the followers' states and the proposal of one leader epoch."""
 
     def __init__(self, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
         self._peers = peers
         self.epoch_start = epoch_start
-        """The log's end when this broker began to lead."""
+        """Log end offset when this broker began to lead."""
         self._image = image
         self.proposal: Proposal | None = None
         self._uncommitted: deque[tuple[int, int]] = deque()
-        """(end offset, bytes) of appends that others are yet to have."""
+        """Appends that not all in-sync replicas have yet, as (end offset, bytes)."""
         now_ms = peers.now_ms()
         self._followers = {
             broker: Follower(caught_up_ms=now_ms if broker in image.isr else NEVER_MS) for broker in self._others()
@@ -80,7 +81,7 @@ class InSync:
         self._note_maximal()
 
     def follow(self, image: PartitionImage) -> None:
-        """Take over the metadata of the same leader epoch. A proposal is settled when they have moved on."""
+        """Apply newer metadata of the same leader epoch. A new partition epoch ends the proposal."""
         before, self._image = self._image, image
         if image.partition_epoch != before.partition_epoch:
             self.proposal = None
@@ -102,29 +103,29 @@ class InSync:
     # --- what followers have
 
     def has(self, broker_id: int) -> bool:
-        """Whether a broker is another replica of the partition."""
+        """Return True if a broker is another replica of the partition."""
         return broker_id in self._followers
 
     def follower(self, broker_id: int) -> Follower:
         return self._followers[broker_id]
 
     def appended(self, end: int, size: int) -> None:
-        """The leader's log goes on to here, by so many bytes."""
+        """Record an append by the leader, with its end offset and size in bytes."""
         if len(self._uncommitted) == STRETCHES_MAX:
             size += self._uncommitted.pop()[1]
         self._uncommitted.append((end, size))
 
     def committed_bytes(self, end: int) -> int:
-        """Of what was appended and is committed with `end`; at least 1, as there is something."""
+        """Remove the appends committed up to `end`, and return their size in bytes, at least 1."""
         size = 0
         while self._uncommitted and self._uncommitted[0][0] <= end:
             size += self._uncommitted.popleft()[1]
         return max(size, 1)
 
     def committed_end(self, end: int) -> int:
-        """Up to where all have the log that must, out of what the leader has up to `end`; -1 while that is unknown.
+        """Return the offset, at most `end`, that all replicas of the maximal set have reached; -1 while it is unknown.
 
-        Who is about to join counts as well: else it could never reach what is committed.
+        Replicas that are about to join count as well: otherwise they could never reach the committed offset.
         """
         committed = end
         for broker_id, follower in self._followers.items():
@@ -143,7 +144,7 @@ class InSync:
         ) and peers.may_join(broker_id, follower.broker_epoch)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The lowest log start of the leader and the followers that live: below it nothing is left to be read."""
+        """Return the lowest log start offset of the leader and the live followers."""
         starts = [
             follower.log_start_offset for broker, follower in self._followers.items() if self._peers.lives(broker)
         ]
@@ -151,10 +152,10 @@ class InSync:
 
     # --- changes
 
-    def wants_in(self, broker_id: int, high_watermark: int) -> bool:
-        """Propose a follower that has all that is committed, and all from before this epoch, for the in-sync set."""
+    def propose_joining(self, broker_id: int, high_watermark: int) -> bool:
+        """Propose a follower that has all committed records and all earlier than this epoch; True if proposed."""
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
-            return False  # who is lost could not lead
+            return False  # a replica in a lost directory could not lead
         follower = self._followers[broker_id]
         if follower.log_end_offset < max(high_watermark, self.epoch_start):
             return False
@@ -163,8 +164,8 @@ class InSync:
         self._propose((*self._image.isr, broker_id))
         return True
 
-    def wants_out(self, leader_end: int) -> bool:
-        """Propose an in-sync set without those that have been late for too long."""
+    def propose_shrink(self, leader_end: int) -> bool:
+        """Propose an in-sync set without the replicas that lag for too long; return True if proposed."""
         if self.proposal is not None:
             return False
         peers = self._peers
@@ -181,7 +182,7 @@ class InSync:
         return True
 
     def refused(self, proposal: Proposal) -> None:
-        """The controller did not make the change, and nobody else has changed the partition: as you were."""
+        """Drop a proposal that the controller rejected while the partition is unchanged."""
         if self.proposal is proposal:
             self.proposal = None
             self._note_maximal()

@@ -1,15 +1,15 @@
-"""The state of one classic group, and what must always hold of it.
+"""State of one classic group, and its invariants.
 
-                    first member joins                 all joined, or time is up
+                    first member joins                 all joined, or timeout
           Empty ----------------------> PreparingRebalance ----------------> CompletingRebalance
             ^                             |      ^     ^                        |          |
             +-----------------------------+      |     +------------------------+          | the leader's assignment
-                 nobody is left                  |       somebody joins or leaves          v is committed
+                 no member is left               |       a member joins or leaves          v is committed
                                                  +---------------------------------------- Stable
-                                                        somebody joins or leaves
+                                                        a member joins or leaves
           any state -> Dead: the shard is closed
 
-This module changes state and counts; who asks for which change is decided in rebalance, joining, syncing and leaving.
+This module changes state and counters; rebalance, joining, syncing and leaving decide which change applies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class GroupState(Enum):
-    """Values are the names that clients see."""
+    """State of a classic group; the values are the names that clients receive."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -48,11 +48,11 @@ _PREVIOUS: Mapping[GroupState, frozenset[GroupState]] = {
     _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
     _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
 }
-"""Every legal transition: state -> those it may be entered from. A group is Dead when its shard closes."""
+"""Legal transitions: the states from which each state may be entered. A group is Dead after its shard was closed."""
 
 
 class ClassicGroup:
-    """One group; changed on the event loop only, by the group coordinator's rules."""
+    """Classic group; changed on the event loop only, by the group coordinator's rules."""
 
     def __init__(
         self,
@@ -69,30 +69,30 @@ class ClassicGroup:
         self.state = state
         self.previous_state = GroupState.DEAD
         self.state_timestamp_ms = state_timestamp_ms
-        """When the state changed last; None in records of old brokers. Offsets of an empty group expire from here."""
+        """Time of the last state change, from which an empty group's offsets expire; None in records of old brokers."""
         self.generation_id = generation_id
-        """Grows by one with each completed join phase; never goes back."""
+        """Increased by one with each completed join phase; never decreases."""
         self.protocol_type = protocol_type
-        """Given by the first member; None for a group that has only committed offsets."""
+        """Set by the first member; None for a group that has only committed offsets."""
         self.protocol_name = protocol_name
-        """Chosen when a generation begins; None while there is none."""
+        """Selected when a generation begins; None before."""
         self.leader_id = leader_id
         self.members: dict[str, Member] = {}
-        """In the order of joining, so that the choice of a new leader is the same each time."""
+        """In the order of joining, so that the selection of a new leader is deterministic."""
         self.static_members: dict[str, str] = {}
-        """group.instance.id -> member id, exactly for the static ones among the members."""
+        """Member id by group.instance.id, for exactly the static members."""
         self.pending_join: set[str] = set()
-        """Member ids given out with MEMBER_ID_REQUIRED whose owners have not come back; never members."""
+        """Member ids sent with MEMBER_ID_REQUIRED whose clients have not rejoined; never members."""
         self.pending_sync: set[str] = set()
         """Members of this generation that have not sent SyncGroup."""
         self.awaiting_join_count = 0
-        """Members whose JoinGroup waits for its answer."""
+        """Number of members whose JoinGroup waits for its answer."""
         self.subscribed_topics: frozenset[str] | None = None
-        """What the members of a consumer group read; None where that is not known."""
+        """Topics to which the members of a consumer group subscribe; None if unknown."""
         self.new_member_added = False
-        """Somebody joined during the initial delay, which is then prolonged."""
+        """True if a member joined during the initial delay, which is then extended."""
         self._supporters: Counter[str] = Counter()
-        """How many members support each protocol."""
+        """Number of members that support each protocol."""
 
     # --- questions
 
@@ -120,7 +120,7 @@ class ClassicGroup:
         return self.leader_id is not None and self.leader_id == member_id
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols could be in this group."""
+        """Return True if a member with these protocols could join this group."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
@@ -128,13 +128,13 @@ class ClassicGroup:
         return any(self._supporters[name] == len(self.members) for name, _ in protocols)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """A consumer group of which nothing is known is taken to read everything."""
+        """Return True if the group reads a topic; a consumer group with unknown topics counts as reading all."""
         if self.subscribed_topics is None:
             return self.is_consumer_group
         return topic in self.subscribed_topics
 
     def check_member(self, member_id: str, group_instance_id: str | None) -> Member:
-        """The member that a request names; UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another took its place."""
+        """Return the member in a request. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if it was replaced."""
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
@@ -150,9 +150,10 @@ class ClassicGroup:
     def check_offset_commit(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, in_transaction: bool = False
     ) -> Member | None:
-        """The member that commits; None for somebody outside of group management, who may while nobody is inside.
+        """Return the member that commits, or None for a commit from outside of group management.
 
-        A transaction's commit may come from anybody who names no member, and while the group rebalances.
+        Such a commit is allowed while the group is empty. In a transaction, a client that names no member may always
+        commit, also during a rebalance.
         """
         if self.state is GroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -166,14 +167,14 @@ class ClassicGroup:
         if generation_id != self.generation_id:
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
         if self.state is GroupState.COMPLETING_REBALANCE and not in_transaction:
-            # The member has seen the new generation and does not have its partitions yet: it shall try again.
+            # The member knows the new generation but does not have its partitions yet, so it must retry.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
         return member
 
     # --- members
 
     def add(self, member: Member, answer: JoinAnswer | None = None) -> None:
-        """Take a member in; with an answer, its JoinGroup waits."""
+        """Add a member; with an answer, its JoinGroup waits."""
         assert member.member_id not in self.members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static_members
@@ -191,7 +192,7 @@ class ClassicGroup:
         self.pending_join.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or a pending member id; unknown ones are no error."""
+        """Remove a member or a pending member id; unknown ids are ignored."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._supporters.subtract(member.protocol_names)
@@ -213,7 +214,7 @@ class ClassicGroup:
         session_timeout_ms: int,
         answer: JoinAnswer | None,
     ) -> None:
-        """Take over what a member's new JoinGroup says; with an answer, it waits."""
+        """Update a member from its new JoinGroup; with an answer, the JoinGroup waits."""
         self._supporters.subtract(member.protocol_names)
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
@@ -223,7 +224,7 @@ class ClassicGroup:
         member.awaiting_join = answer
 
     def replace_static(self, group_instance_id: str, old_member_id: str, new_member_id: str) -> Member:
-        """Give a static member's place to a new member id; the old one's waiting requests are fenced (KIP-345)."""
+        """Replace a static member by a new member id; the old one's waiting requests are fenced (KIP-345)."""
         old = self.members.pop(old_member_id)
         fenced = ErrorCode.FENCED_INSTANCE_ID
         self.answer_join(old, JoinGroupResponse(error_code=fenced, member_id=old_member_id, protocol_name=None))
@@ -243,13 +244,13 @@ class ClassicGroup:
         if self.is_leader(old_member_id):
             self.leader_id = new_member_id
         self.static_members[group_instance_id] = new_member_id
-        if old_member_id in self.pending_sync:  # the new id owes the SyncGroup that the old one did not send
+        if old_member_id in self.pending_sync:  # the new id must send the SyncGroup that the old one did not send
             self.pending_sync.remove(old_member_id)
             self.pending_sync.add(new_member_id)
         return new
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one of those who joined; False if nobody did."""
+        """Ensure that the leader is a member that joined; return False if no member did."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
@@ -271,11 +272,11 @@ class ClassicGroup:
         member.awaiting_join = None
         self.awaiting_join_count -= 1
         assert self.awaiting_join_count >= 0
-        if not answer.done():  # its client has left, else
+        if not answer.done():  # otherwise its client has disconnected
             answer.set_result(response)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
-        """Answer a member's SyncGroup; whether one was waiting."""
+        """Answer a member's SyncGroup; return True if one was waiting."""
         answer = member.awaiting_sync
         if answer is None:
             return False
@@ -285,9 +286,9 @@ class ClassicGroup:
         return True
 
     def close(self, code: ErrorCode) -> None:
-        """Answer every request that waits with this code; the group is Dead.
+        """Answer every waiting request with this code; the group becomes Dead.
 
-        Nothing is asserted: the group may be closed because an invariant of it is broken.
+        No invariant is asserted, because a broken invariant may be the reason for closing the group.
         """
         self.state = GroupState.DEAD
         for member in self.members.values():
@@ -298,7 +299,7 @@ class ClassicGroup:
                 sync.set_result(SyncGroupResponse(error_code=code))
 
     def join_response(self, member: Member, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """What a member is told of the current generation."""
+        """Return a member's JoinGroup response for the current generation."""
         return JoinGroupResponse(
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
@@ -323,13 +324,13 @@ class ClassicGroup:
     # --- generations
 
     def select_protocol(self) -> str:
-        """The protocol that all support and most prefer; among equals the one first voted for."""
+        """Return the protocol that all members support and most prefer; among equals the first one with a vote."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def begin_generation(self, now_ms: int) -> None:
-        """The join phase is over: everybody who is still here has joined, but for static members that are away."""
+        """Finish the join phase: all remaining members have joined, except absent static members."""
         self.generation_id += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.subscribed_topics = self._read_subscriptions()
@@ -354,7 +355,7 @@ class ClassicGroup:
         try:
             for member in self.members.values():
                 metadata = member.metadata_for(self.protocol_name)
-                # Topics stand first in every version: reading it as version 0 takes them whatever comes behind.
+                # Topics come first in every version, so decoding as version 0 reads them whatever follows.
                 topics.update(decode_consumer_protocol(ConsumerProtocolSubscription, b"\0\0" + metadata[2:]).topics)
         except ProtocolError as error:
             logger.warning(
@@ -364,11 +365,11 @@ class ClassicGroup:
         return frozenset(topics)
 
     def restore_subscriptions(self) -> None:
-        """After the group was made from its record."""
+        """Restore the subscriptions after the group was created from its record."""
         self.subscribed_topics = self._read_subscriptions()
 
     def record(self, assignments: Mapping[str, bytes] | None = None) -> GroupRecord:
-        """The group as it is stored; assignments are the members' own unless others are given."""
+        """Return the group's record, with the members' own assignments unless others are passed."""
         protocol = self.protocol_name
         assert protocol is not None or not self.members, "a group with members has chosen a protocol"
         return group_metadata_record(
@@ -387,7 +388,7 @@ class ClassicGroup:
         )
 
     def check_invariants(self) -> None:
-        """Everything that is counted or kept twice agrees."""
+        """Assert that counters and redundant data are consistent."""
         members = self.members
         assert self.awaiting_join_count == sum(member.awaiting_join is not None for member in members.values())
         static = {member.group_instance_id: member.member_id for member in members.values() if member.is_static}

@@ -1,4 +1,4 @@
-"""OffsetCommit's, OffsetFetch's and OffsetDelete's rules, over one shard's groups and offsets."""
+"""OffsetCommit, OffsetFetch and OffsetDelete for the groups and offsets of one shard."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CommitWrite = Write[GroupRecord, list[OffsetCommitResponseTopic]]
 
 
 class Committing:
-    """The offset APIs of one shard."""
+    """Offset APIs of one shard."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Committing:
         clock: Clock,
         has_room: Callable[[str], bool],
     ) -> None:
-        """`has_room` says whether another group may be made without a record, and counts it."""
+        """Create the APIs; `has_room` returns True if a group without a record may be created, and counts it."""
         self._groups = groups
         self._offsets = offsets
         self._rebalance = rebalance
@@ -79,11 +79,11 @@ class Committing:
     def commit(
         self, request: OffsetCommitRequest, topics: Iterable[OffsetCommitRequestTopic], *, version: int
     ) -> CommitWrite:
-        """Topics are those of the request that exist. Raises KafkaError for the whole request."""
+        """Commit offsets of the topics in the request that exist. Raises KafkaError for the whole request."""
         self._check_commit(request, version)
         now_ms = self._clock.wall_ms()
         retention_ms = request.retention_time_ms
-        # Old clients say Long.MAX_VALUE for "for ever".
+        # Old clients send Long.MAX_VALUE for "forever".
         is_default = retention_ms == DEFAULT_RETENTION
         expire_ms = NO_EXPIRE_TIMESTAMP if is_default else min(now_ms + retention_ms, EXPIRE_TIMESTAMP_MAX)
         records: list[GroupRecord] = []
@@ -108,7 +108,7 @@ class Committing:
         return Write(answer=responses, records=records)
 
     def _know(self, group_id: str, records: list[GroupRecord], now_ms: int) -> None:
-        """Where nothing is stored that would make the group, there is one all the same from now on, as in Kafka."""
+        """Create the group, as Kafka does, even if no record is stored that would create it."""
         if not records and group_id not in self._groups:
             if not self._has_room(group_id):
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -117,7 +117,7 @@ class Committing:
     def commit_in_transaction(
         self, request: TxnOffsetCommitRequest, topics: Iterable[TxnOffsetCommitRequestTopic]
     ) -> Write[GroupRecord, list[TxnOffsetCommitResponseTopic]]:
-        """Offsets that count when their transaction commits. Raises KafkaError for the whole request."""
+        """Store offsets that take effect when their transaction commits. Raises KafkaError for the whole request."""
         group = self._groups.get(request.group_id)
         if group is not None:
             group.check_offset_commit(
@@ -157,7 +157,7 @@ class Committing:
         if group is None:
             if request.generation_id_or_member_epoch >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
-            return  # the replay of the first commit makes the group
+            return  # the replay of the first commit creates the group
         member = group.check_offset_commit(
             request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
         )
@@ -165,7 +165,7 @@ class Committing:
             self._rebalance.restart_session(group, member)
 
     def _is_too_long(self, metadata: str) -> bool:
-        """Kafka counts what Java counts: UTF-16 units."""
+        """Return True if the metadata exceed the limit, in UTF-16 units as in Kafka."""
         limit = self._config.offset_metadata_bytes_max
         if 2 * len(metadata) <= limit:
             return False
@@ -176,7 +176,7 @@ class Committing:
     def fetch(
         self, group_id: str, topics: Iterable[OffsetFetchRequestTopics], *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
-        """What is committed for these partitions; -1 for nothing, which an unknown group has as well."""
+        """Return the committed offsets of these partitions, -1 if there is none, also for an unknown group."""
         committed = self._offsets.of_group(group_id)
         responses = []
         for topic in topics:
@@ -191,7 +191,7 @@ class Committing:
         return responses
 
     def partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
-        """All for which the group has committed offsets."""
+        """Return all partitions for which the group has committed offsets."""
         return [
             OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
             for topic, partitions in self._offsets.of_group(group_id).items()
@@ -216,7 +216,7 @@ class Committing:
     def delete(
         self, group_id: str, topics: Iterable[OffsetDeleteRequestTopic]
     ) -> Write[GroupRecord, list[OffsetDeleteResponseTopic]]:
-        """Forget offsets of topics that the group does not read (KIP-496). Raises KafkaError for the whole request."""
+        """Delete offsets of topics that the group does not read (KIP-496). Raises KafkaError for the whole request."""
         group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -274,5 +274,5 @@ def _committed(
 
 
 def _is_of_another_topic(offset: OffsetAndMetadata, topic: OffsetFetchRequestTopics) -> bool:
-    """Whether the offset was committed for a topic that had this name before (KIP-848)."""
+    """Return True if the offset was committed for an earlier topic of this name (KIP-848)."""
     return ZERO_UUID not in (offset.topic_id, topic.topic_id) and offset.topic_id != topic.topic_id

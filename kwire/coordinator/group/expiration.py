@@ -1,12 +1,14 @@
-"""Which committed offsets have expired (offsets.retention.minutes), and which groups go with them.
+"""Expiration of committed offsets (offsets.retention.minutes), and of groups without offsets.
 
-    kind of group                              an offset's time runs from
-    no protocol type (commits only)            its commit
-    empty                                      the group's becoming empty
-    stable consumer group                      its commit, for topics that nobody in the group reads
-    any other                                  does not run
+The retention time of an offset starts at a time that depends on its group:
 
-An offset whose commit said when it expires (OffsetCommit 2-4) does so then. An empty group without offsets is deleted.
+- Group without a protocol type, which has commits only: the offset's commit.
+- Empty group: the time when the group became empty.
+- Stable consumer group: the offset's commit, for topics that no member reads.
+- Any other group: never.
+
+An offset whose commit contains an expiration time (OffsetCommit 2-4) expires then. An empty group without offsets is
+deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from kwire.coordinator.group.records import NO_EXPIRE_TIMESTAMP, GroupRecord, Of
 def expired_offsets(
     group: ClassicGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
 ) -> tuple[list[GroupRecord], bool]:
-    """Tombstones of a group's expired offsets, and whether it has no others."""
+    """Return tombstones of a group's expired offsets, and True if it has no others."""
     by_topic = offsets.of_group(group.group_id)
     if not by_topic:
         return [], not offsets.has_open_transaction(group.group_id)

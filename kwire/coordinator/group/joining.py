@@ -1,9 +1,8 @@
-"""JoinGroup's rules.
+"""JoinGroup: rules for members that join a classic group.
 
-A dynamic member without an id is given one and told to come back with it (MEMBER_ID_REQUIRED, KIP-394), so that
-clients that time out and try again leave no members behind. A static member without an id takes the place of the one
-that had its group.instance.id before; in a stable group that needs no rebalance as long as the chosen protocol stays
-(KIP-345, KIP-814).
+A dynamic member without an id receives one and must rejoin with it (MEMBER_ID_REQUIRED, KIP-394). Clients that time out
+and retry thus leave no members behind. A static member without an id replaces the previous one with its
+group.instance.id. In a stable group this needs no rebalance as long as the selected protocol stays (KIP-345, KIP-814).
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from kwire.coordinator.group.records import group_metadata_record
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
 UNKNOWN_MEMBER_ID = ""
 REASON_LENGTH_MAX = 255
+"""Characters of a client's reason that are logged (KIP-800)."""
 MEMBER_NAME_CHARACTERS_MAX = 8000
-"""Of a client or instance id that go into a member id, so that this still fits into a string of 32767 bytes."""
-"""How much of a client's reason is logged (KIP-800)."""
+"""Characters of a client or instance id in a member id, which must fit into a string of 32767 bytes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class JoinCall:
-    """A JoinGroup on its way through the rules."""
+    """JoinGroup request with its answer."""
 
     request: JoinGroupRequest
     client_id: str
     client_host: str
-    must_know_its_id: bool
-    """Since version 4 (KIP-394)."""
+    requires_member_id: bool
+    """True since version 4 (KIP-394)."""
     may_skip_assignment: bool
-    """Since version 9 (KIP-814)."""
+    """True since version 9 (KIP-814)."""
     answer: JoinAnswer
 
     def refuse(self, code: ErrorCode, member_id: str) -> None:
@@ -61,7 +60,7 @@ def refused_join(code: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGro
 
 
 class Joining:
-    """Decides what a JoinGroup does to its group."""
+    """Decisions about JoinGroup requests."""
 
     def __init__(
         self,
@@ -69,17 +68,17 @@ class Joining:
         groups: dict[str, ClassicGroup],
         config: GroupConfig,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         rebalance: Rebalance,
     ) -> None:
         self._groups = groups
         self._config = config
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._rebalance = rebalance
 
     def join(self, call: JoinCall) -> Change | None:
-        """Answer at once, or leave the answer with the member."""
+        """Answer at once, or store the pending answer in the member."""
         request = call.request
         group = self._groups.get(request.group_id)
         if group is None:
@@ -90,7 +89,7 @@ class Joining:
         return self._join(group, call)
 
     def _join_new_group(self, call: JoinCall) -> Change:
-        """The group is written before it has members: its id is taken."""
+        """Create a group, and write it before it has members, which reserves its id."""
         group_id = call.request.group_id
         now_ms = self._clock.wall_ms()
         group = self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
@@ -111,7 +110,7 @@ class Joining:
 
     def _join(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         member_id = call.request.member_id
-        refusal = self._why_not(group, call)
+        refusal = self._rejection_code(group, call)
         if refusal is ErrorCode.GROUP_MAX_SIZE_REACHED:
             group.remove(member_id)
             call.refuse(refusal, UNKNOWN_MEMBER_ID)
@@ -123,13 +122,13 @@ class Joining:
             return self._join_new_member(group, call)
         if member_id in group.pending_join:
             if call.request.group_instance_id is not None:
-                # Ids of dynamic members are what is pending: this one belongs to somebody else.
+                # Only ids of dynamic members are pending, so this id belongs to another client.
                 call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
                 return None
             return self._add(group, call, member_id)
         return self._rejoin(group, call)
 
-    def _why_not(self, group: ClassicGroup, call: JoinCall) -> ErrorCode | None:
+    def _rejection_code(self, group: ClassicGroup, call: JoinCall) -> ErrorCode | None:
         request = call.request
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -140,7 +139,10 @@ class Joining:
         return None
 
     def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
-        """While members rejoin, the first ones to come back are kept: the limit may have been lowered since."""
+        """Return True if the group is below its size limit.
+
+        The limit may have been lowered: while members rejoin, the first ones are kept.
+        """
         member = group.members.get(member_id)
         if group.state is GroupState.PREPARING_REBALANCE:
             is_waiting = member is not None and member.awaiting_join is not None
@@ -149,19 +151,19 @@ class Joining:
             return member is not None or len(group.members) < self._config.max_size
         return True
 
-    # --- somebody new
+    # --- new members
 
     def _join_new_member(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         instance_id = call.request.group_instance_id
         name = call.client_id if instance_id is None else instance_id
-        member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._chance.uuid()}"
+        member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._random_source.uuid()}"
         if instance_id is not None:
             held_by = group.static_members.get(instance_id)
             if held_by is not None:
                 return self._replace_static(group, call, held_by, member_id)
-        elif call.must_know_its_id:
+        elif call.requires_member_id:
             group.pending_join.add(member_id)
-            self._rebalance.expect_back(group, member_id, call.request.session_timeout_ms)
+            self._rebalance.start_session(group, member_id, call.request.session_timeout_ms)
             call.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             return None
         return self._add(group, call, member_id)
@@ -185,7 +187,7 @@ class Joining:
         self._rebalance.restart_session(group, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
         return self._rebalance.prepare_or_complete(group, f"adding member {member_id}; client reason: {call.reason}")
 
-    # --- a static member that comes back without its id
+    # --- a static member that rejoins without its id
 
     def _replace_static(self, group: ClassicGroup, call: JoinCall, old_id: str, new_id: str) -> Change | None:
         instance_id = call.request.group_instance_id
@@ -205,24 +207,24 @@ class Joining:
                 return self._keep_generation(group, call, member, leader_before, undo)
             return self._rebalance.prepare_or_complete(group, f"static member {new_id} changes the chosen protocol")
         if group.state is GroupState.COMPLETING_REBALANCE:
-            # The leader may be computing an assignment for the old id, which the new one would never get.
+            # The leader may be computing an assignment for the old id, which the new one would never receive.
             return self._rebalance.prepare(group, f"static member {new_id} joined; client reason: {call.reason}")
         return self._rebalance.complete_if_all_joined(group)
 
     def _keep_generation(
         self, group: ClassicGroup, call: JoinCall, member: Member, leader_before: str | None, undo: Callable[[], None]
     ) -> Change:
-        """The new id is written; then its owner gets the generation that is there.
+        """Write the new id; then answer with the current generation.
 
-        A rebalance that has begun meanwhile answers its JoinGroup instead: the other members may support other
-        protocols than the one of the old generation.
+        If a rebalance has begun meanwhile, its join phase answers the JoinGroup instead, because the other members may
+        not support the old generation's protocol.
         """
         generation_id = group.generation_id
 
         def outcome(error: KafkaError | None) -> None:
             if error is not None:
                 logger.warning("group %s: member %s could not be written: %s", group.group_id, member.member_id, error)
-                if group.state is GroupState.STABLE:  # else the shard is closed, and much may have happened meanwhile
+                if group.state is GroupState.STABLE:  # else the shard is closed, and much may have changed
                     undo()
                 if not call.answer.done():
                     call.refuse(error.code, UNKNOWN_MEMBER_ID)
@@ -232,10 +234,10 @@ class Joining:
             is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
             response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
             if not call.may_skip_assignment:
-                # With its old id as leader it does not compute an assignment that nobody would take.
+                # With its old id as leader, the client does not compute an assignment that would be ignored.
                 response.leader = leader_before or ""
             group.answer_join(member, response)
-            self._rebalance.restart_session(group, member)  # it may have ended, without effect, while this waited
+            self._rebalance.restart_session(group, member)  # it may have expired, without effect, during the wait
 
         return Write(answer=None, records=[group.record()], replay=False, outcome=outcome)
 
@@ -260,7 +262,7 @@ class Joining:
 
         return undo
 
-    # --- a member that comes back with its id
+    # --- a member that rejoins with its id
 
     def _rejoin(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         request = call.request
@@ -282,7 +284,7 @@ class Joining:
         )
 
     def _knows_generation(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
-        """Whether the member only lost the answer: nothing about it has changed. A leader may want a new assignment."""
+        """Return True if an unchanged member only lost its answer. A leader may need a new assignment."""
         if group.state is GroupState.PREPARING_REBALANCE or protocols != member.protocols:
             return False
         return group.state is GroupState.COMPLETING_REBALANCE or not group.is_leader(member.member_id)

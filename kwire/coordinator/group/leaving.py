@@ -1,4 +1,4 @@
-"""LeaveGroup's rules: members leave at once, several together if an administrator asks for it (KIP-345)."""
+"""LeaveGroup: members leave at once, several together in an administrator's request (KIP-345)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class Leaving:
-    """Decides what LeaveGroup does to its group."""
+    """Decisions about LeaveGroup requests."""
 
     def __init__(self, rebalance: Rebalance) -> None:
         self._rebalance = rebalance
@@ -22,7 +22,7 @@ class Leaving:
     def leave(
         self, group: ClassicGroup | None, identities: list[MemberIdentity]
     ) -> tuple[list[MemberResponse], Change | None]:
-        """How it went for each, and the rebalance that follows."""
+        """Return the result for each member, and the change from the rebalance that follows."""
         responses = []
         for identity in identities:
             code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._leave_one(group, identity)
@@ -45,14 +45,14 @@ class Leaving:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         try:
             if member_id == UNKNOWN_MEMBER_ID:
-                # An administrator removes a static member without knowing its id.
+                # An administrator removes a static member without its member id.
                 if instance_id is None or instance_id not in group.static_members:
                     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
                 member_id = group.static_members[instance_id]
             if member_id in group.pending_join:
                 group.remove(member_id)
             else:
-                self._rebalance.turn_away(group, group.check_member(member_id, instance_id))
+                self._rebalance.remove_and_answer(group, group.check_member(member_id, instance_id))
         except KafkaError as error:
             return error.code
         self._rebalance.end_session(group, member_id)

@@ -1,4 +1,4 @@
-"""What ListGroups and DescribeGroups say of classic groups."""
+"""ListGroups and DescribeGroups for classic groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP_TYPE = "classic"
 def listed_groups(
     groups: Iterable[ClassicGroup], states_filter: Iterable[str], types_filter: Iterable[str]
 ) -> list[ListedGroup]:
-    """The groups that pass both filters; letter case does not count, and an empty filter lets all through."""
+    """Return the groups that match both filters, ignoring case; an empty filter matches all."""
     states = {state.strip().lower() for state in states_filter}
     types = {kind.lower() for kind in types_filter}
     if types and GROUP_TYPE not in types:
@@ -33,7 +33,7 @@ def listed_groups(
 
 
 def described_group(group_id: str, group: ClassicGroup | None, *, version: int) -> DescribeGroupsDescribedGroup:
-    """A group; one that is not there is Dead, and since version 6 an error as well (KIP-1043)."""
+    """Describe a group; a missing one is Dead, and since version 6 also an error (KIP-1043)."""
     if group is None:
         described = DescribeGroupsDescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= 6:

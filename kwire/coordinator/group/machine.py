@@ -1,4 +1,4 @@
-"""The group coordinator's state in one shard: its groups and their offsets, rebuilt by replay."""
+"""Group coordinator's state in one shard: groups and their offsets, rebuilt by replay."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from kwire.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kwire.seams import Chance, Clock
+from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
 EXPIRED_AT_ONCE: Final = 1000
-"""Groups and offsets that are looked at for expiration in one step of the event loop."""
+"""Groups and offsets that are checked for expiration in one step of the event loop."""
 
 
 class GroupMachine:
-    """All groups whose ids belong to one partition of __consumer_offsets."""
+    """Groups whose ids map to one partition of __consumer_offsets."""
 
     def __init__(
         self,
@@ -52,14 +52,16 @@ class GroupMachine:
         *,
         config: GroupConfig,
         clock: Clock,
-        chance: Chance,
+        random_source: RandomSource,
         has_room: Callable[[str], bool],
     ) -> None:
-        """`has_room` says whether another group may be made without a record, and counts it."""
+        """Create an empty state; `has_room` returns True if a group without a record may be created, and counts it."""
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
-        self.joining = Joining(groups=self.groups, config=config, clock=clock, chance=chance, rebalance=self.rebalance)
+        self.joining = Joining(
+            groups=self.groups, config=config, clock=clock, random_source=random_source, rebalance=self.rebalance
+        )
         self.syncing = Syncing(self.rebalance)
         self.leaving = Leaving(self.rebalance)
         self.committing = Committing(
@@ -74,7 +76,7 @@ class GroupMachine:
         self._clock = clock
         self._timers = timers
 
-    # --- the runtime's side
+    # --- interface for the runtime
 
     def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
         return encode_group_record(record)
@@ -101,7 +103,7 @@ class GroupMachine:
         self.offsets.replay_marker(producer_id, is_commit=is_commit)
 
     def loaded(self) -> None:
-        """Members have a session from now on; a group over the limit gives its members a chance to commit."""
+        """Start the members' sessions, and rebalance groups above the size limit, whose members can commit first."""
         for group in list(self.groups.values()):
             for member in group.members.values():
                 self.rebalance.restart_session(group, member)
@@ -142,21 +144,21 @@ class GroupMachine:
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int
     ) -> None:
         if value is not None and key.group not in self.groups:
-            # Somebody who only commits: an empty group without a protocol type.
+            # A client that only commits: its group is empty and has no protocol type.
             self.groups[key.group] = ClassicGroup(key.group, state_timestamp_ms=self._clock.wall_ms())
         self.offsets.replay(key, value, offset, producer_id)
 
     # --- deletion
 
     def delete_records(self, group_id: str) -> list[GroupRecord]:
-        """Tombstones of a group and its offsets."""
+        """Return tombstones of a group and its offsets."""
         records = [
             offset_tombstone(group_id, topic, partition) for topic, partition in self.offsets.known_of_group(group_id)
         ]
         return [*records, group_tombstone(group_id)]
 
     def forget_topic(self, topic: str) -> Change | None:
-        """The topic was deleted: so are its committed offsets."""
+        """Delete the committed offsets of a deleted topic."""
         records = [offset_tombstone(group_id, topic, partition) for group_id, partition in self.offsets.of_topic(topic)]
         return Write(answer=None, records=records, atomic=False) if records else None
 
@@ -168,7 +170,7 @@ class GroupMachine:
         return self._expire_some(list(self.groups), 0)
 
     def _expire_some(self, group_ids: Sequence[str], start: int) -> Change | None:
-        """Remove what has expired of the groups from `start` on, as many as one step may take; the rest follows."""
+        """Remove expired offsets and groups from index `start` on, as many as one step may, and schedule the rest."""
         records: list[GroupRecord] = []
         now_ms = self._clock.wall_ms()
         looked_at = 0

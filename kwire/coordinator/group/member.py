@@ -1,4 +1,4 @@
-"""One member of a classic group."""
+"""Member of a classic group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGro
 from kwire.protocol.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata), the member's favourite first."""
+"""(name, metadata) pairs in the member's order of preference."""
 
 JoinAnswer = asyncio.Future[JoinGroupResponse]
 SyncAnswer = asyncio.Future[SyncGroupResponse]
@@ -24,7 +24,7 @@ def protocols_of(requested: Collection[JoinGroupRequestProtocol]) -> Protocols:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Member:
-    """A member. Its waiting answers belong to its group, which counts them."""
+    """Member of a classic group, which counts its waiting answers."""
 
     member_id: str
     group_instance_id: str | None
@@ -36,9 +36,9 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """It has joined and not been answered yet: it does not know its id, and its session may end while it waits."""
+    """True until the member's first JoinGroup is answered; it has no id yet, and its session may expire meanwhile."""
     awaiting_join: JoinAnswer | None = None
-    """A client that has left does not change this: its JoinGroup counts until the session or the rebalance ends."""
+    """Pending JoinGroup answer; it counts until the session or the rebalance ends, even if its client disconnects."""
     awaiting_sync: SyncAnswer | None = None
 
     @property
@@ -51,7 +51,7 @@ class Member:
 
     @property
     def has_satisfied_heartbeat(self) -> bool:
-        """Whether the end of its session may be ignored, because it waits for an answer."""
+        """True if the expiration of the session may be ignored, because the member waits for an answer."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata_for(self, protocol: str) -> bytes:
@@ -61,7 +61,7 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not support protocol {protocol}")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """Its favourite among the candidates, one of which it must support."""
+        """Return the member's preferred protocol among the candidates, one of which it must support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def described(self, protocol: str | None) -> DescribedGroupMember:
@@ -88,7 +88,7 @@ class Member:
 
 
 def member_from_record(recorded: MemberMetadata, protocol_type: str, protocol: str) -> Member:
-    """Records hold only the metadata of the protocol that was chosen."""
+    """Return a member with only the selected protocol, whose metadata the record contains."""
     timeout = recorded.rebalance_timeout
     return Member(
         member_id=recorded.member_id,

@@ -1,9 +1,9 @@
-"""What groups may take of memory by the wishes of their clients: what JoinGroup leaves behind, and empty commits.
+"""Memory limit for state that clients create in groups: JoinGroup requests, and commits without offsets.
 
-A member's metadata may be as large as a request, ids are anybody's choice, and both stay until a session ends. So each
-join is counted before it is let in. What leaves is not counted back: when the count reaches the limit, all groups are
-weighed anew, and only if they do fill it are joins refused (with an error that clients try again after), until sessions
-have ended. A member that comes back with little is always let in: it is there already.
+A member's metadata may be as large as a request, clients choose ids freely, and both stay until a session ends. Each
+join is therefore counted before it is accepted. Removals are not subtracted. When the count reaches the limit, the
+sizes of all groups are computed again. Only if they really reach the limit are joins rejected, with a retriable error,
+until sessions have ended. A member that rejoins with little data is always accepted, since it is already counted.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from kwire.seams import Clock
 
 GROUP_BYTES = 2_500
 MEMBER_BYTES = 2_500
-"""What there is besides what clients send; timers and answers included."""
+"""Memory besides the data that clients send, including timers and answers."""
 LITTLE_BYTES = 16 * 1024
 WEIGH_PAUSE_MS = 1_000
-"""All groups are not weighed more often than this."""
+"""Minimum time between two computations of all groups' sizes."""
 
 
 class GroupMemory:
-    """A bound on all groups of a coordinator."""
+    """Memory limit for all groups of a coordinator."""
 
     def __init__(self, limit_bytes: int, groups: Callable[[], Iterable[ClassicGroup]], clock: Clock) -> None:
         self._limit_bytes = limit_bytes
         self._groups = groups
         self._clock = clock
         self._counted = limit_bytes
-        """At least what the groups take. What was loaded is weighed with the first join."""
+        """Upper bound of the groups' memory. Loaded groups are counted with the first join."""
         self._weighed_ms = float("-inf")
 
     def has_room(self, request: JoinGroupRequest, client_id: str, *, is_member: bool) -> bool:
-        """Whether a join may be let in; counts it then."""
+        """Return True if a join may be accepted, and count it in that case."""
         size = _weight_of_join(request, client_id)
         return self._count(size, is_always_let_in=is_member and size <= LITTLE_BYTES)
 
     def has_room_for_group(self, group_id: str) -> bool:
-        """Return True if a group may be made that has no record, as by a commit of no offset; count it then."""
+        """Return True if a group without a record may be created, as by an empty commit; count it in that case."""
         return self._count(GROUP_BYTES + getsizeof(group_id), is_always_let_in=False)
 
     def _count(self, size: int, *, is_always_let_in: bool) -> bool:

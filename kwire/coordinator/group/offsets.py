@@ -1,7 +1,7 @@
 """Committed offsets of all groups in one shard.
 
-Offsets that a transaction commits are pending until its marker comes; then each replaces what is committed, unless that
-was committed later than the transaction's own record.
+Offsets that a transaction commits are pending until its commit marker. Then each replaces the committed offset, unless
+that was committed after the transaction's own record.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitV
 from kwire.protocol.records import NO_PRODUCER_ID
 
 TopicOffsets = dict[str, dict[int, OffsetAndMetadata]]
-"""topic -> partition -> offset; no empty dictionaries inside."""
+"""Offset by topic and partition; contains no empty dictionaries."""
 
 _NOTHING: Mapping[str, dict[int, OffsetAndMetadata]] = {}
 
 
 class Offsets:
-    """group id -> topic -> partition -> committed offset; changed by replay only."""
+    """Committed offsets by group id, topic and partition; changed by replay only."""
 
     def __init__(self) -> None:
         self._committed: dict[str, TopicOffsets] = {}
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
-        """By producer id, the offsets of its open transaction."""
+        """Offsets in open transactions, by producer id."""
         self._groups_of_topic: dict[str, dict[str, None]] = {}
-        """The groups that have, or had, an offset of a topic here."""
+        """Groups that have, or had, an offset of a topic in this shard, by topic."""
 
     # --- questions
 
@@ -37,7 +37,7 @@ class Offsets:
         return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
 
     def known_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
-        """The partitions that the group has committed an offset of, or is about to."""
+        """Return the partitions for which the group has a committed or pending offset."""
         found: dict[tuple[str, int], None] = {}
         for groups in (self._committed, *self._pending.values()):
             for topic, partitions in groups.get(group_id, _NOTHING).items():
@@ -46,14 +46,14 @@ class Offsets:
         return iter(found)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction is about to commit this offset."""
+        """Return True if an open transaction contains this offset."""
         return any(partition in groups.get(group_id, _NOTHING).get(topic, {}) for groups in self._pending.values())
 
     def has_open_transaction(self, group_id: str) -> bool:
         return any(group_id in groups for groups in self._pending.values())
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
-        """(group, partition) of each offset of the topic that is committed, or about to be."""
+        """Return (group, partition) of each committed or pending offset of the topic."""
         found: dict[tuple[str, int], None] = {}
         for group_id in self._groups_of_topic.get(topic, ()):
             for groups in (self._committed, *self._pending.values()):

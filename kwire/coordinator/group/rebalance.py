@@ -1,9 +1,9 @@
-"""The rebalance of classic groups: from a reason to rebalance to the answers of all JoinGroups, and sessions that end.
+"""Rebalance of classic groups, from its reason to the answers of all JoinGroups; session timeouts.
 
-A join phase ends when all members have joined or the largest rebalance timeout is over; who has not come back by then
-is removed, but for static members, whose place is kept until their session ends (KIP-345). The first generation of an
-empty group waits a moment for more members (group.initial.rebalance.delay.ms, KIP-134). Who does not send SyncGroup in
-time is removed as well.
+A join phase ends when all members have joined, or after the largest rebalance timeout. Members that have not rejoined
+by then are removed, except static members, which stay until their session ends (KIP-345). The first generation of an
+empty group waits for more members (group.initial.rebalance.delay.ms, KIP-134). Members that do not send SyncGroup in
+time are removed as well.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from kwire.seams import Clock
 logger = logging.getLogger(__name__)
 
 AWAY_MS_MIN = 1000
-"""How long a group waits for static members that are away before it looks again, whatever their rebalance timeout."""
+"""Minimum wait of a group for absent static members before it checks again, whatever their rebalance timeout."""
 
 Change = Write[GroupRecord, None]
-"""What a step wants to be written; steps that change soft state only return None."""
+"""Records that a step writes; steps that change only soft state return None."""
 
 
 class Rebalance:
-    """Moves groups through their states and owns their timers."""
+    """State transitions and timers of groups."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rebalance:
     # --- the join phase
 
     def prepare_or_complete(self, group: ClassicGroup, reason: str) -> Change | None:
-        """Start a rebalance, or see whether the one that runs can end now."""
+        """Start a rebalance, or finish the current join phase if possible."""
         if group.can_rebalance:
             return self.prepare(group, reason)
         return self.complete_if_all_joined(group)
@@ -77,7 +77,7 @@ class Rebalance:
         return None
 
     def complete_if_all_joined(self, group: ClassicGroup) -> Change | None:
-        """End the join phase, unless it is a group's first, which lasts as long as its delay."""
+        """Finish the join phase, unless it is a group's first one, which lasts for its whole delay."""
         if group.state is not GroupState.PREPARING_REBALANCE or group.previous_state is GroupState.EMPTY:
             return None
         return self._complete_join(group) if group.have_all_joined else None
@@ -98,7 +98,7 @@ class Rebalance:
         self._remove_absent(group)
         if not group.elect_joined_leader() and group.members:
             if not has_been_said:
-                logger.warning("group %s: nobody joined in time, its static members are away", group.group_id)
+                logger.warning("group %s: no member joined in time; waiting for its static members", group.group_id)
             delay_ms = max(group.rebalance_timeout_ms, AWAY_MS_MIN)
             self._at_join_end(group, delay_ms, lambda: self._complete_join(group, has_been_said=True))
             return None
@@ -139,8 +139,8 @@ class Rebalance:
         if not group.pending_sync:
             self._timers.cancel(("sync", group.group_id))
 
-    def hand_out(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-        """Give every member its assignment; the group is stable."""
+    def send_assignments(self, group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
+        """Send every member its assignment; the group becomes stable."""
         assert group.state is GroupState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
@@ -151,7 +151,7 @@ class Rebalance:
         group.transition_to(GroupState.STABLE, self._clock.wall_ms())
 
     def fail_syncs(self, group: ClassicGroup, code: ErrorCode) -> None:
-        """Take all assignments back and tell those who wait for theirs why."""
+        """Clear all assignments, and answer waiting SyncGroups with an error."""
         assert group.state is GroupState.COMPLETING_REBALANCE
         for member in group.members.values():
             member.assignment = b""
@@ -159,7 +159,7 @@ class Rebalance:
 
     def _answer_sync(self, group: ClassicGroup, member: Member, response: SyncGroupResponse) -> None:
         if group.answer_sync(member, response):
-            # Its session may have ended, without effect, while it waited.
+            # The session may have expired, without effect, during the wait.
             self.restart_session(group, member)
 
     def _stop_waiting_for_syncs(self, group: ClassicGroup) -> None:
@@ -175,19 +175,19 @@ class Rebalance:
             member = group.members.get(member_id)
             if member is None:
                 group.remove(member_id)
-            else:  # a static member that restarted may wait for its JoinGroup
-                self.turn_away(group, member)
+            else:  # a restarted static member may wait for its JoinGroup
+                self.remove_and_answer(group, member)
             self._timers.cancel(("session", group.group_id, member_id))
         return self.prepare(group, f"removing {late}, which did not send SyncGroup in time")
 
     # --- sessions
 
     def restart_session(self, group: ClassicGroup, member: Member, timeout_ms: int | None = None) -> None:
-        """The member is alive: its session ends so much later."""
-        self.expect_back(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
+        """Restart the session timeout of a member that has sent a request."""
+        self.start_session(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def expect_back(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """A member, or one that was only given an id, is to be heard of within so many milliseconds."""
+    def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
+        """Start the session timeout of a member, or of an id that was sent to a client."""
         self._timers.schedule(
             ("session", group.group_id, member_id),
             timeout_ms,
@@ -199,7 +199,11 @@ class Rebalance:
 
     def _session_over(self, group: ClassicGroup, member_id: str) -> Change | None:
         if member_id in group.pending_join:
-            logger.info("group %s: %s was given an id and did not come back", group.group_id, member_id)
+            logger.info(
+                "group %s: member id %s was assigned, but no JoinGroup with it arrived in time",
+                group.group_id,
+                member_id,
+            )
             group.remove(member_id)
             return self._after_removal_while_joining(group)
         member = group.members.get(member_id)
@@ -209,14 +213,14 @@ class Rebalance:
         return self.remove_member(group, member, f"removing member {member_id} on heartbeat expiration")
 
     def remove_member(self, group: ClassicGroup, member: Member, reason: str) -> Change | None:
-        """Take a member out that may be waiting, and rebalance."""
-        self.turn_away(group, member)
+        """Remove a member that may be waiting, and rebalance."""
+        self.remove_and_answer(group, member)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return self.prepare_or_complete(group, reason)
         return self._after_removal_while_joining(group)
 
-    def turn_away(self, group: ClassicGroup, member: Member) -> None:
-        """Remove a member; answer its waiting JoinGroup or SyncGroup so that a live client joins again."""
+    def remove_and_answer(self, group: ClassicGroup, member: Member) -> None:
+        """Remove a member; answer its waiting JoinGroup or SyncGroup so that a live client rejoins."""
         group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
         group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
@@ -235,13 +239,13 @@ class Rebalance:
         self._timers.schedule((name, group.group_id), delay_ms, lambda: self._if_there(group, step))
 
     def _if_there(self, group: ClassicGroup, step: Callable[[], Change | None]) -> Change | None:
-        """Groups that were deleted, or made anew from a record, keep no timers that count."""
+        """Run a step unless its group was deleted or replaced by replay, which makes its timers void."""
         return step() if self._groups.get(group.group_id) is group else None
 
 
 def _warn_of(group: ClassicGroup) -> Callable[[KafkaError | None], None]:
     def outcome(error: KafkaError | None) -> None:
         if error is not None:
-            logger.warning("group %s: its being empty could not be written: %s", group.group_id, error)
+            logger.warning("group %s: the record of the empty group could not be written: %s", group.group_id, error)
 
     return outcome

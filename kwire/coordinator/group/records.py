@@ -1,4 +1,4 @@
-"""The group coordinator's records: made from its state, and typed as they are replayed."""
+"""Records of the group coordinator: created from its state, and decoded for replay."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ EXPIRE_TIMESTAMP_MAX = 2**63 - 1
 
 
 class GroupRecord(NamedTuple):
-    """A key and its value; without one, a tombstone."""
+    """Key and value of a record; a tombstone has no value."""
 
     key: GroupKey
     value: GroupValue | None
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset; equal ones are the same commit."""
+    """Committed offset; equal values are the same commit."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
     expire_timestamp_ms: int
-    """-1: only the broker's setting counts; commits of OffsetCommit 2-4 may say when they expire."""
+    """-1 if only the broker's retention applies; commits of OffsetCommit 2-4 may contain an expiration time."""
     topic_id: UUID
     record_offset: int
-    """Where its record stands: decides between it and a transaction's commit."""
+    """Offset of its record, which is compared with that of a transactional commit."""
 
 
 def encode_group_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -106,7 +106,7 @@ def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
 
 
 def committed_offset(value: OffsetCommitValue, record_offset: int) -> OffsetAndMetadata:
-    """What a replayed record says."""
+    """Return the committed offset in a replayed record."""
     return OffsetAndMetadata(
         value.offset,
         value.leader_epoch,

@@ -1,4 +1,4 @@
-"""SyncGroup's and Heartbeat's rules."""
+"""SyncGroup and Heartbeat for classic groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class Syncing:
-    """Decides what SyncGroup and Heartbeat do to their group."""
+    """Decisions about SyncGroup and Heartbeat requests."""
 
     def __init__(self, rebalance: Rebalance) -> None:
         self._rebalance = rebalance
@@ -60,15 +60,15 @@ class Syncing:
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
         missing = [member_id for member_id in assignments if member_id not in given]
         if missing:
-            logger.warning("group %s: its leader gave nothing to %s", group.group_id, missing)
+            logger.warning("group %s: the leader's assignment has no entry for %s", group.group_id, missing)
         generation_id = request.generation_id
 
         def outcome(error: KafkaError | None) -> None:
-            # Somebody may have joined or left while the record was on its way: then nobody waits for it any more.
+            # If a member joined or left before the record was committed, no member waits for this assignment.
             if group.state is not GroupState.COMPLETING_REBALANCE or group.generation_id != generation_id:
                 return
             if error is None:
-                self._rebalance.hand_out(group, assignments)
+                self._rebalance.send_assignments(group, assignments)
                 return
             self._rebalance.fail_syncs(group, error.code)
             change = self._rebalance.prepare_or_complete(group, f"the assignment could not be written: {error}")
@@ -77,7 +77,10 @@ class Syncing:
         return Write(answer=None, records=[group.record(assignments)], replay=False, outcome=outcome)
 
     def heartbeat(self, group: ClassicGroup | None, request: HeartbeatRequest) -> ErrorCode:
-        """What the member is told; it is alive, unless that is an error other than REBALANCE_IN_PROGRESS."""
+        """Return the error code for a heartbeat.
+
+        NONE and REBALANCE_IN_PROGRESS restart the member's session timeout.
+        """
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if group.state is GroupState.DEAD:

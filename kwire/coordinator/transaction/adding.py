@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn's and AddOffsetsToTxn's rules, and those of verification: what belongs to a transaction."""
+"""AddPartitionsToTxn, AddOffsetsToTxn and verification: rules for the partitions of a transaction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 
 def check_producer(transaction: Transaction | None, producer_id: int, epoch: int) -> Transaction:
-    """The transaction, if it is this producer's and not ending; raises KafkaError else."""
+    """Return the transaction if it belongs to this producer and is not ending. Raises KafkaError."""
     if transaction is None or transaction.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the very last one is nobody's
+    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the last epoch is never given to a client
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -24,7 +24,7 @@ def check_producer(transaction: Transaction | None, producer_id: int, epoch: int
 def with_partitions(
     transaction: Transaction, partitions: Collection[TopicPartition], *, now_ms: int, client_version: int
 ) -> Transaction:
-    """The transaction with these partitions, begun by them if none was open; itself if it has them all."""
+    """Return the transaction with these partitions, begun if none was open; unchanged if it contains all of them."""
     if transaction.state is TransactionState.ONGOING and transaction.partitions.issuperset(partitions):
         return transaction
     return replace(

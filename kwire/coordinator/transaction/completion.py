@@ -1,9 +1,9 @@
-"""Sends the markers of a decided transaction to the leaders of its partitions, until every one of them has it.
+"""Completion of decided transactions: sends the markers to the partition leaders until every partition has one.
 
-A partition whose topic is gone needs none. What cannot be written now is tried again after a pause, for as long as this
-broker coordinates the transaction: a decision is never given up, or readers of committed records would wait for ever.
-Where a later coordinator or producer epoch has been, only that one can end what is open: the transaction stays decided,
-for everybody to see, and is tried again when it is loaded anew.
+A partition of a deleted topic needs no marker. Failed writes are retried after a pause for as long as this broker
+coordinates the transaction: a decision is never dropped, or read_committed consumers would wait forever. If a partition
+has received a later coordinator or producer epoch, only that one can end the transaction there. The transaction then
+stays in its prepared state, visible to clients, and is retried when it is loaded again.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ logger = logging.getLogger(__name__)
 RETRY_PAUSE_S = 0.1
 
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""A later coordinator or epoch has been there."""
+"""Error codes of partitions that have received a later coordinator or producer epoch."""
 
 
 class MarkerChannel(Protocol):
-    """A way to the leaders of partitions."""
+    """Channel to the leaders of partitions."""
 
     def write(self, leader_id: int, marker: Marker, partitions: frozenset[TopicPartition]) -> Answer[Outcomes]:
-        """Have a broker write a marker into partitions that it leads; what came of it, for each of them."""
+        """Request that a broker writes a marker to partitions that it leads; return the result for each of them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Ending:
-    """A transaction whose markers are under way."""
+    """Transaction whose markers are being written."""
 
     transaction: Transaction
     marker: Marker
     remaining: frozenset[TopicPartition]
     done: Callable[[], None]
     fenced: frozenset[TopicPartition] = frozenset()
-    """Of those that remain, where a later coordinator or epoch has been."""
+    """Remaining partitions that have received a later coordinator or producer epoch."""
 
 
 class Markers:
-    """The endings that this broker has to see through; at most one for each transactional id."""
+    """Transactions whose markers this broker must write; at most one for each transactional id."""
 
     def __init__(self, *, channel: MarkerChannel, image: Callable[[], MetadataImage]) -> None:
         self._channel = channel
@@ -59,7 +59,7 @@ class Markers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, transaction: Transaction, *, coordinator_epoch: int, done: Callable[[], None]) -> None:
-        """Write the markers of a decided transaction; done is called when all partitions have theirs."""
+        """Write the markers of a decided transaction; `done` is called when all partitions have one."""
         marker = Marker(
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
@@ -72,12 +72,12 @@ class Markers:
         self._go_on(ending)
 
     def with_remaining(self, transaction: Transaction) -> Transaction:
-        """The transaction with only those partitions that still wait for their marker, if it is ending."""
+        """Return the transaction, if it is ending, with only those partitions that still need a marker."""
         ending = self._endings.get(transaction.transactional_id)
         return transaction if ending is None else replace(transaction, partitions=ending.remaining)
 
     def forget(self, transactional_id: str) -> None:
-        """Another broker coordinates this transaction now."""
+        """Stop writing the markers of a transaction that another broker coordinates now."""
         self._endings.pop(transactional_id, None)
 
     def stop(self) -> None:
@@ -86,7 +86,7 @@ class Markers:
             task.cancel()
 
     def _go_on(self, ending: _Ending) -> None:
-        """Send what remains; a task is made only if there is something to wait for."""
+        """Send the remaining markers; create a task only if there is something to wait for."""
         later: list[Awaitable[Outcomes]] = []
         for leader_id, partitions in self._by_leader(ending).items():
             outcomes = self._channel.write(leader_id, ending.marker, partitions)
@@ -114,11 +114,11 @@ class Markers:
             self._come_to_rest(ending)
 
     def _by_leader(self, ending: _Ending) -> dict[int, frozenset[TopicPartition]]:
-        """What remains, by the broker that is to be asked; partitions of topics that are gone no longer remain."""
+        """Return the remaining partitions by leader, without those of deleted topics, which need no marker."""
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
         gone = set()
-        for topic, index in sorted(ending.remaining - ending.fenced):  # a set's order is another one in each process
+        for topic, index in sorted(ending.remaining - ending.fenced):  # the order of a set differs between processes
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
                 gone.add((topic, index))
@@ -140,7 +140,7 @@ class Markers:
         ending.remaining -= settled
 
     def _come_to_rest(self, ending: _Ending) -> None:
-        """There is nothing to send any more: the transaction is complete, unless others keep it open."""
+        """Stop sending markers: the transaction is complete, unless fenced partitions remain."""
         if not ending.remaining:
             del self._endings[ending.transaction.transactional_id]
             ending.done()

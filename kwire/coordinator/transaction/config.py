@@ -1,4 +1,4 @@
-"""What the transaction coordinator goes by."""
+"""Configuration of the transaction coordinator."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionConfig:
-    """Defaults are Kafka 4.3.1's; times are in milliseconds."""
+    """Configuration of the transaction coordinator. Defaults are those of Kafka 4.3.1; times are in milliseconds."""
 
     timeout_max_ms: int = 900_000
-    """transaction.max.timeout.ms: the longest timeout that a producer may ask for."""
+    """transaction.max.timeout.ms: the longest timeout that a producer may request."""
     write_timeout_ms: int = 30_000
-    """request.timeout.ms: how long a client waits for the replicas of what was written for it."""
+    """request.timeout.ms: how long a client waits for the replicas of its records."""
     abort_interval_ms: int = 10_000
     """transaction.abort.timed.out.transaction.cleanup.interval.ms"""
     expiration_ms: int = 7 * 24 * 60 * 60 * 1000
-    """transactional.id.expiration.ms: how long a transactional id is kept that nobody uses."""
+    """transactional.id.expiration.ms: how long an unused transactional id is kept."""
     expiration_interval_ms: int = 3_600_000
     """transaction.remove.expired.transaction.cleanup.interval.ms"""
     memory_bytes_max: int = 64 * 1024 * 1024
-    """What transactional ids may take, about 70,000 of them; Kafka has no such bound."""
+    """Memory limit for transactional ids, about 70,000 of them; Kafka has no such limit."""
     add_backoff_ms: int = 20
-    """add.partitions.to.txn.retry.backoff.ms: the pause before a partition is added again to a transaction whose
-    predecessor is still ending."""
+    """add.partitions.to.txn.retry.backoff.ms: pause before adding a partition is retried.
+
+    The retries wait for the end of the producer's previous transaction.
+    """
     add_backoff_max_ms: int = 100
-    """add.partitions.to.txn.retry.backoff.max.ms: how long that is tried."""
+    """add.partitions.to.txn.retry.backoff.max.ms: how long adding the partition is retried."""

@@ -1,6 +1,6 @@
-"""EndTxn's rules: the decision, its repetition, and the end that follows when all markers are written.
+"""EndTxn: the decision, its retry, and the completion after all markers are written.
 
-With version 2 every end has the next epoch, so the epoch tells a repeated EndTxn from the next one:
+In version 2 every end increments the epoch, so that the epoch distinguishes a retried EndTxn from the next one:
 
                         abort                commit
     the client's epoch  last     present     last     present
@@ -8,8 +8,8 @@ With version 2 every end has the next epoch, so the epoch tells a repeated EndTx
     CompleteAbort       repeats  ends        invalid  invalid
     CompleteCommit      invalid  ends        repeats  invalid
 
-An abort of nothing "ends" too: it raises the epoch, so that what was sent in it and has not arrived is refused later.
-The classic version knows the repetition of a complete one only.
+An abort without an open transaction also "ends": it increments the epoch, so that batches of the old epoch that arrive
+later are rejected. The classic version accepts only the retry for a complete transaction.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _COMPLETE = {True: _S.COMPLETE_COMMIT, False: _S.COMPLETE_ABORT}
 def ended_classic(
     transaction: Transaction | None, producer_id: int, epoch: int, *, is_commit: bool, now_ms: int
 ) -> Transaction:
-    """The transaction with its decision, or itself if it has ended so before. Raises KafkaError."""
+    """Return the transaction with its decision, or unchanged if it has already ended that way. Raises KafkaError."""
     if transaction is None or transaction.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the very last one is nobody's
+    if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the last epoch is never given to a client
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state is _S.ONGOING:
         return _decided(transaction, is_commit=is_commit, client_version=CLASSIC, now_ms=now_ms)
@@ -45,7 +45,7 @@ def ended_classic(
 
 
 def needs_next_producer_id(transaction: Transaction | None) -> bool:
-    """Whether an end in version 2 uses the last epoch."""
+    """Return True if an end in version 2 uses the last epoch."""
     return transaction is not None and transaction.state not in PREPARED and transaction.is_exhausted
 
 
@@ -58,7 +58,7 @@ def ended(
     next_producer_id: int = NO_PRODUCER_ID,
     now_ms: int,
 ) -> Transaction:
-    """As ended_classic, in version 2; next_producer_id only if it is needed. Raises KafkaError."""
+    """Do what ended_classic does, in version 2; pass next_producer_id only if it is needed. Raises KafkaError."""
     if transaction is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     used_the_last_epoch = (
@@ -91,16 +91,16 @@ def ended(
 
 
 def fencing_needs_producer_id(transaction: Transaction, version: int) -> bool:
-    """Whether an abort by the coordinator uses the last epoch."""
+    """Return True if an abort by the coordinator uses the last epoch."""
     return version >= EPOCH_PER_TRANSACTION and transaction.is_exhausted
 
 
 def fenced(
     transaction: Transaction, *, version: int, next_producer_id: int = NO_PRODUCER_ID, now_ms: int
 ) -> Transaction:
-    """An open transaction that the coordinator aborts: its producer's epoch is over.
+    """Return an open transaction after an abort by the coordinator, which fences its producer.
 
-    next_producer_id only if it is needed.
+    Pass next_producer_id only if it is needed.
     """
     assert transaction.state is _S.ONGOING
     assert transaction.producer_epoch < EPOCH_MAX
@@ -118,7 +118,7 @@ def fenced(
 
 
 def completed(transaction: Transaction, *, now_ms: int) -> Transaction:
-    """The transaction when every partition has its marker."""
+    """Return the transaction after every partition has its marker."""
     changes_id = transaction.next_producer_id != NO_PRODUCER_ID
     return replace(
         transaction,
@@ -143,7 +143,7 @@ def _decided(transaction: Transaction, *, is_commit: bool, client_version: int, 
 
 
 def _repeated(transaction: Transaction, *, is_commit: bool) -> Transaction:
-    """Itself, if it has ended as it is asked to end."""
+    """Return the transaction unchanged if it has ended in the requested way. Raises KafkaError otherwise."""
     if transaction.state is _COMPLETE[is_commit]:
         return transaction
     if transaction.state is _PREPARED[is_commit]:

@@ -1,10 +1,10 @@
-"""The gate of a transaction: nothing of it is written into a partition that its coordinator does not know of.
+"""Transaction verification: no batch is written to a partition that is not part of its transaction.
 
-A batch that belongs to a transaction which is open in its partition passes at once. The first one waits: a classic
-client has added the partition before, which is verified; for others it is added now (KIP-890). While it waits, later
-batches of the same producer and epoch for the partition wait behind it, so that they keep their order; the loop, and
-all others who write there, do not. A marker that ends the transaction meanwhile makes what waits void, and so does
-another leader epoch.
+A batch whose transaction is already open in its partition passes at once. The first batch waits. A classic client must
+have added the partition before, which is verified with the coordinator; for other clients it is added now (KIP-890).
+Meanwhile later batches of the same producer and epoch for the partition wait behind it and keep their order. Other
+writers and the event loop do not wait. If a marker ends the transaction, or the leader epoch changes, the waiting
+batches are rejected.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ _NOT_KNOWN_YET = frozenset(
 )
 
 Entered = Callable[[KafkaError | None], KafkaError | None]
-"""Called once when a batch may be written, or with the reason why it may not; returns why it was not written."""
+"""Callback when a batch may be written, or with the error; returns the error if the batch was not written.
+
+Called once.
+"""
 
 
 class Coordinator(Protocol):
-    """The coordinator of a transactional id, wherever it is."""
+    """Coordinator of a transactional id, on this or another broker."""
 
     def add(
         self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition], *, client_version: int
@@ -51,33 +54,33 @@ class Coordinator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visa:
-    """What a request says of its transaction."""
+class TransactionClaim:
+    """Transaction of a produce request."""
 
     transactional_id: str
     adds: bool
-    """Whether writing adds a partition to the transaction; else it must have been added before."""
-    knows_abortable: bool
-    """Whether the client knows TRANSACTION_ABORTABLE."""
+    """True if writing adds a partition to the transaction; else it must have been added before."""
+    supports_abortable: bool
+    """True if the client supports TRANSACTION_ABORTABLE."""
 
 
 class Entry(NamedTuple):
-    """Somebody who wants to write into a partition."""
+    """Batch to be written to a partition."""
 
     partition: Partition
     producer: Producer
     sequence: int
-    """Of the batch's first record; -1 if sequences do not count."""
+    """Sequence of the batch's first record; -1 if sequences do not matter."""
     entered: Entered
 
 
 class TransactionGate:
-    """One for all partitions of a broker."""
+    """Verification for all partitions of a broker."""
 
     def __init__(
         self, *, coordinator: Coordinator, config: TransactionConfig, clock: Clock, verifies: Callable[[], bool]
     ) -> None:
-        """verifies: transaction.partition.verification.enable, which counts for classic clients."""
+        """Create it; `verifies` returns transaction.partition.verification.enable, which applies to classic clients."""
         self._coordinator = coordinator
         self._config = config
         self._clock = clock
@@ -85,83 +88,86 @@ class TransactionGate:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_open(self, partition: Partition, producer: Producer, *, adds: bool) -> bool:
-        """Whether a batch may be written without a question."""
+        """Return True if a batch may be written without verification."""
         if producer in partition.verifications:
             return False
         if partition.log.producers.has_ongoing_transaction(*producer):
             return True
         return not adds and not self._verifies()
 
-    def enter(self, visa: Visa, entries: Sequence[Entry]) -> None:
-        """Have each entry told what came of it: maybe before this returns, and in order for each producer."""
+    def enter(self, claim: TransactionClaim, entries: Sequence[Entry]) -> None:
+        """Verify the entries, and call each one's callback: maybe before this returns, and in order per producer."""
         asked: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
         for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
             if verification is None:
-                verification = partition.verifications[producer] = Verification(visa)
+                verification = partition.verifications[producer] = Verification(claim)
                 key = (partition.topic, partition.index)
                 asked.setdefault(producer, {})[key] = partition, verification
-            elif verification.question != visa:
-                # What is answered to somebody else, who may have named another transactional id, says nothing here.
+            elif verification.question != claim:
+                # A pending verification of another request, maybe with another transactional id, does not apply here.
                 _remember(partition, producer, sequence)
-                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, visa))
+                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, claim))
                 continue
             verification.waiting.append((sequence, entered))
         for producer, verifications in asked.items():
-            self._ask(visa, producer, verifications)
+            self._ask(claim, producer, verifications)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
     def _ask(
-        self, visa: Visa, producer: Producer, asked: Mapping[TopicPartition, tuple[Partition, Verification]]
+        self,
+        claim: TransactionClaim,
+        producer: Producer,
+        asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
-            answer = self._question(visa, producer, list(asked))
+            answer = self._question(claim, producer, list(asked))
         except KafkaError as error:
-            if not (visa.adds and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
-                _settle(asked, producer, visa, error)
+            if not (claim.adds and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
+                _settle(asked, producer, claim, error)
                 return
-            answer = self._add_again(visa, producer, list(asked))
+            answer = self._add_again(claim, producer, list(asked))
         else:
-            if visa.adds and inspect.isawaitable(answer):
-                answer = self._add_there(answer, visa, producer, list(asked))
+            if claim.adds and inspect.isawaitable(answer):
+                answer = self._add_there(answer, claim, producer, list(asked))
         if not inspect.isawaitable(answer):
-            _settle(asked, producer, visa, answer)
+            _settle(asked, producer, claim, answer)
             return
-        task = asyncio.get_running_loop().create_task(self._wait(answer, visa, producer, asked))
+        task = asyncio.get_running_loop().create_task(self._wait(answer, claim, producer, asked))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _question(
-        self, visa: Visa, producer: Producer, partitions: list[TopicPartition]
+        self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> Answer[Mapping[TopicPartition, ErrorCode] | None]:
         coordinator = self._coordinator
-        if visa.adds:
-            return coordinator.add(visa.transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION)
-        return coordinator.verify(visa.transactional_id, producer, partitions)
+        if claim.adds:
+            return coordinator.add(claim.transactional_id, producer, partitions, client_version=EPOCH_PER_TRANSACTION)
+        return coordinator.verify(claim.transactional_id, producer, partitions)
 
     async def _wait(
         self,
         answer: Awaitable[Mapping[TopicPartition, ErrorCode] | None],
-        visa: Visa,
+        claim: TransactionClaim,
         producer: Producer,
         asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
-            outcome = error.anew()  # without the traceback, which has this frame
+            outcome = error.without_traceback()  # without the traceback, which refers to this frame
         except BaseException:
-            _settle(asked, producer, visa, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            _settle(asked, producer, claim, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
-        _settle(asked, producer, visa, outcome)
+        _settle(asked, producer, claim, outcome)
 
     async def _add_there(
-        self, answer: Awaitable[object], visa: Visa, producer: Producer, partitions: list[TopicPartition]
+        self, answer: Awaitable[object], claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> None:
-        """A coordinator at another broker says only later that it has to be asked again."""
+        """Add partitions at another broker's coordinator, whose retriable error arrives later."""
         try:
             await answer
         except KafkaError as error:
@@ -169,15 +175,15 @@ class TransactionGate:
                 raise
         else:
             return
-        await self._add_again(visa, producer, partitions)
+        await self._add_again(claim, producer, partitions)
 
-    async def _add_again(self, visa: Visa, producer: Producer, partitions: list[TopicPartition]) -> None:
-        """The transaction before this one is still ending, which takes a moment."""
+    async def _add_again(self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]) -> None:
+        """Retry to add partitions while the producer's previous transaction is ending."""
         deadline_ms = self._clock.monotonic_ms() + self._config.add_backoff_max_ms
         while True:
             await asyncio.sleep(self._config.add_backoff_ms / 1000.0)
             try:
-                answer = self._question(visa, producer, partitions)
+                answer = self._question(claim, producer, partitions)
                 if inspect.isawaitable(answer):
                     await answer
             except KafkaError as error:
@@ -191,7 +197,7 @@ class TransactionGate:
 def _settle(
     asked: Mapping[TopicPartition, tuple[Partition, Verification]],
     producer: Producer,
-    visa: Visa,
+    claim: TransactionClaim,
     outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None,
 ) -> None:
     for key, (partition, verification) in asked.items():
@@ -200,36 +206,36 @@ def _settle(
         if isinstance(outcome, Mapping) and outcome[key] is not ErrorCode.NONE:
             error = KafkaError(outcome[key])
         if error is not None:
-            error = _refusal(error.code, visa)
+            error = _refusal(error.code, claim)
         error = error or verification.refusal
         for sequence, entered in verification.waiting:
             refusal = error or _out_of_order(partition, producer, sequence)
             failure = entered(refusal)
-            # A batch that found no space is remembered by the log, which refuses later ones with the same code.
+            # A batch without space is already stored in `refused`, and later ones are rejected with the same code.
             if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _remember(partition, producer, sequence)
 
 
 def _remember(partition: Partition, producer: Producer, sequence: int) -> None:
-    """Remember the sequence of a refused batch, which comes again: a later one must not be taken for the first."""
+    """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
     partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
-    """The error of a batch before which a refused one has to come."""
+    """Return the error for a batch if a rejected one must precede it, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
     return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
-def _refusal(code: ErrorCode, visa: Visa) -> KafkaError:
-    """What the producer is told, which must make an old one do the right thing."""
-    if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not visa.adds):
-        # To be tried again, and without asking for new metadata first.
+def _refusal(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
+    """Return the error for the producer, chosen so that old clients react correctly."""
+    if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
+        # Retriable, and without a metadata refresh first.
         why = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
     if code is ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
-    if code is ErrorCode.TRANSACTION_ABORTABLE and not visa.knows_abortable:
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not claim.supports_abortable:
         return KafkaError(ErrorCode.INVALID_TXN_STATE, NOT_ADDED)
     return KafkaError(code)

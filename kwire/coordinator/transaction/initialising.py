@@ -1,4 +1,4 @@
-"""InitProducerId's rules for a transactional id: the next epoch, which fences whoever had the one before (KIP-360)."""
+"""InitProducerId for a transactional id: returns the next epoch, which fences the previous producer (KIP-360)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 
 class Producer(NamedTuple):
-    """What a client says it is, or is told to be."""
+    """Producer id and epoch, from a client's request or for its response."""
 
     producer_id: int
     epoch: int
 
 
 def check_may_initialise(transaction: Transaction, expected: Producer | None) -> None:
-    """Raises KafkaError if this client must not, or cannot yet, have a new epoch."""
+    """Raise KafkaError if this client must not, or not yet, receive a new epoch."""
     if expected is not None and not _is_its_own(transaction, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state in PREPARED:
@@ -28,7 +28,7 @@ def check_may_initialise(transaction: Transaction, expected: Producer | None) ->
 
 
 def needs_producer_id(transaction: Transaction | None, expected: Producer | None, version: int) -> bool:
-    """Whether a new producer id is wanted: for a new transactional id, or when the epochs are used up."""
+    """Return True if a new producer id is needed: for a new transactional id, or if the epochs are exhausted."""
     if transaction is None:
         return True
     if transaction.state is TransactionState.ONGOING:
@@ -42,7 +42,7 @@ def _changes_producer_id(transaction: Transaction, expected: Producer | None) ->
 
 
 def new_transaction(transactional_id: str, producer_id: int, *, timeout_ms: int, now_ms: int) -> Transaction:
-    """A transactional id that was not known."""
+    """Return the initial state of a new transactional id."""
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -57,9 +57,9 @@ def new_transaction(transactional_id: str, producer_id: int, *, timeout_ms: int,
 def initialised(
     transaction: Transaction, expected: Producer | None, *, new_producer_id: int, timeout_ms: int, now_ms: int
 ) -> Transaction:
-    """The transactional id with its next epoch. One at rest; new_producer_id only if it is needed.
+    """Return the transactional id, which must be at rest, with its next epoch. Pass new_producer_id only if needed.
 
-    Raises KafkaError PRODUCER_FENCED if the client's epoch is neither the present one nor that of a repeated request.
+    Raises KafkaError PRODUCER_FENCED if the client's epoch is neither the current one nor that of a retried request.
     """
     if _changes_producer_id(transaction, expected):
         producer_id, epoch = new_producer_id, 0
@@ -82,19 +82,19 @@ def initialised(
 
 
 def _is_its_own(transaction: Transaction, expected: Producer) -> bool:
-    """The id in use; or the one before it, with the epoch that made the change due, asked for once more."""
+    """Return True if the producer id is the current one, or, in a retry, the previous one with an exhausted epoch."""
     if expected.producer_id == transaction.producer_id:
         return True
     return expected.producer_id == transaction.previous_producer_id and is_exhausted(expected.epoch)
 
 
 def _next_epoch(transaction: Transaction, expected: Producer | None) -> tuple[int, int]:
-    """(epoch, the one before it) to go on with."""
+    """Return the next epoch and the one before it."""
     present = transaction.producer_epoch
     if expected is None:
         return present + 1, NO_PRODUCER_EPOCH
     if expected.epoch == present:
         return present + 1, present
     if expected.epoch == transaction.last_producer_epoch:
-        return present, transaction.last_producer_epoch  # it did not hear the answer
+        return present, transaction.last_producer_epoch  # a retry after a lost response
     raise KafkaError(ErrorCode.PRODUCER_FENCED)

@@ -1,4 +1,4 @@
-"""What ListTransactions lets through (KIP-664, KIP-994, KIP-1152)."""
+"""Filters of ListTransactions (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ KNOWN_STATES = frozenset(STATE_NAMES.values())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingFilter:
-    """Filter of transactions: empty sets and a negative duration let everything through."""
+    """Filter of transactions; empty sets and a negative duration match all."""
 
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
     longer_than_ms: int = -1
-    """Only transactions that have been open for longer; those at rest count from the epoch, as in Kafka."""
+    """Only transactions that have been open for longer; as in Kafka, those at rest count from the Unix epoch."""
 
-    def lets_through(self, transaction: Transaction, now_ms: int) -> bool:
+    def matches(self, transaction: Transaction, now_ms: int) -> bool:
         if self.producer_ids and transaction.producer_id not in self.producer_ids:
             return False
         if self.states and STATE_NAMES[transaction.state] not in self.states:

@@ -1,4 +1,4 @@
-"""The transaction coordinator's state in one shard: its transactional ids, rebuilt by replay."""
+"""Transaction coordinator's state in one shard: transactional ids, rebuilt by replay."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NO_ID_PAUSE_MS = 20
-"""Until a producer id is looked for again that an abort needs and that is not at hand."""
+"""Pause before the next attempt to get a producer id that an abort needs."""
 FLEXIBLE_SINCE = 1
-"""The transaction.version from which values are written that have room for more."""
+"""Lowest transaction.version with which flexible values are written."""
 
 
 class TransactionMachine:
-    """All transactional ids that belong to one partition of __transaction_state."""
+    """Transactional ids that map to one partition of __transaction_state."""
 
     def __init__(
         self,
@@ -47,7 +47,11 @@ class TransactionMachine:
         take_producer_id: Callable[[], int],
         decided: Callable[[Transaction], None],
     ) -> None:
-        """What `version` gives is the cluster's transaction.version; `decided` is told whose markers are due."""
+        """Create an empty state.
+
+        `version` returns the cluster's transaction.version; `decided` is called with transactions whose markers must be
+        written.
+        """
         self.transactions: dict[str, Transaction] = {}
         self.version = version
         self._timers = timers
@@ -57,11 +61,11 @@ class TransactionMachine:
         self._take_producer_id = take_producer_id
         self._decided = decided
         self._began_ms: dict[str, float] = {}
-        """When those began that are open, by the clock that never goes back."""
+        """Begin of each open transaction, by the monotonic clock."""
         self._late: deque[str] = deque()
-        """Those that have timed out, found together and aborted one after the other."""
+        """Transactions that have timed out, found together and aborted one after another."""
 
-    # --- the runtime's side
+    # --- interface for the runtime
 
     def encode(self, record: TransactionRecord) -> tuple[bytes, bytes | None]:
         return encode_transaction_record(record, version=1 if self.version() >= FLEXIBLE_SINCE else 0)
@@ -80,10 +84,10 @@ class TransactionMachine:
             self.transactions[transactional_id] = transaction
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """Nobody writes into this topic in a transaction."""
+        """Do nothing, since this topic is never written in a transaction."""
 
     def loaded(self) -> Write[TransactionRecord, None] | None:
-        """Look after timeouts from now on; go on with what was decided when that is known to be committed."""
+        """Start the timers; continue the decided transactions once their records are committed."""
         self._schedule_abortion()
         self._schedule_expiration()
         decided = [each for each in self.transactions.values() if each.state in PREPARED]
@@ -97,20 +101,20 @@ class TransactionMachine:
         return Write(answer=None, outcome=outcome)
 
     def unloaded(self) -> None:
-        """Markers that are under way find the shard closed."""
+        """Clear the state; results of markers in progress then find the shard closed."""
         for transaction in self.transactions.values():
             self._memory.count(transaction, None)
         self.transactions.clear()
         self._began_ms.clear()
         self._late.clear()
 
-    # --- what time does
+    # --- timeouts
 
     def _note_beginning(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
-        """Begin to count the time of one that is open from now on.
+        """Start the timeout of a transaction that is now open.
 
-        The time of day that is stored with it counts for what went by until it was loaded, and never again: this
-        host's may be set back, and be behind that of the one before, by more than a reader can wait.
+        The stored wall-clock time is used only for the time before it was loaded. This host's wall clock may be set
+        back, or be behind that of the previous host, by more than a reader can wait.
         """
         if after is None or after.state is not TransactionState.ONGOING:
             self._began_ms.pop(transactional_id, None)
@@ -126,9 +130,9 @@ class TransactionMachine:
         self._timers.schedule("abortion", self._config.abort_interval_ms, self._abort_timed_out)
 
     def _abort_timed_out(self) -> Write[TransactionRecord, None] | None:
-        """Abort one that is open for longer than its producer wanted, and then the next; the producer is fenced.
+        """Abort one transaction that has timed out, fence its producer, and schedule the next one.
 
-        What cannot be stored now is found again after the interval, and holds up nobody else.
+        A transaction whose abort cannot be stored now is found again after the interval, and delays no other.
         """
         if not self._late:
             self._late += (each for each in self._began_ms if self._has_timed_out(self.transactions[each]))
@@ -163,7 +167,7 @@ class TransactionMachine:
         self._timers.schedule("expiration", self._config.expiration_interval_ms, self._expire)
 
     def _expire(self) -> Write[TransactionRecord, None] | None:
-        """Forget the transactional ids that nobody has used for long."""
+        """Remove transactional ids that were not used for transactional.id.expiration.ms."""
         self._schedule_expiration()
         tombstones = [TransactionRecord(transactional_id, None) for transactional_id in self._expired()]
         return Write(answer=None, records=tombstones, atomic=False) if tombstones else None
@@ -177,7 +181,7 @@ class TransactionMachine:
     # --- decisions
 
     def write_decision(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
-        """Store how a transaction ends. Its markers are due when, and not before, that is durable."""
+        """Store the decision of a transaction. Its markers must not be written before it is durable."""
 
         def outcome(error: KafkaError | None) -> None:
             if error is None:

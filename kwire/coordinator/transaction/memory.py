@@ -1,4 +1,4 @@
-"""What transactional ids may take of memory: anybody may make new ones, and they are kept for a week."""
+"""Memory limit for transactional ids: any client may create them, and they are kept for a week."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kwire.coordinator.transaction.transaction import Transaction
 
 TRANSACTION_BYTES = 800
 PARTITION_BYTES = 150
-"""What there is besides the id; names of topics are the metadata's."""
+"""Memory besides the id; topic names are shared with the metadata."""
 
 
 class TransactionMemory:
-    """A bound on all transactional ids of a coordinator."""
+    """Memory limit for all transactional ids of a coordinator."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -20,11 +20,11 @@ class TransactionMemory:
 
     @property
     def has_room(self) -> bool:
-        """Whether another transactional id, or more partitions of one, may be let in."""
+        """True if another transactional id, or more partitions of one, may be added."""
         return self._counted < self._limit_bytes
 
     def count(self, before: Transaction | None, after: Transaction | None) -> None:
-        """Note that a transaction has taken another's place."""
+        """Count the replacement of a transaction by another one."""
         self._counted += _weight(after) - _weight(before)
         assert self._counted >= 0
 

@@ -1,6 +1,6 @@
-"""The records of __transaction_state: a transactional id and its state, or a tombstone.
+"""Records of __transaction_state: a transactional id with its state, or a tombstone.
 
-In version 1 the producer id before is always written, the one after only when the epochs are used up, as Kafka does.
+As in Kafka, version 1 always contains the previous producer id, and the next one only if the epochs are exhausted.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _STORED = AT_REST | PREPARED | {TransactionState.ONGOING}
 
 
 class TransactionRecord(NamedTuple):
-    """What is stored; without a state, the transactional id is forgotten."""
+    """Stored state of a transactional id; None is a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None
 
 
 def encode_transaction_record(record: TransactionRecord, *, version: int) -> tuple[bytes, bytes | None]:
-    """Key and value; version is that of the value: 1 has what transaction.version 1 and later need."""
+    """Return key and value; `version` is that of the value: 1 has the fields of transaction.version 1 and later."""
     key = encode_transaction_key(record.transactional_id)
     if record.transaction is None:
         return key, None

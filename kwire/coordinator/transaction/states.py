@@ -1,4 +1,4 @@
-"""The states of a transactional id, numbered and named as Kafka stores and shows them.
+"""States of a transactional id, with Kafka's stored numbers and displayed names.
 
                      first partition            EndTxn                    all markers written
       Empty -----------------------> Ongoing ----------> PrepareCommit ----------------------> CompleteCommit
@@ -8,8 +8,8 @@
         |                              +-- first partition of the next one ----------------------+
         +-----------------------------------------------------------------------------------------+
 
-With an epoch for each transaction (version 2) an abort without partitions goes to PrepareAbort from Empty and from the
-complete states as well. PrepareCommit and PrepareAbort are decisions: once stored they are never turned.
+With an epoch for each transaction (version 2), an abort without partitions also goes from Empty and the complete states
+to PrepareAbort. PrepareCommit and PrepareAbort are decisions, which are never changed once stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TransactionState(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """Never stored: a transactional id that is forgotten has a tombstone."""
+    """Never stored: a removed transactional id has a tombstone."""
     PREPARE_EPOCH_FENCE = 7
     """Never stored."""
 
@@ -46,9 +46,9 @@ STATE_NAMES: Final[Mapping[TransactionState, str]] = {
 }
 
 AT_REST: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-"""No transaction is open and none is ending."""
+"""States without an open or ending transaction."""
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-"""Decided, and some partition may not have its marker yet."""
+"""States of a decided transaction, whose markers may not all be written."""
 
 _PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     _S.EMPTY: AT_REST,
@@ -61,5 +61,5 @@ _PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
 
 
 def may_follow(before: TransactionState, after: TransactionState) -> bool:
-    """Whether a state may come right after another."""
+    """Return True if a state may directly follow another."""
     return before in _PREVIOUS[after]

@@ -1,7 +1,7 @@
-"""One transactional id: what the coordinator knows of it, and what it must be.
+"""Transactional id: its state in the coordinator, and the invariants of its changes.
 
-A transaction is a value. The rules (initialising, adding, ending) make the next one of it, the shard stores that, and
-replay puts it in the old one's place.
+A transaction is a value. The rules (initialising, adding, ending) derive the next one, the shard stores it, and replay
+replaces the old one.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ TopicPartition = tuple[str, int]
 NO_TIMESTAMP: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 CLASSIC: Final = 0
-"""The transaction version of clients whose epoch stays the same from one transaction to the next."""
+"""Transaction version of clients that keep their epoch from one transaction to the next."""
 EPOCH_PER_TRANSACTION: Final = 2
-"""The transaction version of clients that get a new epoch with every EndTxn (KIP-890)."""
+"""Transaction version of clients that receive a new epoch with every EndTxn (KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The last known state of a transactional id."""
+    """State of a transactional id."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """The epoch before the present one, by which a client may ask again; not stored, as in Kafka."""
+    """Previous epoch, with which a client may retry; not stored, as in Kafka."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """That of the state before this one: after a change of it, a client may ask again by it."""
+    """Producer id of the previous state; after a change of the id, a client may retry with it."""
     next_producer_id: int = NO_PRODUCER_ID
-    """What the producer goes on with when the transaction that ends has used the last epoch."""
+    """Producer id after this transaction, if the transaction has used the last epoch."""
     timeout_ms: int
     state: TransactionState
     partitions: frozenset[TopicPartition] = frozenset()
     start_ms: int = NO_TIMESTAMP
     last_update_ms: int
     client_version: int = CLASSIC
-    """The transaction version that the client spoke when the state was reached."""
+    """Transaction version of the client in the request that led to this state."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to give to a client: the very last one is kept for fencing."""
+        """True if the producer id has no epoch left for a client: the last one is reserved for fencing."""
         return is_exhausted(self.producer_epoch)
 
 
@@ -54,7 +54,7 @@ def is_exhausted(epoch: int) -> bool:
 
 
 def check_step(before: Transaction | None, after: Transaction) -> None:
-    """Assert what must hold from one stored state to the next."""
+    """Assert the invariants of a change from one stored state to the next."""
     assert after.producer_id >= 0, f"{after} has no producer"
     assert 0 <= after.producer_epoch <= EPOCH_MAX, f"{after} has no epoch"
     assert after.state is TransactionState.ONGOING or after.state in PREPARED or not after.partitions, (

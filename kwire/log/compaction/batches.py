@@ -1,4 +1,4 @@
-"""Reading a closed segment from its first byte to its last, each batch checked by its CRC."""
+"""Reader of a closed segment from its first to its last byte; checks the CRC of each batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kwire.log.segment import segment_name
 from kwire.protocol.records import ATTRIBUTES_POSITION, BATCH_HEADER_BYTES, BatchHeader, read_header
 
 CHUNK_BYTES: Final = 1024 * 1024
-"""What is read at once, and at least what lies between two reports of progress."""
+"""Bytes per read, and the minimum between two progress reports."""
 
 Batches = list[tuple[BatchHeader, memoryview]]
 
@@ -25,7 +25,7 @@ def segment_path(directory: str, base_offset: int) -> str:
 
 
 def chunks(disk: Disk, directory: str, source: SourceSegment) -> Iterator[Batches]:
-    """The segment's batches, about a chunk at a time. Raises CorruptLogError, DiskFailure."""
+    """Yield the segment's batches, about one chunk at a time. Raises CorruptLogError, DiskFailure."""
     path = segment_path(directory, source.base_offset)
     file = disk.open(path)
     try:
@@ -58,7 +58,7 @@ def _checked_header(chunk: bytes, at: int, path: str, position: int) -> BatchHea
 
 
 def _batches_of(chunk: bytes, path: str, position: int) -> tuple[Batches, int]:
-    """The whole batches at the start of a chunk, and their size."""
+    """Return the whole batches at the start of a chunk, and their total size."""
     found: Batches = []
     view = memoryview(chunk)
     at, end = 0, len(chunk)

@@ -1,8 +1,9 @@
-"""Which log is compacted next, and which part of it.
+"""Selection of the next log to compact, and of the part of it.
 
-A log's clean part lies below its first dirty offset; its dirty part goes on to the first segment that must not be
-touched: the active one, and those with anything that is not committed, not decided, not durable, or younger than
-min.compaction.lag.ms. The share of the dirty part decides; past max.compaction.lag.ms it need not be large.
+A log's clean part is below its first dirty offset. Its dirty part ends at the first segment that must not be compacted:
+the active one, or one with records that are uncommitted, in an open transaction, not durable, or younger than
+min.compaction.lag.ms. The log with the largest dirty ratio is chosen; past max.compaction.lag.ms a log is due at any
+ratio.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Candidate:
-    """A log with something to compact."""
+    """Log that has something to compact."""
 
     log: PartitionLog
     first_dirty_offset: int
     upper_bound_offset: int
-    """Where the first segment begins that must not be touched."""
+    """Base offset of the first segment that must not be compacted."""
     dirty_ratio: float
     is_overdue: bool
     truncations: int
-    """Of the log so far: one more, and what a round makes of it is of no use."""
+    """Number of truncations of the log so far; if it changes, the result of the round is discarded."""
 
     def plan(self, now_ms: int, offset_map_bytes: int) -> RoundPlan:
-        """Return what a round must know of the log. Raises NotReadyError."""
+        """Return the plan for a round of this log. Raises NotReadyError."""
         log, config = self.log, self.log.config
         segments = self._segments()
         ends = [*(segment.base_offset for segment in segments[1:]), self.upper_bound_offset]
@@ -82,18 +83,18 @@ def _source(segment: Segment, end_offset: int) -> SourceSegment:
 def dirtiest(
     logs: Iterable[PartitionLog], last_stable_offset_of: Callable[[PartitionLog], int], now_ms: int
 ) -> Candidate | None:
-    """The log that gains most, None if none is due. Raises NotReadyError."""
+    """Return the log with the largest dirty ratio, None if none is due. Raises NotReadyError."""
     found = [
         candidate
         for log in logs
-        if log.config.needs_keys and log.failure is None and log.unsettled is None
+        if log.config.needs_keys and log.failure is None and log.pending_truncation is None
         if (candidate := _sound_candidate(log, last_stable_offset_of(log), now_ms)) is not None
     ]
     return max(found, key=lambda candidate: candidate.dirty_ratio, default=None)
 
 
 def _sound_candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candidate | None:
-    """A log whose files cannot be looked at goes offline."""
+    """Return the log as a candidate if it is due; take it offline if its files cannot be read."""
     try:
         return _candidate(log, last_stable_offset, now_ms)
     except CorruptLogError as error:
@@ -129,7 +130,7 @@ def _candidate(log: PartitionLog, last_stable_offset: int, now_ms: int) -> Candi
 
 
 def _first_dirty_offset(log: PartitionLog) -> int:
-    """Where the dirty part begins; the log's start if what was noted cannot be."""
+    """Return where the dirty part begins; the log start offset if the checkpointed offset is invalid."""
     if log.offsets.first_dirty > log.log_end_offset:
         logger.warning(
             "Resetting first dirty offset of %s-%s to log start offset %s since the checkpointed offset %s is behind "
@@ -144,9 +145,10 @@ def _first_dirty_offset(log: PartitionLog) -> int:
 
 
 def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, now_ms: int) -> int:
-    """The base offset of the first segment that must not be touched.
+    """Return the base offset of the first segment that must not be compacted.
 
-    What is not durable is not touched either: a record must not go because of one that a power cut could take.
+    Records that are not durable are excluded: an older record must not be removed because of one that a power failure
+    could lose.
     """
     bound = min(last_stable_offset, log.recovery_point, log.segments.active.base_offset)
     lag_ms = log.config.min_compaction_lag_ms
@@ -159,7 +161,7 @@ def _upper_bound(log: PartitionLog, first_dirty: int, last_stable_offset: int, n
 
 
 def _is_overdue(log: PartitionLog, dirty: list[Segment], now_ms: int) -> bool:
-    """Whether a record has waited for longer than max.compaction.lag.ms."""
+    """Return True if a dirty record is older than max.compaction.lag.ms."""
     until_ms = now_ms - log.config.max_compaction_lag_ms
     for segment in log.segments.with_timestamps(dirty):
         if segment.first_timestamp is not None and 0 < segment.first_timestamp < until_ms:

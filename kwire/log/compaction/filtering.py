@@ -1,10 +1,10 @@
-"""Which records of a batch survive, and the batch that is left.
+"""Filter of a batch's records in compaction, and the batch that remains.
 
-A record survives if no later one below the clean end has its key, and, without a value, until its batch's delete
-horizon. That horizon (KIP-534) is set when compaction first meets a batch whose tombstones or marker may go one day:
-it takes the place of the base timestamp, and all timestamp deltas are made anew. Offsets never change, nor do a
-batch's first and last one, its producer fields and its codec. A batch that keeps all its records and gets no horizon
-is copied as it is.
+A record survives if no later record below the clean end has its key. A tombstone survives only until its batch's delete
+horizon. Compaction sets that horizon (KIP-534) when it first reads a batch whose tombstones or marker may later be
+removed: the horizon replaces the base timestamp, and all timestamp deltas are recomputed. Offsets never change, nor do
+a batch's base and last offset, its producer fields and its codec. A batch that keeps all its records and gets no
+horizon is copied unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class BatchFilter:
-    """Decides on the batches of one round, in the order of the log."""
+    """Filter for the batches of one round, in the order of the log."""
 
     def __init__(
         self, plan: RoundPlan, offset_map: OffsetMap, transactions: CleanedTransactions, outcome: RoundEnd
@@ -47,10 +47,10 @@ class BatchFilter:
         self._last_records: dict[int, LastRecord] = {record.producer_id: record for record in plan.last_records}
 
     def kept(self, batch: memoryview, header: BatchHeader, *, is_last: bool) -> bytes | bytearray | memoryview | None:
-        """What is left of a batch; None if it goes.
+        """Return what remains of a batch; None if it is removed.
 
-        The last batch of a group stays, if only as an empty one: recovery must be able to tell which segments the new
-        one replaces.
+        The last batch of a group is kept, if necessary without records, so that recovery can determine which segments
+        the new one replaces.
         """
         self._outcome.records_read += header.record_count
         if header.is_control:
@@ -112,7 +112,7 @@ class BatchFilter:
         return _thinned(header, body, records, list(chosen))
 
     def _without_expired(self, chosen: Sequence[int], records: KeyedRecords, header: BatchHeader) -> Sequence[int]:
-        """Tombstones whose time is over go."""
+        """Drop the tombstones whose delete horizon has passed."""
         if not header.has_delete_horizon or self._now_ms < header.base_timestamp:
             return chosen
         return [index for index in chosen if index not in records.tombstones]
@@ -124,7 +124,7 @@ class BatchFilter:
 
 
 def _thinned(header: BatchHeader, body: bytes, records: KeyedRecords, chosen: list[int]) -> bytearray:
-    """The batch with some of its records, whose bytes stay as they are."""
+    """Return the batch with a subset of its records, whose bytes are unchanged."""
     starts = records.starts
     left = bytearray()
     begin = end = starts[chosen[0]]
@@ -141,7 +141,7 @@ def _thinned(header: BatchHeader, body: bytes, records: KeyedRecords, chosen: li
 
 
 def _with_horizon(header: BatchHeader, records: list[Record], horizon_ms: int) -> bytearray:
-    """The batch with these records and a delete horizon."""
+    """Return the batch with these records and a delete horizon."""
     body = bytearray()
     for record in records:
         encode_record(body, record, record.offset - header.base_offset, record.timestamp - horizon_ms)
@@ -172,6 +172,6 @@ def _assemble(
 
 
 def _emptied(header: BatchHeader) -> bytearray:
-    """A batch without records, for what its header says."""
+    """Return the batch without records; its header keeps the offsets and the producer's state."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_FLAG)
     return _assemble(header, bytearray(), 0, NO_TIMESTAMP, header.max_timestamp, attributes)

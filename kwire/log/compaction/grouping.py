@@ -1,4 +1,4 @@
-"""Which segments become one: neighbours, as long as the limits of one segment hold."""
+"""Grouping of neighbouring segments into one, within the limits of one segment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.log.compaction.plan import RoundPlan, SourceSegment
 
 
 def group_segments(sources: Sequence[SourceSegment], plan: RoundPlan) -> list[list[SourceSegment]]:
-    """Neighbours that together stay within segment.bytes, segment.index.bytes and the reach of an index entry."""
+    """Return groups of neighbours that fit segment.bytes, segment.index.bytes and an index entry's offset range."""
     groups: list[list[SourceSegment]] = []
     for source in sources:
         if groups and _fits(groups[-1], source, plan):

@@ -1,8 +1,8 @@
-"""The last offset of each key in the dirty part of a log, as far as memory allows.
+"""Map from each key in the dirty part of a log to its last offset, bounded by memory.
 
 Kafka keeps 16 bytes of hash and 8 of offset per key in one array of log.cleaner.dedupe.buffer.size. A dict of the keys
-themselves is several times faster in Python, and cannot take two keys for one; it needs more memory per key, so a
-round covers fewer keys for the same setting. The bound is on bytes all the same.
+themselves is several times faster in Python, and has no hash collisions between keys. It needs more memory per key, so
+a round covers fewer keys with the same setting. The bound is also in bytes.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Sequence
 from typing import Final
 
 ENTRY_BYTES: Final = 150
-"""What an entry takes besides the key's own bytes: dict slot, headers of two objects. Measured with a million keys."""
+"""Memory of an entry in addition to the key's bytes: dict slot and two object headers. Measured with a million keys."""
 
 
 class OffsetMap:
-    """Key -> offset, up to latest_offset."""
+    """Map from key to offset, up to latest_offset."""
 
     __slots__ = ("bytes_max", "latest_offset", "offsets", "used_bytes")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.offsets: dict[bytes | None, int] = {}
-        """Read by the filter's inner loop; a record without a key is never in it."""
+        """Offset by key, read by the filter's inner loop; never contains a record without a key."""
         self.used_bytes = 0
         self.latest_offset = -1
-        """All records up to here are in; what lies above is kept whatever it is."""
+        """All records up to this offset are in the map; records above it are kept unconditionally."""
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more is to be put. One batch always fits, so that every round makes progress."""
+        """True if the map has reached its size. One batch always fits, so that every round makes progress."""
         return self.used_bytes >= self.bytes_max
 
     def put(self, keys: Sequence[bytes | None], offsets: Sequence[int]) -> None:
-        """Note records, in their order."""
+        """Add records, in their order."""
         if not keys:
             return
         entries = self.offsets

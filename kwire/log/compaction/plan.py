@@ -1,4 +1,4 @@
-"""What a round of compaction is told and what it tells: plain values, which can cross to another process as JSON."""
+"""Input and output of a compaction round: plain values, which can be sent to another process as JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kwire.log.transaction_index import AbortedTransaction
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class SourceSegment:
-    """A closed segment: nobody writes it any more."""
+    """Closed segment, which is not written any more."""
 
     base_offset: int
     end_offset: int
-    """Where the next segment begins."""
+    """Base offset of the next segment."""
     size: int
     offset_index_bytes: int
     time_index_bytes: int
@@ -24,24 +24,24 @@ class SourceSegment:
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class LastRecord:
-    """Where an active producer's last batch is; its sequence number or epoch must outlive its records."""
+    """Position of an active producer's last batch, which must be kept for its sequence number or epoch."""
 
     producer_id: int
     producer_epoch: int
     last_data_offset: int
-    """-1 if the log has only markers of it."""
+    """-1 if the log has only markers of the producer."""
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class RoundPlan:
-    """One log, and how it is to be compacted."""
+    """Log to compact, and the settings of the round."""
 
     directory: str
     segments: tuple[SourceSegment, ...]
-    """From the log's first segment up to the first that must not be touched."""
+    """From the log's first segment up to the first that must not be compacted."""
     first_dirty_offset: int
     upper_bound_offset: int
-    """Nothing at or above is compacted; a segment begins here."""
+    """Exclusive end of the compaction; a segment begins at this offset."""
     aborted: tuple[AbortedTransaction, ...]
     last_records: tuple[LastRecord, ...]
     now_ms: int
@@ -65,14 +65,14 @@ class RoundPlan:
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Progress:
-    """Bytes that were read and written since the last report; between two of these a round may be held up."""
+    """Bytes read and written since the last report; a round may be delayed between two reports."""
 
     bytes_moved: int
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class CleanedGroup:
-    """Segments that one .cleaned segment, whole and durable, may replace."""
+    """Segments that may be replaced by one .cleaned segment, which is complete and durable."""
 
     sources: tuple[int, ...]
     """Base offsets; the new segment has the first of them."""
@@ -80,19 +80,19 @@ class CleanedGroup:
 
 @dataclass(slots=True, kw_only=True)
 class RoundEnd:
-    """What a round did."""
+    """Result of a round."""
 
     end_offset: int = 0
     """The new first dirty offset."""
     keys: int = 0
     bytes_indexed: int = 0
-    """Read to learn the keys."""
+    """Bytes read to build the offset map."""
     bytes_read: int = 0
     bytes_written: int = 0
     records_read: int = 0
     records_written: int = 0
     keyless_records: int = 0
-    """Dropped: the topic was not compacted when they came."""
+    """Number of dropped records without a key, which were written before the topic was compacted."""
 
 
 Report = Progress | CleanedGroup | RoundEnd

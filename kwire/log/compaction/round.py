@@ -1,12 +1,12 @@
-"""One round of compaction of one log: from a plan and closed segments to .cleaned segments.
+"""Compaction round of one log: reads closed segments by a plan, and writes .cleaned segments.
 
-First the dirty part is read, and the last offset of each key noted as far as memory allows. Then everything from the
-log's start up to there is written anew, without what a later record made obsolete. Segments are cleaned in groups,
-each of which becomes one segment. A group's files are whole and durable when they are reported; the round does not
-wait for the swap.
+First the dirty part is read, and the last offset of each key is stored as far as memory allows. Then everything from
+the log's start up to there is rewritten, without the records that a later one made obsolete. Segments are cleaned in
+groups, and each group becomes one segment. The files of a group are complete and durable when the group is reported;
+the round does not wait for the swap.
 
-This is a function of its plan and the files: it runs in a process of its own, or inline where a test or a simulator
-wants it. It writes nothing but .cleaned files.
+A round depends only on its plan and the files. It runs in its own process, or inline in tests and simulations. It
+writes nothing but .cleaned files.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def run_round(disk: Disk, plan: RoundPlan) -> Iterator[Report]:
 
 
 def _clear(disk: Disk, directory: str) -> None:
-    """Remove what an earlier round left that did not come to its end: recovery takes it for a swap's undecided half."""
+    """Remove files of an interrupted round, because recovery would treat them as part of an incomplete swap."""
     for name in disk.list(directory):
         if name.endswith(CLEANED_SUFFIX):
             disk.unlink(f"{directory}/{name}")
 
 
 def _index(disk: Disk, plan: RoundPlan, offset_map: OffsetMap, outcome: RoundEnd) -> Iterator[Progress]:
-    """Learn the last offset of each key from the first dirty offset on, until the map is full."""
+    """Store the last offset of each key from the first dirty offset on, until the map is full."""
     start = plan.first_dirty_offset
     transactions = CleanedTransactions((aborted for aborted in plan.aborted if aborted.last_offset >= start), None)
     for source in plan.segments:
@@ -64,7 +64,7 @@ def _index(disk: Disk, plan: RoundPlan, offset_map: OffsetMap, outcome: RoundEnd
                 size += len(batch)
             outcome.bytes_indexed += size
             yield Progress(bytes_moved=size)
-        # Offsets that are missing at a segment's end were compacted away: there is nothing more to learn of them.
+        # Offsets that are missing at a segment's end were compacted away and need no entry.
         offset_map.advance(source.end_offset - 1)
 
 
@@ -87,7 +87,7 @@ def _index_batch(
 
 
 class _Rewriting:
-    """The second half of a round."""
+    """Second half of a round: writes the cleaned segments."""
 
     def __init__(self, disk: Disk, plan: RoundPlan, offset_map: OffsetMap, outcome: RoundEnd) -> None:
         self._disk = disk
@@ -98,7 +98,7 @@ class _Rewriting:
         self._filter = BatchFilter(plan, offset_map, transactions, outcome)
 
     def run(self) -> Iterator[Report]:
-        """Group by group."""
+        """Rewrite the segments group by group."""
         plan = self._plan
         sources = [source for source in plan.segments if source.base_offset < self._outcome.end_offset]
         for group in group_segments(sources, plan):

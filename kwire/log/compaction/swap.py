@@ -1,15 +1,15 @@
-"""Putting a cleaned segment in the place of its sources.
+"""Swap of a cleaned segment into the log, in place of its sources.
 
-A crash at any point, with any of the renames since the last sync of the directory undone, must leave the old segments
-or the new one:
+A crash may undo any of the renames since the last sync of the directory. After a crash at any point, either the old
+segments or the new one must exist:
 
-1. decide(), on the loop: .cleaned -> .swap. While any .cleaned is left, recovery removes both: old. Once all are .swap,
-   recovery lets the new one take the place of everything that its offsets cover: new. Who cuts or removes sources from
-   here on takes the decision back first, or a crash would bring back what they held.
+1. decide(), on the loop: .cleaned -> .swap. While any .cleaned file is left, recovery removes both kinds and keeps the
+   old segments. Once all files are .swap, recovery replaces every segment that the new one's offsets cover. From then
+   on, code that truncates or removes sources must first undo the decision, or a crash would bring their records back.
 2. sync(), on a worker: the decision is durable.
 3. replace(), on the loop: the sources -> .deleted; the log reads from the .swap files.
-4. sync(), on a worker: the sources are gone for good.
-5. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap go.
+4. sync(), on a worker: the removal of the sources is durable.
+5. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap be changed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from kwire.log.segment import Segment
 
 
 class Swap:
-    """One group's way into its log, which had been truncated so often when its round began.
+    """Swap of one group's cleaned segment. It is valid while the log's truncation count is that of the round's start.
 
-    Steps are called in order; each may raise DiskFailure.
+    The steps are called in order; each may raise DiskFailure.
     """
 
     def __init__(self, log: PartitionLog, disk: Disk, group: CleanedGroup, truncations: int) -> None:
@@ -39,12 +39,12 @@ class Swap:
         self._is_taken_back = False
 
     def is_overtaken(self) -> bool:
-        """Whether sources were cut off, deleted or moved meanwhile: the result is of no use then."""
+        """Return True if sources were truncated, deleted or moved meanwhile, so that the result must be discarded."""
         log = self._log
         if log.failure is not None or log.directory != self._directory or not self._sources:
             return True
         if self._is_taken_back or log.offsets.truncations != self._truncations:
-            return True  # a source may be the same segment, with other records
+            return True  # a source may be the same segment with other records
         current = log.segments.from_offset(self._base_offset)
         return current[: len(self._sources)] != self._sources or current[-1] in self._sources
 
@@ -60,9 +60,9 @@ class Swap:
         self._disk.sync_directory(self._directory)
 
     def replace(self, now_ms: int) -> PendingDeletion:
-        """Let the log read from the new segment; what is to be deleted when."""
+        """Make the log read from the new segment, and return the deletion of the old files."""
         log = self._log
-        self._cleaned = Segment(  # first: nothing is taken away unless there is what takes its place
+        self._cleaned = Segment(  # first: remove nothing before its replacement is open
             self._disk, self._directory, self._base_offset, create=False, created_ms=now_ms, suffix=SWAP_SUFFIX
         )
         log.segments.before_removal = None
@@ -81,23 +81,23 @@ class Swap:
         self._disk.sync_directory(self._directory)
 
     def settle(self) -> None:
-        """Give the new segment its name, unless it went meanwhile."""
+        """Remove the suffix of the new segment, unless the segment was removed meanwhile."""
         if self._cleaned is not None and self._log.directory == self._directory and self._cleaned in self._log.segments:
             try:
                 self._cleaned.drop_suffix()
-            except DiskFullError as full:  # the sources are gone: there is no going back to before
+            except DiskFullError as full:  # the sources are gone, so the swap cannot be undone
                 raise DiskFailure(full.operation, full.path, full.error) from full
 
     def discard(self) -> None:
-        """Remove what the round wrote for this group, after it was overtaken before replace().
+        """Remove the files of this group after it was overtaken before replace().
 
-        Raises DiskFailure; what is left would take the place of the log after a crash.
+        Raises DiskFailure; files that are left would replace the log's segments after a crash.
         """
         try:
             for path in cleaned_paths(self._directory, self._base_offset):  # the .log first, which would prove a swap
                 self._disk.unlink(path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
                 self._disk.unlink(path)
-        except DiskFullError as full:  # as some file systems say of a removal
+        except DiskFullError as full:  # some file systems report this for a removal
             raise DiskFailure(full.operation, full.path, full.error) from full
         self._log.segments.before_removal = None
 

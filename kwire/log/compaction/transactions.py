@@ -1,7 +1,8 @@
-"""What compaction knows of transactions while it walks a log from its start.
+"""State of transactions while compaction reads a log from its start.
 
-Data of an aborted transaction go. A marker stays as long as a batch of its transaction was seen on the way to it,
-since that batch may still be in somebody's fetch; when it was seen alone, it may go after delete.retention.ms.
+Data of an aborted transaction are removed. A marker is kept if compaction met a batch of its transaction before it,
+since a fetch in progress may still contain that batch. A marker without such a batch may be removed after
+delete.retention.ms.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kwire.protocol.records import BatchHeader, Record
 
 
 class CleanedTransactions:
-    """The transactions that are open at the batch that is being looked at."""
+    """Transactions that are open at the current batch."""
 
     def __init__(
         self, aborted: Iterable[AbortedTransaction], note_aborted: Callable[[AbortedTransaction], None] | None
@@ -23,12 +24,12 @@ class CleanedTransactions:
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborted: dict[int, AbortedTransaction] = {}
         self._aborted_seen: set[int] = set()
-        """Producers with an open aborted transaction of which a batch was there."""
+        """Producer ids with an open aborted transaction of which a batch was met."""
         self._committed: set[int] = set()
         self._note_aborted = note_aborted
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a data batch belongs to an aborted transaction."""
+        """Return True if a data batch belongs to an aborted transaction."""
         if not header.is_transactional:
             return False
         self._begin_up_to(header.last_offset)
@@ -39,7 +40,7 @@ class CleanedTransactions:
         return False
 
     def marker_is_done(self, header: BatchHeader, records: list[Record]) -> bool:
-        """Whether no batch of the transaction that a control batch ends is left."""
+        """Return True if no batch is left of the transaction that a control batch ends."""
         self._begin_up_to(header.last_offset)
         if not records:
             return True

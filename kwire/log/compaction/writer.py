@@ -1,4 +1,4 @@
-"""Writing one .cleaned segment with its indexes."""
+"""Writer of one .cleaned segment with its indexes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.records import BatchHeader, read_header
 
 WRITE_BYTES: Final = 1024 * 1024
-"""What is gathered before it is written."""
+"""Bytes that are collected before they are written."""
 
 
 def cleaned_paths(directory: str, base_offset: int) -> list[str]:
-    """The files that a writer may leave."""
+    """Return the paths of the files that a writer may create."""
     return [f"{directory}/{segment_name(base_offset)}{suffix}{CLEANED_SUFFIX}" for suffix in SEGMENT_SUFFIXES]
 
 
 class SegmentWriter:
-    """A segment in the making."""
+    """Segment that is being written."""
 
     def __init__(self, disk: Disk, plan: RoundPlan, base_offset: int, *, has_transactions: bool) -> None:
         for path in cleaned_paths(plan.directory, base_offset):
@@ -32,7 +32,7 @@ class SegmentWriter:
             disk, plan.directory, base_offset, create=True, created_ms=plan.now_ms, suffix=CLEANED_SUFFIX
         )
         if has_transactions:
-            # Also an empty one: it takes the place of an old one, whatever renames a crash undoes.
+            # Create it even if it stays empty: it replaces an old one, whichever renames a crash undoes.
             disk.open(self._segment.transaction_index.path, create=True).close()
         self._config = LogConfig(
             segment_index_bytes=plan.segment_index_bytes, index_interval_bytes=plan.index_interval_bytes
@@ -41,7 +41,7 @@ class SegmentWriter:
         self.size = 0
 
     def append(self, batch: bytes | bytearray | memoryview, original: BatchHeader) -> None:
-        """Store a batch; original is its header before it was changed, if it was."""
+        """Append a batch; `original` is its header before compaction changed it."""
         header = original if isinstance(batch, memoryview) else read_header(bytes(batch[:61]), 0)
         self._segment.note_batch(
             self.size, len(batch), header.base_offset, header.last_offset, header.max_timestamp, self._config
@@ -55,7 +55,7 @@ class SegmentWriter:
         self._segment.transaction_index.append(transaction)
 
     def finish(self) -> int:
-        """Complete and sync everything; the segment's size."""
+        """Complete and sync all files; return the segment's size."""
         self._write()
         self._segment.finish()
         for file in (self._segment.file, *self._segment.write_indexes()):

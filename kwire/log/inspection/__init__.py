@@ -1,5 +1,5 @@
-"""Looks at a log's files from outside, for `kwire log`: reads only, believes nothing, holds little in memory.
+"""Offline inspection of log files, for `kwire log`: read-only, without trust in the content, in little memory.
 
-Nothing here writes or repairs, and no broker uses it: a file is opened for reading alone, on a copy or on the
-directory of a broker that is stopped.
+Nothing here writes or repairs, and no broker uses it. Files are opened for reading only, in a copy or in the directory
+of a stopped broker.
 """

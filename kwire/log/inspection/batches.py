@@ -1,4 +1,4 @@
-"""The batches of a segment or of a metadata snapshot, one after another, with what is wrong with them."""
+"""Batches of a segment or of a metadata snapshot, in order, with their flaws."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from kwire.protocol.records import (
 )
 
 STORED_BYTES_MAX: Final = 256 * 1024**2
-"""A batch of more bytes is checked, but its records are not opened."""
+"""Size above which a batch is checked without decoding its records."""
 RECORDS_AT_ONCE: Final = 512
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class StoredBatch:
-    """A batch that is whole as far as its length goes."""
+    """Stored batch whose length fits into the file."""
 
     position: int
     header: BatchHeader
     crc_found: int
-    """The CRC of the bytes that are there."""
+    """CRC of the bytes in the file."""
 
     @property
     def is_intact(self) -> bool:
@@ -43,14 +43,14 @@ class StoredBatch:
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Damage:
-    """Where reading cannot go on."""
+    """Position from which the file cannot be read further."""
 
     position: int
     what: str
 
 
 def stored_batches(file: InputFile, first_offset: int = 0) -> Iterator[StoredBatch | Damage]:
-    """Each batch that ends after first_offset; a Damage comes last, because nothing says where the next batch is."""
+    """Yield each batch that ends at or after first_offset; a Damage is last, since the next batch cannot be found."""
     position = 0
     while position < file.size:
         if file.size - position < BATCH_HEADER_BYTES:
@@ -81,7 +81,7 @@ def _header_flaw(header: BatchHeader, size: int) -> str | None:
 
 
 def _crc(file: InputFile, position: int, size: int) -> int:
-    """In pieces: a length that is a lie may claim the whole file."""
+    """Compute the CRC in pieces, because a corrupt length may span the whole file."""
     crc, at, end = 0, position + ATTRIBUTES_POSITION, position + size
     while at < end:
         data = file.read(at, min(WINDOW_BYTES, end - at))
@@ -93,7 +93,7 @@ def _crc(file: InputFile, position: int, size: int) -> int:
 
 
 def records_of(file: InputFile, batch: StoredBatch) -> Iterator[Record]:
-    """The batch's records, decoded a few at a time; raises InvalidRecordsError or CompressionError."""
+    """Yield the batch's records, decoding a few at a time. Raises InvalidRecordsError or CompressionError."""
     header = batch.header
     if header.size_in_bytes > STORED_BYTES_MAX:
         raise InvalidRecordsError(f"{header.size_in_bytes} bytes are too many to open")
@@ -109,7 +109,7 @@ def records_of(file: InputFile, batch: StoredBatch) -> Iterator[Record]:
 
 
 def _frames(body: bytes) -> Iterator[tuple[int, int, int]]:
-    """(start, end, count) of runs of whole records."""
+    """Yield (start, end, count) of runs of whole records."""
     start = position = count = 0
     while position < len(body):
         length, position = _varint(body, position)
@@ -138,4 +138,4 @@ def _varint(body: bytes, position: int) -> tuple[int, int]:
 
 
 RECORD_ERRORS: Final = (InvalidRecordsError, CompressionError)
-"""What records_of raises for bytes that are no records."""
+"""Exceptions that records_of raises for bytes that are not valid records."""

@@ -1,4 +1,4 @@
-"""A log directory, checked: its partitions, then its own files against them."""
+"""Check of a log directory: its partitions, then its own files compared with them."""
 
 # Paths are plain strings, as everywhere in kwire.log.
 # ruff: noqa: PTH112, PTH118, PTH119, PTH120, PTH100, PTH202, PTH208
@@ -36,7 +36,7 @@ from kwire.log.log_directories import LOCK_FILE
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
 
 SNAPSHOT_NAME = re.compile(r"(\d{20})-\d{10}\.checkpoint")
-"""A metadata snapshot: its end offset (exclusive) and the epoch of its last record."""
+"""Name of a metadata snapshot: its end offset (exclusive) and the epoch of its last record."""
 OWN_FILES = (
     META_PROPERTIES_FILE,
     CLEAN_SHUTDOWN_FILE,
@@ -59,13 +59,13 @@ def _names(path: str) -> list[str]:
 
 
 def bytes_below(path: str) -> int:
-    """What a check reads, for its progress."""
+    """Return how many bytes a check reads, for its progress report."""
     return sum(os.path.getsize(file) for file in files_below(path) if file.endswith((".log", ".checkpoint")))
 
 
 @contextmanager
 def held_still(path: str, *, force: bool) -> Iterator[None]:
-    """Keep brokers off the log directory meanwhile; InspectionError if one has it, unless forced."""
+    """Keep brokers from using the log directory meanwhile. Raises InspectionError if one uses it, unless forced."""
     directory = os.path.dirname(os.path.abspath(path)) if is_partition_directory(path) else path
     try:
         descriptor = os.open(os.path.join(directory, LOCK_FILE), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -73,7 +73,7 @@ def held_still(path: str, *, force: bool) -> Iterator[None]:
         yield  # a copy without its lock file
         return
     try:
-        # A shared lock needs no right to write, and the broker's exclusive one excludes it.
+        # A shared lock needs no write permission, and conflicts with the broker's exclusive lock.
         fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         if not force:
@@ -87,7 +87,7 @@ def held_still(path: str, *, force: bool) -> Iterator[None]:
 
 
 class DirectoryCheck:
-    """Checks a log directory."""
+    """Check of a log directory."""
 
     def __init__(self, directory: str, advance: Callable[[int], None]) -> None:
         self._directory = directory
@@ -100,14 +100,14 @@ class DirectoryCheck:
         names = _names(self._directory)
         found = [name for name in names if PARTITION_DIRECTORY.fullmatch(name) and os.path.isdir(self._path(name))]
         if not found and not set(names) & set(OWN_FILES):
-            raise InspectionError(f"{self._directory}: is no log directory and no partition's")
+            raise InspectionError(f"{self._directory}: is neither a log directory nor a partition directory")
         self._log_starts = self._offsets_in(LOG_START_FILE)
         self._was_clean = CLEAN_SHUTDOWN_FILE in names
         for name in names:
             if name in found:
                 yield from self._check_partition(name)
             elif os.path.isdir(self._path(name)):
-                what = "no partition's directory; deleted ones go at the next start"
+                what = "not a partition directory; the next start removes deleted ones"
                 yield Finding(path=self._path(name), what=what, is_wrong=False)
             elif name.endswith(".checkpoint"):
                 yield from self._guarded(name, self._check_bootstrap)
@@ -136,13 +136,13 @@ class DirectoryCheck:
     def _check_partition(self, name: str) -> Findings:
         topic, _, number = name.rpartition("-")
         key = (topic, int(number))
-        # A crash may take back a move of the log's start, of which leader-epoch-checkpoint knows already.
+        # After a crash, leader-epoch-checkpoint may have a newer log start than the log start checkpoint.
         log_start = self._log_start(name, key) if self._was_clean else None
         check = self._partitions[key] = PartitionCheck(self._path(name), self._advance, log_start)
         yield from self._guarded(name, lambda _: check.run())
 
     def _log_start(self, name: str, key: tuple[str, int]) -> int:
-        """By the checkpoints of the log directory; the metadata log starts with its oldest snapshot."""
+        """Return the log start offset from the checkpoints; the metadata log starts at its oldest snapshot."""
         if key[0] != METADATA_TOPIC:
             return self._log_starts.get(key, 0)
         snapshots = (SNAPSHOT_NAME.fullmatch(each) for each in os.listdir(self._path(name)))
@@ -178,18 +178,18 @@ class DirectoryCheck:
                 what = f"{topic}-{number} is not here"
                 yield Finding(path=path, what=what, offset=offset, is_wrong=self._was_clean)
             elif offset < 0 or offset > partition.end_offset:
-                what = f"{topic}-{number} ends at offset {partition.end_offset}, before what was noted"
+                what = f"{topic}-{number} ends at offset {partition.end_offset}, before the checkpointed offset"
                 yield Finding(path=path, what=what, offset=offset)
             elif name == RECOVERY_POINT_FILE and self._was_clean and offset != partition.end_offset:
-                what = f"{topic}-{number} ends at offset {partition.end_offset}, which a clean stop would have noted"
+                what = f"{topic}-{number} ends at offset {partition.end_offset}, but the shutdown was clean"
                 yield Finding(path=path, what=what, offset=offset)
         if name == RECOVERY_POINT_FILE and self._was_clean:
             for topic, number in self._partitions.keys() - offsets.keys():
                 if topic != METADATA_TOPIC:
-                    yield Finding(path=path, what=f"{topic}-{number} is missing, though the stop was clean")
+                    yield Finding(path=path, what=f"{topic}-{number} is missing, although the shutdown was clean")
 
     def _check_order(self) -> Findings:
-        """The log's start is behind neither; files that were written at different times may differ."""
+        """Check that the log start offset is at most the other offsets; files from different times may differ."""
         starts, *others = (
             self._offsets_in(name) for name in (LOG_START_FILE, RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE)
         )
@@ -203,10 +203,10 @@ class DirectoryCheck:
         try:
             return parse_offsets(read_lines_file(self._path(name)), name)
         except (InspectionError, CorruptCheckpointError, ValueError):
-            return {}  # told of already, or not there
+            return {}  # already reported, or the file does not exist
 
     def _check_topic_ids(self) -> Findings:
-        """Partitions of one topic have one id: that of the metadata log, if it is here and knows the topic."""
+        """Check that all partitions of a topic have one topic id: that of the metadata log, if it has the topic."""
         metadata = self._partitions.get((METADATA_TOPIC, 0))
         known = dict(metadata.topic_ids) if metadata is not None else {}
         for (topic, _), partition in self._partitions.items():

@@ -1,6 +1,7 @@
-"""What a file of a log directory holds, row by row, for people and for programs.
+"""Rows with the content of a file of a log directory, for people and for programs.
 
-A row is a mapping with its "kind" first. A file that cannot be what its name says ends in a row of kind "damage".
+A row is a mapping whose first key is "kind". A file whose content does not match its name ends with a row of kind
+"damage".
 """
 
 # Paths are plain strings, as everywhere in kwire.log.
@@ -53,7 +54,7 @@ _LEFTOVERS: Final = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Selection:
-    """Which batches of a file are shown, and whether their records are."""
+    """Selection of the batches to show, and whether to show their records."""
 
     records: bool = False
     offset: int = 0
@@ -62,7 +63,7 @@ class Selection:
 
 
 def files_below(path: str) -> Iterator[str]:
-    """The path itself if it is a file; else the files in it and in its directories, none through a link."""
+    """Yield the path itself if it is a file, else the files in the directory tree; symbolic links are not followed."""
     try:
         if not stat.S_ISDIR(os.stat(path).st_mode):
             yield path
@@ -83,10 +84,10 @@ def can_be_dumped(path: str) -> bool:
 
 
 def dump_file(path: str, selection: Selection) -> Iterator[Row]:
-    """The rows of one file; InspectionError if it is not to be read or of no kind that is known."""
+    """Yield the rows of one file. Raises InspectionError if it cannot be read or its kind is unknown."""
     dumper = _dumper(path)
     if dumper is None:
-        raise InspectionError(f"{path}: is no file of a log directory")
+        raise InspectionError(f"{path}: is not a file of a log directory")
     yield from dumper(path, selection)
 
 
@@ -98,15 +99,15 @@ def _dumper(path: str) -> Callable[[str, Selection], Iterator[Row]] | None:
 
 
 def base_offset_of(path: str) -> int:
-    """The offset that a file's name begins with."""
+    """Return the offset at the start of a file's name. Raises InspectionError if there is none."""
     stem = os.path.basename(path).partition(".")[0].partition("-")[0]
     if not _DIGITS.fullmatch(stem) or int(stem) >= 2**63:
-        raise InspectionError(f"{path}: its name begins with no offset")
+        raise InspectionError(f"{path}: its name does not begin with an offset")
     return int(stem)
 
 
 def topic_of(path: str) -> str | None:
-    """The topic to which a file belongs, by its directory's name."""
+    """Return the topic of a file, by its directory's name."""
     name = os.path.basename(path)
     directory = os.path.basename(os.path.dirname(os.path.abspath(path)))
     if name.endswith(".checkpoint"):
@@ -206,7 +207,7 @@ def _partial_entry(path: str, layout: struct.Struct) -> Iterator[Row]:
     with InputFile(path) as file:
         rest = file.size % layout.size
         if rest:
-            yield {"kind": "damage", "position": file.size - rest, "what": f"{rest} bytes are no whole entry"}
+            yield {"kind": "damage", "position": file.size - rest, "what": f"{rest} bytes are not a whole entry"}
 
 
 def _dump_index(path: str, selection: Selection) -> Iterator[Row]:
@@ -243,7 +244,7 @@ def _dump_transaction_index(path: str, selection: Selection) -> Iterator[Row]:
 
 
 def _small(rows: Callable[[bytes, str], Iterator[Row]]) -> Callable[[str, Selection], Iterator[Row]]:
-    """A dumper of a file that is parsed whole; one that does not parse is a row of damage."""
+    """Return a dumper of a file that is parsed as a whole; a parse error becomes a row of kind "damage"."""
 
     def dump(path: str, _: Selection) -> Iterator[Row]:
         data = read_whole(path)
@@ -286,11 +287,11 @@ def _partition_metadata(data: bytes, path: str) -> Iterator[Row]:
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """meta.properties, which no person edits: comments, and one key=value a line."""
+    """Parse meta.properties, which is not edited by hand: comments, and one key=value per line."""
     text = data.decode()
     lines = [line for line in text.splitlines() if line.strip() and line[0] not in "#!"]
     if not lines or not all("=" in line for line in lines):
-        raise ValueError("a line is no key=value")
+        raise ValueError("a line is not key=value")
     return read_properties(text)
 
 
@@ -299,13 +300,13 @@ def _properties(data: bytes, _: str) -> Iterator[Row]:
 
 
 def json_object(data: bytes) -> dict[str, Any]:
-    """ValueError unless the bytes are a JSON object."""
+    """Return the JSON object in `data`. Raises ValueError for anything else."""
     try:
         content = json.loads(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(content, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 one kind of error for bad content
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 one kind of error for bad content
     return content
 
 

@@ -1,4 +1,4 @@
-"""What a check found, and where."""
+"""Finding of a check: what is wrong, and where."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Finding:
-    """One line of a report."""
+    """Finding of a check, one line of its report."""
 
     path: str
     what: str
     position: int | None = None
     offset: int | None = None
     is_wrong: bool = True
-    """False for what is worth a look and may well be in order."""
+    """False for a finding that may be normal and is only worth a look."""

@@ -1,7 +1,7 @@
-"""The indexes of a segment, held against its batches as those are read in order.
+"""Check of a segment's indexes against its batches, which are read in order.
 
-Of each index only the first flaw is told: a broker makes the whole file again. Entries are unpacked as the batches
-reach them.
+Only the first flaw of each index is reported, because a broker rebuilds the whole file. Entries are decoded when the
+check reaches their batches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kwire.log.transaction_index import AbortedTransaction
 
 
 class Entries:
-    """The entries of an index file in order, one at a time."""
+    """Entries of an index file in order, one at a time."""
 
     def __init__(self, path: str, layout: struct.Struct, *, may_be_preallocated: bool) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class Entries:
         self._data = read_whole(path) if os.path.exists(path) else b""
         self.count = len(self._data) // layout.size
         if may_be_preallocated:
-            # Kafka gives the newest segment's indexes their largest size at once; a clean stop cuts them.
+            # Kafka preallocates the newest segment's indexes at their largest size; a clean shutdown truncates them.
             used = -(-len(self._data.rstrip(b"\0")) // layout.size)
             self.count = used if self.count - used > 1 else self.count
         self.at = 0
@@ -42,17 +42,17 @@ class Entries:
     def start(self) -> Iterator[Finding]:
         rest = len(self._data) % self._layout.size
         if rest:
-            what = f"{rest} bytes at its end are no whole entry"
+            what = f"{rest} bytes at its end are not a whole entry"
             yield Finding(path=self.path, what=what, position=len(self._data) - rest)
 
     def flaw(self, what: str, offset: int | None = None) -> Finding:
-        """The finding that ends the check of this file."""
+        """Return the finding that ends the check of this file."""
         position, self.at = self.at * self._layout.size, self.count
         return Finding(path=self.path, what=what, position=position, offset=offset)
 
 
 class OffsetIndexCheck:
-    """.index: each entry has the last offset of a batch, and the position of that batch or of one before it."""
+    """Check of a .index file: each entry has a batch's last offset, and the position of that or an earlier batch."""
 
     def __init__(self, path: str, base_offset: int, *, is_newest: bool) -> None:
         self._positions = Entries(path, OFFSET_ENTRY, may_be_preallocated=is_newest)
@@ -69,7 +69,7 @@ class OffsetIndexCheck:
             if entry[1] < batch.position:
                 yield self._flaw(self._positions, f"an entry points to byte {entry[1]}, where no batch begins", offset)
             elif offset < header.base_offset:
-                yield self._flaw(self._positions, f"an entry points behind its offset, to byte {entry[1]}", offset)
+                yield self._flaw(self._positions, f"an entry points beyond its offset, to byte {entry[1]}", offset)
             else:
                 self._positions.at += 1
         while (entry := self._offsets.current) is not None and self._base_offset + entry[0] <= header.last_offset:
@@ -94,7 +94,7 @@ class OffsetIndexCheck:
 
 
 class TimeIndexCheck:
-    """.timeindex: each entry has the largest timestamp up to its offset, and the offset is that of its record."""
+    """Check of a .timeindex file: each entry has the largest timestamp up to its offset, and that record's offset."""
 
     def __init__(self, path: str, base_offset: int, *, is_newest: bool) -> None:
         self._entries = Entries(path, TIME_ENTRY, may_be_preallocated=is_newest)
@@ -135,7 +135,7 @@ def _has_record(file: InputFile, batch: StoredBatch, offset: int, timestamp: int
 
 
 class Transactions:
-    """The open transactions of a log, as its batches tell: producer id -> first offset."""
+    """Open transactions of a log, according to its batches: first offset by producer id."""
 
     def __init__(self) -> None:
         self.open: dict[int, int] = {}
@@ -143,12 +143,12 @@ class Transactions:
         self.has_gaps = False
 
     def knows(self, offset: int) -> bool:
-        """Whether all that was ever written from this offset on has been read."""
+        """Return True if all records that were ever written from this offset on have been read."""
         return not self.has_gaps and self.start_offset is not None and self.start_offset <= offset
 
 
 class TransactionIndexCheck:
-    """.txnindex: an entry for each abort marker that ended a transaction, in order."""
+    """Check of a .txnindex file: one entry, in order, for each abort marker that ended a transaction."""
 
     def __init__(self, path: str, transactions: Transactions) -> None:
         self._entries = Entries(path, TRANSACTION_ENTRY, may_be_preallocated=False)
@@ -158,7 +158,7 @@ class TransactionIndexCheck:
         yield from self._entries.start()
 
     def aborted(self, producer_id: int, marker_offset: int) -> Iterator[Finding]:
-        """An abort marker was read, and its transaction is no longer among the open ones."""
+        """Check the entry of an abort marker, and remove its transaction from the open ones."""
         first = self._transactions.open.pop(producer_id, None)
         while (entry := self._entries.current) is not None and entry[3] < marker_offset:
             yield self._entries.flaw("an entry ends at an offset that has no abort marker", entry[3])

@@ -1,4 +1,4 @@
-"""A partition's directory, checked file by file: segments in order with their indexes, then what is derived of them."""
+"""Check of a partition's directory: segments in order with their indexes, then the files derived from them."""
 
 # Paths are plain strings, as everywhere in kwire.log.
 # ruff: noqa: PTH118, PTH208
@@ -33,7 +33,7 @@ Findings = Iterator[Finding]
 
 
 class PartitionCheck:
-    """Checks one partition's directory; what it learns on the way is for the check of the log directory."""
+    """Check of one partition's directory; its attributes are used in the check of the log directory."""
 
     def __init__(self, directory: str, advance: Callable[[int], None], log_start: int | None = None) -> None:
         self.directory = directory
@@ -42,13 +42,13 @@ class PartitionCheck:
         self.start_offset = 0
         self.end_offset = 0
         self.topic_ids: dict[str, str] = {}
-        """Of the metadata log: topics that exist, by name."""
+        """Topic ids of existing topics by name, from the metadata log."""
         self._advance = advance
         self._epochs: list[tuple[int, int]] = []
         self._epoch = -1
         self._newest: str | None = None
         self._log_start = log_start
-        """Below it, epochs are forgotten; None if the log directory's checkpoints are not known."""
+        """Log start offset, below which epochs are removed; None if the log directory's checkpoints are unknown."""
         self._transactions = Transactions()
 
     def run(self) -> Findings:
@@ -74,7 +74,7 @@ class PartitionCheck:
         return os.path.join(self.directory, name)
 
     def _guarded(self, check: Callable[[str], Findings], name: str, names: list[str]) -> Findings:
-        """A file that cannot be read or parsed is one finding."""
+        """Run a check; a file that cannot be read or parsed is one finding."""
         if name not in names:
             return
         try:
@@ -89,7 +89,7 @@ class PartitionCheck:
         base_offset, is_newest = base_offset_of(path), name == self._newest
         stem = path.removesuffix(".log")
         if base_offset < self.end_offset:
-            what = f"the segment before it holds offsets up to {self.end_offset - 1}"
+            what = f"the previous segment contains offsets up to {self.end_offset - 1}"
             yield Finding(path=path, what=what, offset=base_offset)
         yield from self._gap(path, base_offset)
         offsets = OffsetIndexCheck(f"{stem}.index", base_offset, is_newest=is_newest)
@@ -99,7 +99,7 @@ class PartitionCheck:
         with InputFile(path) as file:
             for found in stored_batches(file):
                 if isinstance(found, Damage):
-                    # What lies behind it cannot be held against the indexes.
+                    # The rest of the file has no batches to compare with the indexes.
                     yield Finding(path=path, what=found.what, position=found.position, offset=self.end_offset)
                     self._advance(file.size - found.position)
                     return
@@ -113,7 +113,7 @@ class PartitionCheck:
     def _gap(self, path: str, offset: int) -> Findings:
         if offset > self.end_offset and not self._transactions.has_gaps:
             self._transactions.has_gaps = True
-            what = f"offsets {self.end_offset} to {offset - 1} are not there; in order if the topic is compacted"
+            what = f"offsets {self.end_offset} to {offset - 1} are missing; normal if the topic is compacted"
             yield Finding(path=path, what=what, offset=self.end_offset, is_wrong=False)
         self.end_offset = max(self.end_offset, offset)
 
@@ -142,7 +142,7 @@ class PartitionCheck:
         if not batch.is_intact:
             yield f"the batch's CRC is {header.crc}, that of its bytes {batch.crc_found}"
         if header.base_offset < max(base_offset, self.end_offset):
-            yield f"the batch goes back: offset {max(base_offset, self.end_offset)} is next"
+            yield f"the batch is out of order: offset {max(base_offset, self.end_offset)} is next"
         if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
             yield f"the batch declares {header.record_count} records and last offset delta {header.last_offset_delta}"
         if codec_name(header).startswith("unknown"):
@@ -198,17 +198,19 @@ class PartitionCheck:
         try:
             kinds = [(decoded_payload(None, header, record) or {}).get("control") for record in records_of(file, batch)]
         except (*RECORD_ERRORS, *DECODING_ERRORS):
-            return  # told of already
+            return  # already reported
         if "ABORT" in kinds:
             yield from aborted.aborted(header.producer_id, header.base_offset)
         else:
             self._transactions.open.pop(header.producer_id, None)
 
-    # What is derived, and what is left over
+    # Derived files and leftovers
 
     def _check_other(self, name: str, names: list[str]) -> Findings:
         if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)):
-            yield Finding(path=self._path(name), what="left over: a start removes or completes it", is_wrong=False)
+            yield Finding(
+                path=self._path(name), what="leftover file: the next start removes or completes it", is_wrong=False
+            )
         elif name.endswith(INDEX_SUFFIXES):
             if f"{name.rpartition('.')[0]}.log" not in names:
                 yield Finding(path=self._path(name), what="an index without its segment")
@@ -232,7 +234,7 @@ class PartitionCheck:
         if offset > self.end_offset:
             yield Finding(path=path, what=f"the log ends before it, at offset {self.end_offset}", offset=offset)
         if len({entry.producer_id for entry in entries}) != len(entries):
-            yield Finding(path=path, what="a producer is named twice")
+            yield Finding(path=path, what="a producer occurs twice")
         for entry in entries:
             if entry.batches and entry.batches[-1].last_offset >= offset:
                 what = f"producer {entry.producer_id} wrote last at offset {entry.batches[-1].last_offset}, behind it"
@@ -243,7 +245,7 @@ class PartitionCheck:
         data = read_whole(path)
         self.topic_id = parse_partition_metadata(data, path)
         if data.strip() != format_partition_metadata(self.topic_id).strip():
-            yield Finding(path=path, what="it is not written as a broker writes it")
+            yield Finding(path=path, what="its format differs from a broker's")
 
     def _check_quorum_state(self, name: str) -> Findings:
         json_object(read_whole(self._path(name)))
@@ -251,7 +253,7 @@ class PartitionCheck:
 
 
 def check_metadata_snapshot(path: str, advance: Callable[[int], None]) -> Findings:
-    """A .checkpoint: sound batches from a snapshot's header to its footer."""
+    """Check a .checkpoint file: intact batches from the snapshot's header to its footer."""
     controls: list[object] = []
     with InputFile(path) as file:
         for found in stored_batches(file):
@@ -271,10 +273,10 @@ def check_metadata_snapshot(path: str, advance: Callable[[int], None]) -> Findin
                 yield Finding(path=path, what=f"its records cannot be read: {error}", position=found.position)
             advance(found.header.size_in_bytes)
     if controls != ["SNAPSHOT_HEADER", "SNAPSHOT_FOOTER"]:
-        yield Finding(path=path, what="the snapshot does not go from its header to its footer")
+        yield Finding(path=path, what="the snapshot lacks its header or footer")
 
 
 def _reason(error: Exception) -> str:
-    """An error's message without the path that a finding has anyway."""
+    """Return an error's message without the path, which a finding contains anyway."""
     first, separator, rest = str(error).partition(": ")
     return rest if separator and first.startswith("/") else str(error)

@@ -1,4 +1,4 @@
-"""Records as plain values: text where bytes are UTF-8, and by name what brokers write for themselves."""
+"""Records as plain values: text where bytes are UTF-8, and decoded fields for records that brokers write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kwire.protocol.uuids import uuid_to_text
 METADATA_TOPIC = "__cluster_metadata"
 OFFSETS_TOPIC = "__consumer_offsets"
 DECODING_ERRORS = (ProtocolError, InvalidRecordsError, IndexError, ValueError, OverflowError, struct.error)
-"""What decoding bytes that are no such record can raise."""
+"""Exceptions raised when bytes are decoded that are not such a record."""
 
 _CONTROL_VALUES: dict[int, type] = {
     ControlRecordType.ABORT: EndTxnMarker,
@@ -52,11 +52,11 @@ _MARKERS = (ControlRecordType.ABORT, ControlRecordType.COMMIT)
 
 
 _PREFIX_BYTES = 2
-"""A key begins with its record type, a value with its version."""
+"""Bytes of the prefix: a key begins with its record type, a value with its version."""
 
 
 def _messages(*modules: ModuleType) -> dict[tuple[int, str], type]:
-    """(record type, "Key" or "Value") -> class."""
+    """Return the message classes by (record type, "Key" or "Value")."""
     return {
         (schema_of(cls).key or 0, suffix): cls
         for module in modules
@@ -74,7 +74,7 @@ _COORDINATOR_MESSAGES = {
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold: a message as its fields, bytes as text or {"base64": ...}, uuids as Kafka prints them."""
+    """Convert a value for JSON: messages to fields, bytes to text or {"base64": ...}, uuids to Kafka's text form."""
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes_as_text(bytes(value))
     if isinstance(value, UUID):
@@ -98,7 +98,7 @@ def bytes_as_text(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def payload(topic: str | None, header: BatchHeader, record: Record) -> dict[str, Any]:
-    """The record's content: decoded if it is one of a broker's own, else key and value."""
+    """Return the record's content: decoded if a broker wrote it for itself, else key and value."""
     try:
         decoded = decoded_payload(topic, header, record)
     except DECODING_ERRORS as error:
@@ -111,7 +111,7 @@ def _key_and_value(record: Record) -> dict[str, Any]:
 
 
 def decoded_payload(topic: str | None, header: BatchHeader, record: Record) -> dict[str, Any] | None:
-    """None for what clients wrote; raises one of DECODING_ERRORS for what is not what it should be."""
+    """Return the decoded record, None for a client's record. Raises one of DECODING_ERRORS for invalid content."""
     if header.is_control:
         return _control(record)
     if topic == METADATA_TOPIC:
@@ -150,7 +150,7 @@ def _control(record: Record) -> dict[str, Any]:
     cls = _CONTROL_VALUES.get(kind)
     if cls is None:
         return {"control": str(kind), **_key_and_value(record)}
-    # A marker's version is outside of its message, that of the others is their first field as well.
+    # A marker's version precedes its message; the other control records also have it as their first field.
     data = record.value or b""
     if len(data) < 2:
         raise InvalidRecordsError("a control record has no value")

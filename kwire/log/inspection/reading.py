@@ -1,4 +1,4 @@
-"""Files as an inspection reads them: for reading only, in windows, and never anything but a regular file."""
+"""Input files of an inspection: opened read-only, read in windows; only regular files are accepted."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Final, Self
 
 WINDOW_BYTES: Final = 256 * 1024
 SMALL_FILE_BYTES_MAX: Final = 256 * 1024**2
-"""What is read whole: indexes, snapshots, checkpoints. Segments are read in windows, whatever their size."""
+"""Largest file that is read whole: indexes, snapshots, checkpoints. Segments are read in windows."""
 
 
 class InspectionError(Exception):
-    """A path that cannot be inspected; the message is one line."""
+    """Path that cannot be inspected; the message is one line."""
 
 
 class InputFile:
-    """One file, read at any position; what is read in order costs one system call a window."""
+    """File that is read at any position; sequential reads need one system call per window."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         try:
-            # Without O_NONBLOCK, a named pipe that somebody left in the directory would wait for its writer.
+            # Without O_NONBLOCK, opening a named pipe in the directory would wait for a writer.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (OSError, ValueError) as error:
             raise InspectionError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
             os.close(self._descriptor)
-            raise InspectionError(f"{path}: is no regular file")
+            raise InspectionError(f"{path}: is not a regular file")
         self.size = status.st_size
         self._window = b""
         self._window_position = 0
@@ -43,7 +43,7 @@ class InputFile:
         os.close(self._descriptor)
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to length bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
         start = position - self._window_position
         if start < 0 or start + length > len(self._window):
             self._window = self._pread(position, max(length, WINDOW_BYTES))
@@ -64,7 +64,7 @@ class InputFile:
 
 
 def read_whole(path: str) -> bytes:
-    """A small file's bytes."""
+    """Return the bytes of a small file."""
     with InputFile(path) as file:
         if file.size > SMALL_FILE_BYTES_MAX:
             raise InspectionError(f"{path}: {file.size} bytes are too many for a file of its kind")
@@ -72,8 +72,8 @@ def read_whole(path: str) -> bytes:
 
 
 def read_lines_file(path: str) -> bytes:
-    """A checkpoint's bytes. Its parser takes any white space for a line's end; a broker writes newlines alone."""
+    """Return a checkpoint's bytes. Its parser would accept any white space as line end; brokers write newlines only."""
     data = read_whole(path)
     if any(byte < 32 and byte != 10 for byte in data):
-        raise InspectionError(f"{path}: it holds control characters")
+        raise InspectionError(f"{path}: it contains control characters")
     return data

@@ -1,1 +1,1 @@
-"""One module per API: its request, its response and their structs. The module's docstring says what the API is for."""
+"""Messages of Kafka's protocol. Each module declares one API: request, response and their structs."""

@@ -1,9 +1,10 @@
-"""AddOffsetsToTxn: a transaction will commit offsets of this group (KIP-98). It adds the group's partition of
-__consumer_offsets to the transaction.
+"""AddOffsetsToTxn: add a group's partition of __consumer_offsets to a transaction (KIP-98).
 
-2  PRODUCER_FENCED may be answered (KIP-588)
+The transaction will commit offsets of the group.
+
+2  PRODUCER_FENCED may be returned (KIP-588)
 3  flexible
-4  TRANSACTION_ABORTABLE may be answered (KIP-890)
+4  TRANSACTION_ABORTABLE may be returned (KIP-890)
 """
 
 from kwire.protocol.primitives import GroupId, ProducerId, TransactionalId, int16, int32

@@ -1,12 +1,12 @@
-"""AddPartitionsToTxn: a transaction will write to these partitions (KIP-98).
+"""AddPartitionsToTxn: add the partitions to which a transaction will write (KIP-98).
 
-Clients send versions up to 3, about one transaction. Later ones are sent by brokers: for many transactions at once, and
-to verify that a transaction holds a partition before something is appended to it.
+Clients send versions up to 3, for one transaction. Later ones are sent by brokers, for many transactions at once, or to
+verify that a transaction contains a partition before an append.
 
-2  PRODUCER_FENCED may be answered (KIP-588)
+2  PRODUCER_FENCED may be returned (KIP-588)
 3  flexible
 4  many transactions; verification only (KIP-890)
-5  TRANSACTION_ABORTABLE may be answered (KIP-890)
+5  TRANSACTION_ABORTABLE may be returned (KIP-890)
 """
 
 from kwire.protocol.primitives import ProducerId, TopicName, TransactionalId, boolean, int16, int32
@@ -25,7 +25,7 @@ class AddPartitionsToTxnTransaction:
     producer_id: ProducerId = field("4+")
     producer_epoch: int16 = field("4+")
     verify_only: boolean = field("4+")
-    """Ask whether the partitions are in the transaction, and add none."""
+    """True to check if the partitions are in the transaction, without adding any."""
     topics: list[AddPartitionsToTxnTopic] = field("4+")
 
 

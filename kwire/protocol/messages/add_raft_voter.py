@@ -1,6 +1,6 @@
 """AddRaftVoter: make an observer a voter of the metadata quorum (KIP-853).
 
-1  the answer need not wait until the new voters are committed (KIP-1186)
+1  the response need not wait until the new voters are committed (KIP-1186)
 """
 
 from kwire.protocol.primitives import boolean, int16, int32, string, uint16, uuid
@@ -22,7 +22,7 @@ class AddRaftVoterRequest:
     voter_directory_id: uuid = field("0+")
     listeners: list[AddRaftVoterListener] = field("0+")
     ack_when_committed: boolean = field("1+", default=True)
-    """False answers when the leader has written the change."""
+    """False if the leader may respond as soon as it has written the change."""
 
 
 @message(key=80, kind="response", versions="0-1", flexible="0+")

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker takes a block of producer ids from the controller (KIP-730)."""
+"""AllocateProducerIds: allocate a block of producer ids for a broker from the controller (KIP-730)."""
 
 from kwire.protocol.primitives import BrokerId, ProducerId, int16, int32, int64
 from kwire.protocol.schema import field, message
@@ -15,5 +15,5 @@ class AllocateProducerIdsResponse:
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
     producer_id_start: ProducerId = field("0+")
-    """The first of the block."""
+    """First id of the block."""
     producer_id_len: int32 = field("0+")

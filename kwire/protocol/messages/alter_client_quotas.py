@@ -18,7 +18,7 @@ class AlterClientQuotasEntity:
 class AlterClientQuotasOperation:
     key: string = field("0+")
     value: float64 = field("0+")
-    """Bytes, percent or mutations per second, by key; it means nothing when `remove` is set."""
+    """Bytes, percent or mutations per second, by key; ignored if `remove` is set."""
     remove: boolean = field("0+")
 
 

@@ -1,4 +1,4 @@
-"""AlterConfigs: replace the whole dynamic configuration of a resource. IncrementalAlterConfigs is its better successor.
+"""AlterConfigs: replace the whole dynamic configuration of a resource. IncrementalAlterConfigs supersedes it.
 
 2  flexible
 """

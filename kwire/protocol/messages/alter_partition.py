@@ -1,7 +1,7 @@
-"""AlterPartition: the leader of partitions tells the controller their new in-sync replicas (KIP-497).
+"""AlterPartition: report new in-sync replicas from the partition leaders to the controller (KIP-497).
 
 2  topic ids replace names (KIP-841), recovery after unclean elections (KIP-704)
-3  epochs of the brokers in the in-sync set: one that restarted meanwhile is refused (KIP-903)
+3  epochs of the brokers in the in-sync set: one that restarted meanwhile is rejected (KIP-903)
 """
 
 from kwire.protocol.primitives import BrokerId, int8, int16, int32, int64, uuid
@@ -12,7 +12,7 @@ from kwire.protocol.schema import field, message, struct
 class AlterPartitionBrokerState:
     broker_id: BrokerId = field("3+")
     broker_epoch: int64 = field("3+", default=-1)
-    """-1: not to be checked."""
+    """-1 if it must not be checked."""
 
 
 @struct
@@ -24,7 +24,7 @@ class AlterPartitionRequestPartitionData:
     leader_recovery_state: int8 = field("1+")
     """1 while the leader recovers from an unclean election, else 0."""
     partition_epoch: int32 = field("0+")
-    """The one that this change is based on."""
+    """Partition epoch on which this change is based."""
 
 
 @struct

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments: move partitions to other brokers, or cancel such moves (KIP-455).
 
-1  the replication factor may be kept from changing (KIP-860)
+1  changes of the replication factor may be forbidden (KIP-860)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, boolean, int16, int32, string
@@ -11,7 +11,7 @@ from kwire.protocol.schema import field, message, struct
 class ReassignablePartition:
     partition_index: int32 = field("0+")
     replicas: list[BrokerId] | None = field("0+", nullable="0+", default=None)
-    """The new replicas, the preferred one first; None cancels the move that is under way."""
+    """New replicas, the preferred one first; None cancels the current move."""
 
 
 @struct

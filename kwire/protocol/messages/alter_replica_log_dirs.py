@@ -16,7 +16,7 @@ class AlterReplicaLogDirTopic:
 @struct
 class AlterReplicaLogDir:
     path: string = field("0+")
-    """Absolute."""
+    """Absolute path."""
     topics: list[AlterReplicaLogDirTopic] = field("0+")
 
 

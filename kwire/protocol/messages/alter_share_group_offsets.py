@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: set where an empty share group starts to read (KIP-932)."""
+"""AlterShareGroupOffsets: set the start offsets of an empty share group (KIP-932)."""
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32, int64, string, uuid
 from kwire.protocol.schema import field, message, struct

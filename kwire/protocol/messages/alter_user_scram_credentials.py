@@ -1,6 +1,6 @@
 """AlterUserScramCredentials: set and remove SCRAM credentials of users (KIP-554).
 
-The client salts and hashes the password; the broker never sees it.
+The client salts and hashes the password; the broker never receives it.
 """
 
 from kwire.protocol.primitives import bytes_, int8, int16, int32, string

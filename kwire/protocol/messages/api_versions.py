@@ -1,10 +1,10 @@
-"""ApiVersions: which APIs and versions the broker speaks, and which features the cluster has. A client's first request.
+"""ApiVersions: return the broker's APIs with their versions, and the cluster's features. A client's first request.
 
-A request in a version that the broker doesn't know is answered in version 0 with UNSUPPORTED_VERSION and the range of
-this API alone (KIP-511). The response's header never has a tag section: see kwire.protocol.framing.
+A request in a version that the broker does not support is answered in version 0, with UNSUPPORTED_VERSION and the range
+of this API alone (KIP-511). The response's header never has a tag section: see kwire.protocol.framing.
 
     1  throttle time
-    2  the response leaves before the throttle begins
+    2  the response is sent before the throttle begins
     3  flexible; name and version of the client's software (KIP-511); features (KIP-584)
     4  a supported feature's lowest version may be 0
 """

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker tells the controller in which log directories its replicas are (KIP-858)."""
+"""AssignReplicasToDirs: report the log directories of a broker's replicas to the controller (KIP-858)."""
 
 from kwire.protocol.primitives import BrokerId, int16, int32, int64, uuid
 from kwire.protocol.schema import field, message, struct

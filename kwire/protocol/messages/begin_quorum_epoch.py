@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch: the new leader of the metadata quorum tells the voters (KIP-595).
+"""BeginQuorumEpoch: announce the new leader of the metadata quorum to the voters (KIP-595).
 
-1  flexible; voters are known by id and directory, endpoints of the leader (KIP-853)
+1  flexible; voters are identified by id and directory, endpoints of the leader (KIP-853)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, int16, int32, string, uint16, uuid
@@ -41,7 +41,7 @@ class BeginQuorumEpochResponsePartitionData:
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
     leader_id: BrokerId = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
 
 

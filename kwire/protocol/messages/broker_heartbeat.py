@@ -1,7 +1,7 @@
-"""BrokerHeartbeat: a broker tells the controller that it lives, and asks to be unfenced or to shut down (KIP-631).
+"""BrokerHeartbeat: keep a broker's session at the controller; request unfencing or shutdown (KIP-631).
 
 1  directories that failed (KIP-858)
-2  directories that take no new partitions (KIP-1066)
+2  directories that accept no new partitions (KIP-1066)
 """
 
 from kwire.protocol.primitives import BrokerId, boolean, int16, int32, int64, uuid
@@ -13,12 +13,12 @@ class BrokerHeartbeatRequest:
     broker_id: BrokerId = field("0+")
     broker_epoch: int64 = field("0+", default=-1)
     current_metadata_offset: int64 = field("0+")
-    """Up to which the broker has applied the metadata log."""
+    """Offset up to which the broker has applied the metadata log."""
     want_fence: boolean = field("0+")
     want_shut_down: boolean = field("0+")
     offline_log_dirs: list[uuid] = field("1+", tag=0, tagged="1+")
     cordoned_log_dirs: list[uuid] | None = field("2+", nullable="2+", tag=1, tagged="2+", default=None)
-    """None until the broker knows them."""
+    """None while unknown to the broker."""
 
 
 @message(key=63, kind="response", versions="0-2", flexible="0+")

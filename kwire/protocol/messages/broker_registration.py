@@ -1,9 +1,9 @@
-"""BrokerRegistration: a starting broker makes itself known to the controller and gets its epoch (KIP-631).
+"""BrokerRegistration: register a starting broker with the controller, which assigns its epoch (KIP-631).
 
 1  brokers that migrate from ZooKeeper (KIP-866)
 2  directory ids (KIP-858)
-3  the epoch before a clean shutdown, by which the controller sees that no replica lost records (KIP-966)
-4  features whose lowest version is 0 are no longer left out (KAFKA-17011)
+3  epoch of the last clean shutdown, which proves that no replica lost records (KIP-966)
+4  features whose lowest version is 0 are no longer omitted (KAFKA-17011)
 """
 
 from kwire.protocol.primitives import BrokerId, boolean, int16, int32, int64, string, uint16, uuid
@@ -30,15 +30,15 @@ class BrokerRegistrationRequest:
     broker_id: BrokerId = field("0+")
     cluster_id: string = field("0+")
     incarnation_id: uuid = field("0+")
-    """New with every start of the process."""
+    """New for each start of the process."""
     listeners: list[BrokerRegistrationListener] = field("0+")
     features: list[BrokerRegistrationFeature] = field("0+")
     rack: string | None = field("0+", nullable="0+")
     is_migrating_zk_broker: boolean = field("1+")
     log_dirs: list[uuid] = field("2+", ignorable=True)
-    """Those that are online."""
+    """Log directories that are online."""
     previous_broker_epoch: int64 = field("3+", default=-1, ignorable=True)
-    """-1 after anything but a clean shutdown."""
+    """-1 unless the last shutdown was clean."""
 
 
 @message(key=62, kind="response", versions="0-4", flexible="0+")
@@ -46,4 +46,4 @@ class BrokerRegistrationResponse:
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
     broker_epoch: int64 = field("0+", default=-1)
-    """-1 when the registration failed."""
+    """-1 if the registration failed."""

@@ -52,7 +52,7 @@ class ConsumerGroupDescribeGroup:
     assignor_name: string = field("0+")
     members: list[ConsumerGroupDescribeMember] = field("0+")
     authorized_operations: int32 = field("0+", default=-0x80000000)
-    """A bit per operation; the default says that nobody asked."""
+    """Bit set of operations; the default means that they were not requested."""
 
 
 @message(key=69, kind="response", versions="0-1", flexible="0+")

@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat: join, stay in and leave a consumer group whose assignment the coordinator makes (KIP-848).
+"""ConsumerGroupHeartbeat: join, stay in and leave a consumer group with server-side assignment (KIP-848).
 
-What has not changed since the last heartbeat is None, or -1, in the request; the answer has an assignment only when it
-changed.
+Fields that are unchanged since the last heartbeat are None, or -1, in the request. The response contains an assignment
+only if it changed.
 
-1  subscription by regular expression; the member makes its own id (KIP-1082)
+1  subscription by regular expression; the member generates its own id (KIP-1082)
 """
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32, string, uuid
@@ -21,7 +21,7 @@ class ConsumerGroupHeartbeatRequest:
     group_id: GroupId = field("0+")
     member_id: string = field("0+")
     member_epoch: int32 = field("0+")
-    """0 joins, -1 leaves, -2 leaves as a static member that will be back."""
+    """0 joins, -1 leaves, -2 leaves as a static member that will rejoin."""
     instance_id: string | None = field("0+", nullable="0+", default=None)
     rack_id: string | None = field("0+", nullable="0+", default=None)
     rebalance_timeout_ms: int32 = field("0+", default=-1)
@@ -30,7 +30,7 @@ class ConsumerGroupHeartbeatRequest:
     """In the syntax of RE2/J."""
     server_assignor: string | None = field("0+", nullable="0+", default=None)
     topic_partitions: list[ConsumerGroupHeartbeatTopicPartitions] | None = field("0+", nullable="0+", default=None)
-    """What the member holds."""
+    """Partitions that the member owns."""
 
 
 @struct

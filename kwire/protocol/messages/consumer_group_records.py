@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets that consumer groups of KIP-848 write.
+"""Records of __consumer_offsets that consumer groups of KIP-848 write.
 
 A key begins with its record type as an int16, which is the schema's key, and a value with its version as an int16. A
 null value is a tombstone.
@@ -17,7 +17,7 @@ class ConsumerGroupMetadataKey:
 class ConsumerGroupMetadataValue:
     epoch: int32 = field("0+")
     metadata_hash: int64 = field("0+", tag=0, tagged="0+")
-    """Of all topics that the group subscribes to: another hash asks for a rebalance (KIP-1101)."""
+    """Hash of all subscribed topics; a change triggers a rebalance (KIP-1101)."""
 
 
 @message(key=4, kind="data", versions="0")
@@ -41,7 +41,7 @@ class ConsumerGroupTopicMetadata:
 
 @message(key=4, kind="data", versions="0", flexible="0+")
 class ConsumerGroupPartitionMetadataValue:
-    """Before Kafka 4.1; the hash in ConsumerGroupMetadataValue has taken its place (KIP-1101)."""
+    """Before Kafka 4.1; replaced by the hash in ConsumerGroupMetadataValue (KIP-1101)."""
 
     topics: list[ConsumerGroupTopicMetadata] = field("0+")
 
@@ -75,7 +75,7 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     server_assignor: string | None = field("0+", nullable="0+")
     classic_member_metadata: ConsumerGroupClassicMemberMetadata | None = field("0+", nullable="0+", tag=0, tagged="0+")
-    """None unless the member speaks the classic protocol."""
+    """None unless the member uses the classic protocol."""
 
 
 @message(key=6, kind="data", versions="0")
@@ -87,7 +87,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
 class ConsumerGroupTargetAssignmentMetadataValue:
     assignment_epoch: int32 = field("0+")
     assignment_timestamp: int64 = field("0+", tag=0, tagged="0+", ignorable=True)
-    """When the assignment was ready, in ms (KIP-1263)."""
+    """Time at which the assignment was computed, in ms (KIP-1263)."""
 
 
 @message(key=7, kind="data", versions="0")
@@ -118,16 +118,16 @@ class ConsumerGroupCurrentPartitions:
     topic_id: uuid = field("0+")
     partitions: list[int32] = field("0+")
     assignment_epochs: list[int32] | None = field("0+", nullable="0+", tag=0, tagged="0+")
-    """The epoch at which the member got each of `partitions`: offsets committed with an older one are refused."""
+    """Epoch at which the member received each of `partitions`; offset commits with an older one are rejected."""
 
 
 @message(key=8, kind="data", versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue:
     member_epoch: int32 = field("0+")
     previous_member_epoch: int32 = field("0+")
-    """Still accepted: the answer that told the member its epoch may have been lost."""
+    """Previous epoch, still accepted because the response with the new one may have been lost."""
     state: int8 = field("0+")
-    """0 stable, 1 partitions are to be revoked, 2 partitions are still held by others."""
+    """0 stable, 1 partitions must be revoked, 2 partitions are not released by other members yet."""
     assigned_partitions: list[ConsumerGroupCurrentPartitions] = field("0+")
     partitions_pending_revocation: list[ConsumerGroupCurrentPartitions] = field("0+")
 
@@ -141,8 +141,8 @@ class ConsumerGroupRegularExpressionKey:
 @message(key=16, kind="data", versions="0", flexible="0+")
 class ConsumerGroupRegularExpressionValue:
     topics: list[string] = field("0+")
-    """Those that the expression matched."""
+    """Topics that the expression matched."""
     version: int64 = field("0+")
-    """The offset of the metadata image that it was matched against."""
+    """Offset of the metadata image that was matched."""
     timestamp: int64 = field("0+")
-    """When it was matched, in ms."""
+    """Time of the match, in ms."""

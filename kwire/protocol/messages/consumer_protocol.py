@@ -1,10 +1,10 @@
-"""What consumers of a classic group put into JoinGroup's metadata and SyncGroup's assignment.
+"""Consumer protocol: JoinGroup's metadata and SyncGroup's assignment for consumers of a classic group.
 
-Each value begins with its version as an int16. A version newer than the newest known one is read as that one: new
-versions only ever add fields at the end.
+Each value begins with its version as an int16. An unknown newer version is decoded as the newest known one, because new
+versions only add fields at the end.
 
-    1  partitions that the member holds, for cooperative rebalancing (KIP-429)
-    2  generation in which it got them (KIP-792)
+    1  partitions that the member owns, for cooperative rebalancing (KIP-429)
+    2  generation in which it received them (KIP-792)
     3  rack (KIP-881)
 """
 
@@ -50,14 +50,14 @@ _VERSION_SIZE = 2
 def encode_consumer_protocol(
     value: ConsumerProtocolSubscription | ConsumerProtocolAssignment, version: int = 3
 ) -> bytes:
-    """The value with its version in front."""
+    """Return the value, preceded by its version."""
     out = bytearray(version.to_bytes(_VERSION_SIZE))
     encode(value, version, out)
     return bytes(out)
 
 
 def decode_consumer_protocol(cls: type[T], data: bytes) -> T:
-    """The value behind its version; a version too new is read as the newest that is known."""
+    """Return the value after its version; an unknown newer version is decoded as the newest known one."""
     if len(data) < _VERSION_SIZE:
         raise ProtocolError(f"{cls.__name__}: {len(data)} bytes hold no version")
     version = int.from_bytes(data[:_VERSION_SIZE], signed=True)

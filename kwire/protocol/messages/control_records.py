@@ -1,6 +1,6 @@
-"""The values of control records: transaction markers and those that the metadata quorum writes about itself.
+"""Values of control records: transaction markers, and records of the metadata quorum itself.
 
-Their versions are chosen by the quorum's kraft.version; each value carries its version in its first field as well.
+The quorum's kraft.version determines their versions; each value also contains its version in its first field.
 """
 
 from kwire.protocol.primitives import BrokerId, int16, int32, int64, string, uint16, uuid
@@ -9,7 +9,7 @@ from kwire.protocol.schema import field, frozen_struct, message, struct
 
 @message(kind="data", versions="0")
 class ControlRecordTypeSchema:
-    """The key of a control record, behind its version as an int16."""
+    """Key of a control record, after its version as an int16."""
 
     type: int16 = field("0+")
 

@@ -1,4 +1,4 @@
-"""ControllerRegistration: a controller tells the active one its endpoints and features (KIP-919)."""
+"""ControllerRegistration: register a controller's endpoints and features with the active controller (KIP-919)."""
 
 from kwire.protocol.primitives import boolean, int16, int32, string, uint16, uuid
 from kwire.protocol.schema import field, message, struct
@@ -23,7 +23,7 @@ class ControllerRegistrationFeature:
 class ControllerRegistrationRequest:
     controller_id: int32 = field("0+")
     incarnation_id: uuid = field("0+")
-    """New with every start of the process."""
+    """New for each start of the process."""
     zk_migration_ready: boolean = field("0+")
     listeners: list[ControllerRegistrationListener] = field("0+")
     features: list[ControllerRegistrationFeature] = field("0+")

@@ -2,7 +2,7 @@
 
 Resource types: 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user.
 Pattern types: 3 literal, 4 prefixed. Permissions: 2 deny, 3 allow.
-Operations: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs,
+Operations: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action, 10 describe configs;
 11 alter configs, 12 idempotent write, 13 create tokens, 14 describe tokens, 15 two-phase commit.
 
 1  pattern types (KIP-290)

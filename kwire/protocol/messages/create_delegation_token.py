@@ -1,7 +1,7 @@
-"""CreateDelegationToken: make a token with which others may authenticate in a principal's name (KIP-48).
+"""CreateDelegationToken: create a token with which clients authenticate as a principal (KIP-48).
 
 2  flexible
-3  a token for somebody else: owner and requester may differ (KIP-373)
+3  a token for another principal: owner and requester may differ (KIP-373)
 """
 
 from kwire.protocol.primitives import bytes_, int16, int32, int64, string
@@ -17,11 +17,11 @@ class CreatableRenewers:
 @message(key=38, kind="request", versions="1-3", flexible="2+")
 class CreateDelegationTokenRequest:
     owner_principal_type: string | None = field("3+", nullable="3+")
-    """None: who asks is the owner."""
+    """None if the requester is the owner."""
     owner_principal_name: string | None = field("3+", nullable="3+")
     renewers: list[CreatableRenewers] = field("0+")
     max_lifetime_ms: int64 = field("0+")
-    """Not above 0: the broker's delegation.token.max.lifetime.ms."""
+    """Values below 1 stand for the broker's delegation.token.max.lifetime.ms."""
 
 
 @message(key=38, kind="response", versions="1-3", flexible="2+")
@@ -34,8 +34,8 @@ class CreateDelegationTokenResponse:
     issue_timestamp_ms: int64 = field("0+")
     expiry_timestamp_ms: int64 = field("0+")
     max_timestamp_ms: int64 = field("0+")
-    """No renewal goes beyond it."""
+    """Limit for all renewals."""
     token_id: string = field("0+")
     hmac: bytes_ = field("0+")
-    """The token's secret."""
+    """Secret of the token."""
     throttle_time_ms: int32 = field("0+")

@@ -1,7 +1,7 @@
-"""CreatePartitions: raise a topic's number of partitions (KIP-195).
+"""CreatePartitions: increase a topic's number of partitions (KIP-195).
 
 2  flexible
-3  THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
+3  THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, boolean, int16, int32, string

@@ -1,9 +1,9 @@
 """CreateTopics: create topics, by counts of partitions and replicas or by an explicit assignment.
 
 4  -1 means the broker's default for either count (KIP-464)
-5  flexible; counts and configuration come back (KIP-525)
-6  THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
-7  topic ids come back (KIP-516)
+5  flexible; counts and configuration in the response (KIP-525)
+6  THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599)
+7  topic ids in the response (KIP-516)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, boolean, int8, int16, int32, string, uuid

@@ -1,4 +1,4 @@
-"""DefaultPrincipalData: a client's principal, as a broker passes it on in an Envelope (KIP-590)."""
+"""DefaultPrincipalData: a client's principal, as a broker forwards it in an Envelope (KIP-590)."""
 
 from kwire.protocol.primitives import boolean, string
 from kwire.protocol.schema import field, message
@@ -9,4 +9,4 @@ class DefaultPrincipalData:
     type: string = field("0+")
     name: string = field("0+")
     token_authenticated: boolean = field("0+")
-    """Whether the client authenticated with a delegation token."""
+    """True if the client authenticated with a delegation token."""

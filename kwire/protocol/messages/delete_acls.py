@@ -1,6 +1,6 @@
 """DeleteAcls: remove the access control entries that match filters (KIP-140).
 
-create_acls.py has the numbers. In a filter, 1 is any type, operation or permission, and the pattern type 2 finds every
+create_acls.py lists the numbers. In a filter, 1 is any type, operation or permission; pattern type 2 matches every
 pattern that applies to the resource's name.
 
 1  pattern types (KIP-290)

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets: forget where a share group reads in topics (KIP-932)."""
+"""DeleteShareGroupOffsets: remove a share group's offsets in topics (KIP-932)."""
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32, string, uuid
 from kwire.protocol.schema import field, message, struct

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState: a group coordinator makes a share coordinator forget the state of partitions (KIP-932)."""
+"""DeleteShareGroupState: remove the state of partitions from a share coordinator (KIP-932)."""
 
 from kwire.protocol.primitives import int16, int32, string, uuid
 from kwire.protocol.schema import field, message, struct

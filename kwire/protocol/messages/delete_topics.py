@@ -1,8 +1,8 @@
 """DeleteTopics: delete topics and all their records.
 
-3  TOPIC_DELETION_DISABLED may be answered (KIP-322)
+3  TOPIC_DELETION_DISABLED may be returned (KIP-322)
 4  flexible
-5  error message; THROTTLING_QUOTA_EXCEEDED may be answered (KIP-599)
+5  error message; THROTTLING_QUOTA_EXCEEDED may be returned (KIP-599)
 6  by topic id as well (KIP-516)
 """
 

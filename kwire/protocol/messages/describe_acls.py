@@ -1,6 +1,6 @@
 """DescribeAcls: the access control entries that match a filter, by resource (KIP-140).
 
-create_acls.py has the numbers, delete_acls.py what is special about filters.
+create_acls.py lists the numbers, delete_acls.py explains filters.
 
 1  pattern types (KIP-290)
 2  flexible

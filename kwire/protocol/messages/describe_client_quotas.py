@@ -1,7 +1,7 @@
 """DescribeClientQuotas: the client quotas that are set, found by a filter over their entities (KIP-546).
 
 Entity types are user, client-id and ip. A filter component matches one exact name, the default or any name; with
-`strict`, entities that have types beyond those of the filter are left out.
+`strict`, entities that have types beyond those of the filter are omitted.
 
 1  flexible
 """
@@ -29,7 +29,7 @@ class DescribeClientQuotasRequest:
 class DescribeClientQuotasEntity:
     entity_type: string = field("0+")
     entity_name: string | None = field("0+", nullable="0+")
-    """None is the default."""
+    """None is the default entity."""
 
 
 @struct

@@ -1,7 +1,7 @@
-"""DescribeDelegationToken: the delegation tokens of owners, as far as the client may see them (KIP-48).
+"""DescribeDelegationToken: the delegation tokens of owners that the client may see (KIP-48).
 
 2  flexible
-3  who asked for the token (KIP-373)
+3  requester of the token (KIP-373)
 """
 
 from kwire.protocol.primitives import bytes_, int16, int32, int64, string
@@ -33,10 +33,10 @@ class DescribedDelegationToken:
     token_requester_principal_type: string = field("3+")
     token_requester_principal_name: string = field("3+")
     issue_timestamp: int64 = field("0+")
-    """In ms, as are the other two."""
+    """In ms, like the other two."""
     expiry_timestamp: int64 = field("0+")
     max_timestamp: int64 = field("0+")
-    """No renewal goes beyond it."""
+    """Limit for all renewals."""
     token_id: string = field("0+")
     hmac: bytes_ = field("0+")
     renewers: list[DescribedDelegationTokenRenewer] = field("0+")

@@ -1,9 +1,9 @@
 """DescribeLogDirs: the log directories of a broker, and the size of each replica in them (KIP-113).
 
 2  flexible
-3  an error code for the whole response
-4  size of the volume and the room left on it (KIP-827)
-5  whether a directory is cordoned (KIP-1066)
+3  error code for the whole response
+4  size and usable space of the volume (KIP-827)
+5  cordoned directories (KIP-1066)
 """
 
 from kwire.protocol.primitives import TopicName, boolean, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""DescribeProducers: what a partition knows about its producers, to find hanging transactions (KIP-664)."""
+"""DescribeProducers: a partition's state of its producers, for finding hanging transactions (KIP-664)."""
 
 from kwire.protocol.primitives import ProducerId, TopicName, int16, int32, int64, string
 from kwire.protocol.schema import field, message, struct

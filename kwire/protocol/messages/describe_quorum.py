@@ -29,11 +29,11 @@ class QuorumReplicaState:
     replica_id: BrokerId = field("0+")
     replica_directory_id: uuid = field("2+")
     log_end_offset: int64 = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     last_fetch_timestamp: int64 = field("1+", default=-1, ignorable=True)
-    """The leader's clock in ms; -1 for the leader itself and for voters that have not fetched."""
+    """Leader's clock in ms; -1 for the leader itself and for voters that have not fetched."""
     last_caught_up_timestamp: int64 = field("1+", default=-1, ignorable=True)
-    """The leader's clock in ms; the current time for the leader itself, -1 when it is not known."""
+    """Leader's clock in ms; the current time for the leader itself, -1 if unknown."""
 
 
 @struct
@@ -42,7 +42,7 @@ class DescribeQuorumResponsePartitionData:
     error_code: int16 = field("0+")
     error_message: string | None = field("2+", nullable="2+", ignorable=True)
     leader_id: BrokerId = field("0+")
-    """-1 when the leader is not known."""
+    """-1 if the leader is unknown."""
     leader_epoch: int32 = field("0+")
     high_watermark: int64 = field("0+")
     current_voters: list[QuorumReplicaState] = field("0+")

@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets: where share groups start to read in their partitions (KIP-932).
+"""DescribeShareGroupOffsets: the start offsets of share groups in their partitions (KIP-932).
 
-1  how many records are still to be delivered (KIP-1226)
+1  number of records that are not delivered yet (KIP-1226)
 """
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32, int64, string, uuid
@@ -31,7 +31,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     start_offset: int64 = field("0+")
     leader_epoch: int32 = field("0+")
     lag: int64 = field("1+", default=-1, ignorable=True)
-    """In records; -1 when it is not known."""
+    """In records; -1 if unknown."""
     error_code: int16 = field("0+")
     error_message: string | None = field("0+", nullable="0+", default=None)
 

@@ -22,11 +22,11 @@ class DescribeTransactionsTransactionState:
     transaction_state: string = field("0+")
     transaction_timeout_ms: int32 = field("0+")
     transaction_start_time_ms: int64 = field("0+")
-    """-1 when no transaction is open."""
+    """-1 if no transaction is open."""
     producer_id: ProducerId = field("0+")
     producer_epoch: int16 = field("0+")
     topics: list[DescribeTransactionsTopicData] = field("0+")
-    """Only those that still wait for their marker, when the transaction is ending."""
+    """For an ending transaction, only the partitions that still need a marker."""
 
 
 @message(key=65, kind="response", versions="0", flexible="0+")

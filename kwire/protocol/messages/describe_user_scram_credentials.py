@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which SCRAM mechanisms users have credentials for; never the credentials (KIP-554)."""
+"""DescribeUserScramCredentials: SCRAM mechanisms for which users have credentials, without these (KIP-554)."""
 
 from kwire.protocol.primitives import int8, int16, int32, string
 from kwire.protocol.schema import field, message, struct

@@ -1,6 +1,6 @@
 """ElectLeaders: elect the preferred replica, or any live one, as leader of partitions (KIP-183).
 
-1  unclean elections, an error for the whole answer (KIP-460)
+1  unclean elections, an error for the whole response (KIP-460)
 2  flexible
 """
 
@@ -19,7 +19,7 @@ class ElectLeadersRequest:
     election_type: int8 = field("1+")
     """0 the preferred replica; 1 the first live one if none is in sync, which may lose records."""
     topic_partitions: list[ElectLeadersTopicPartitions] | None = field("0+", nullable="0+")
-    """None asks for all partitions."""
+    """None stands for all partitions."""
     timeout_ms: int32 = field("0+", default=60000)
 
 

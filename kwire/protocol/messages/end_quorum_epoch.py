@@ -1,6 +1,6 @@
-"""EndQuorumEpoch: the leader of the metadata quorum resigns and names who should follow (KIP-595).
+"""EndQuorumEpoch: resign as the metadata quorum's leader, and name preferred successors (KIP-595).
 
-1  flexible; candidates are known by id and directory, endpoints of the leader (KIP-853)
+1  flexible; candidates are identified by id and directory, endpoints of the leader (KIP-853)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, int16, int32, string, uint16, uuid
@@ -19,9 +19,9 @@ class EndQuorumEpochRequestPartitionData:
     leader_id: BrokerId = field("0+")
     leader_epoch: int32 = field("0+")
     preferred_successors: list[int32] = field("0", ignorable=True)
-    """The best one first."""
+    """In order of preference."""
     preferred_candidates: list[EndQuorumEpochReplicaInfo] = field("1+", ignorable=True)
-    """The best one first."""
+    """In order of preference."""
 
 
 @struct
@@ -49,7 +49,7 @@ class EndQuorumEpochResponsePartitionData:
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
     leader_id: BrokerId = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
 
 

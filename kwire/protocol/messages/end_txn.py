@@ -1,9 +1,9 @@
 """EndTxn: commit or abort a transaction (KIP-98).
 
-2  PRODUCER_FENCED may be answered (KIP-588)
+2  PRODUCER_FENCED may be returned (KIP-588)
 3  flexible
-4  TRANSACTION_ABORTABLE may be answered (KIP-890)
-5  each transaction has its own epoch: the answer tells the next one, and a new id when the epochs are used up (KIP-890)
+4  TRANSACTION_ABORTABLE may be returned (KIP-890)
+5  one epoch per transaction: the response contains the next epoch, and a new id if the epochs are exhausted (KIP-890)
 """
 
 from kwire.protocol.primitives import ProducerId, TransactionalId, boolean, int16, int32

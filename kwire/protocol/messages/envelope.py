@@ -1,4 +1,4 @@
-"""Envelope: a broker forwards a client's request to the controller, with who sent it (KIP-590)."""
+"""Envelope: forward a client's request with its principal to the controller (KIP-590)."""
 
 from kwire.protocol.primitives import bytes_, int16
 from kwire.protocol.schema import field, message
@@ -7,9 +7,9 @@ from kwire.protocol.schema import field, message
 @message(key=58, kind="request", versions="0", flexible="0+")
 class EnvelopeRequest:
     request_data: bytes_ = field("0+")
-    """The header and body of the request."""
+    """Header and body of the request."""
     request_principal: bytes_ | None = field("0+", nullable="0+")
-    """As DefaultPrincipalData, behind its version."""
+    """DefaultPrincipalData, preceded by its version."""
     client_host_address: bytes_ = field("0+")
     """4 or 16 bytes."""
 
@@ -17,5 +17,5 @@ class EnvelopeRequest:
 @message(key=58, kind="response", versions="0", flexible="0+")
 class EnvelopeResponse:
     response_data: bytes_ | None = field("0+", nullable="0+", default=None)
-    """The header and body of the response; None with an error."""
+    """Header and body of the response; None for an error."""
     error_code: int16 = field("0+")

@@ -11,7 +11,7 @@ from kwire.protocol.schema import field, message
 class ExpireDelegationTokenRequest:
     hmac: bytes_ = field("0+")
     expiry_time_period_ms: int64 = field("0+")
-    """From now on; negative ends the token at once."""
+    """Relative to now; negative ends the token at once."""
 
 
 @message(key=40, kind="response", versions="1-2", flexible="2+")

@@ -2,14 +2,14 @@
 
 4  record batches and isolation level (KIP-98)
 5  log start offset
-6  KAFKA_STORAGE_ERROR may be answered (KIP-112)
+6  KAFKA_STORAGE_ERROR may be returned (KIP-112)
 7  fetch sessions: only what changed is named (KIP-227)
 9  current leader epoch (KIP-320)
 10  zstd (KIP-110)
 11  rack of the consumer, preferred read replica (KIP-392)
 12  flexible; last fetched epoch and diverging epoch in place of a truncation request (KIP-595)
 13  topic ids replace names (KIP-516)
-14  OFFSET_MOVED_TO_TIERED_STORAGE may be answered (KIP-405)
+14  OFFSET_MOVED_TO_TIERED_STORAGE may be returned (KIP-405)
 15  a follower's id and epoch in one struct (KIP-903)
 16  endpoints of new leaders (KIP-951)
 17  directory id of a follower (KIP-853)

@@ -17,7 +17,7 @@ class SnapshotId:
 class FetchSnapshotRequestPartitionSnapshot:
     partition: int32 = field("0+")
     current_leader_epoch: int32 = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     snapshot_id: SnapshotId = field("0+")
     position: int64 = field("0+")
     """In bytes."""
@@ -35,14 +35,14 @@ class FetchSnapshotRequest:
     cluster_id: string | None = field("0+", nullable="0+", tag=0, tagged="0+", default=None)
     replica_id: BrokerId = field("0+", default=-1)
     max_bytes: int32 = field("0+", default=0x7FFFFFFF)
-    """Over all snapshots of the request."""
+    """Limit over all snapshots of the request."""
     topics: list[FetchSnapshotRequestTopicSnapshot] = field("0+")
 
 
 @frozen_struct
 class FetchSnapshotLeaderIdAndEpoch:
     leader_id: BrokerId = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
 
 
@@ -53,7 +53,7 @@ class FetchSnapshotResponsePartitionSnapshot:
     snapshot_id: SnapshotId = field("0+")
     current_leader: FetchSnapshotLeaderIdAndEpoch = field("0+", tag=0, tagged="0+")
     size: int64 = field("0+")
-    """Of the whole snapshot, in bytes."""
+    """Size of the whole snapshot, in bytes."""
     position: int64 = field("0+")
     """In bytes."""
     unaligned_records: Records = field("0+")

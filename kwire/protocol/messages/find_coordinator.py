@@ -3,7 +3,7 @@
 1  key type, throttle time, error message (KIP-98)
 3  flexible
 4  many keys at once (KIP-699)
-5  TRANSACTION_ABORTABLE may be answered (KIP-890)
+5  TRANSACTION_ABORTABLE may be returned (KIP-890)
 6  share groups: a key is groupId:topicId:partition (KIP-932)
 """
 

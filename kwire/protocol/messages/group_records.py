@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets that classic groups write: group metadata and committed offsets.
+"""Records of __consumer_offsets that classic groups write: group metadata and committed offsets.
 
 A key begins with its record type as an int16 (which is the schema's key), a value with its version as an int16.
 A null value is a tombstone.
@@ -88,7 +88,7 @@ def encode_group_key(key: GroupKey) -> bytes:
 
 
 def decode_group_key(data: bytes) -> GroupKey:
-    """The key of a record; UnknownRecordTypeError for types that are not declared here."""
+    """Return the key of a record. Raises UnknownRecordTypeError for undeclared types."""
     record_type = _read_prefix(data)
     cls = _KEY_TYPES.get(record_type)
     if cls is None:
@@ -97,7 +97,7 @@ def decode_group_key(data: bytes) -> GroupKey:
 
 
 def encode_group_value(value: GroupValue, version: int | None = None) -> bytes:
-    """The value in the version that Kafka 4.3.1 writes, unless another is given."""
+    """Return the value in the version that Kafka 4.3.1 writes, unless another is given."""
     if version is None:
         version = _version_written(value)
     out = bytearray(version.to_bytes(_PREFIX_SIZE))
@@ -106,7 +106,7 @@ def encode_group_value(value: GroupValue, version: int | None = None) -> bytes:
 
 
 def decode_group_value(key: GroupKey, data: bytes) -> GroupValue:
-    """The value that belongs to a key."""
+    """Return the value that belongs to a key."""
     return decode(_VALUE_TYPES[type(key)], _read_prefix(data), data, _PREFIX_SIZE)
 
 
@@ -115,7 +115,7 @@ def _version_written(value: GroupValue) -> int:
         return 0
     if isinstance(value, GroupMetadataValue):
         return 3
-    return 4 if value.expire_timestamp == -1 else 1  # only version 1 can say when an offset expires
+    return 4 if value.expire_timestamp == -1 else 1  # only version 1 contains an expiration time
 
 
 def _read_prefix(data: bytes) -> int:

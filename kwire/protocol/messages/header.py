@@ -1,6 +1,6 @@
-"""The headers of requests and responses, as messages; kwire.protocol.framing parses and writes them on connections.
+"""Headers of requests and responses, as messages; kwire.protocol.framing parses and writes them on connections.
 
-Which version of a header goes with a request follows from whether the request's version is flexible.
+A header's version depends on whether the request's version is flexible.
 """
 
 from kwire.protocol.primitives import int16, int32, string

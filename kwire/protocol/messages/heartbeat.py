@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and learns whether it has to join again.
+"""Heartbeat: keep a classic group member's session; the response reports if it must rejoin.
 
 1  throttle time
 3  group.instance.id (KIP-345)

@@ -1,9 +1,9 @@
 """InitProducerId: a producer id and epoch, for idempotent and for transactional producers.
 
 2  flexible
-3  a producer may ask for the next epoch of the id that it has (KIP-360)
-4  PRODUCER_FENCED may be answered (KIP-588)
-5  TRANSACTION_ABORTABLE may be answered (KIP-890)
+3  a producer may request the next epoch of its id (KIP-360)
+4  PRODUCER_FENCED may be returned (KIP-588)
+5  TRANSACTION_ABORTABLE may be returned (KIP-890)
 6  two-phase commit (KIP-939); Kafka offers it only with unstable versions enabled
 """
 

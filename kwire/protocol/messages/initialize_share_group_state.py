@@ -1,4 +1,4 @@
-"""InitializeShareGroupState: a group coordinator makes a share coordinator begin the state of partitions (KIP-932)."""
+"""InitializeShareGroupState: create the state of partitions at a share coordinator (KIP-932)."""
 
 from kwire.protocol.primitives import int16, int32, int64, string, uuid
 from kwire.protocol.schema import field, message, struct
@@ -9,7 +9,7 @@ class InitializeShareGroupStatePartitionData:
     partition: int32 = field("0+")
     state_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
-    """-1: not known yet."""
+    """-1 if unknown yet."""
 
 
 @struct

@@ -1,8 +1,8 @@
-"""JoinGroup: enter a classic group, or a new generation of it. The answer comes when the generation is complete.
+"""JoinGroup: join a classic group, or a new generation of it. The response waits until the generation is complete.
 
 1  rebalance timeout (KIP-62)
 2  throttle time
-4  a new member first gets its id, with MEMBER_ID_REQUIRED (KIP-394)
+4  a new member first receives its id, with MEMBER_ID_REQUIRED (KIP-394)
 5  group.instance.id (KIP-345)
 6  flexible
 7  protocol type in the response (KIP-559)

@@ -1,7 +1,7 @@
-"""LeaveGroup: members leave a classic group at once, in place of waiting for their session's end.
+"""LeaveGroup: remove members from a classic group at once, without waiting for the session timeout.
 
 1  throttle time
-3  many members at once, by group.instance.id too (KIP-345)
+3  many members at once, also by group.instance.id (KIP-345)
 4  flexible
 5  reason (KIP-800)
 """

@@ -1,4 +1,4 @@
-"""ListConfigResources: names of the resources that have configuration, of the asked types (KIP-1142).
+"""ListConfigResources: names of the resources that have configuration, by type (KIP-1142).
 
 0  client metrics subscriptions only; the API was then called ListClientMetricsResources (KIP-714)
 1  the types to list, and the type of each resource (KIP-1142)
@@ -11,14 +11,14 @@ from kwire.protocol.schema import field, message, struct
 @message(key=74, kind="request", versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
     resource_types: list[int8] = field("1+")
-    """Empty asks for every type that can be listed."""
+    """Empty for all types that can be listed."""
 
 
 @struct
 class ListConfigResourcesConfigResource:
     resource_name: string = field("0+")
     resource_type: int8 = field("1+", default=16, ignorable=True)
-    """16 is CLIENT_METRICS, all that version 0 can name."""
+    """16 is CLIENT_METRICS, the only type of version 0."""
 
 
 @message(key=74, kind="response", versions="0-1", flexible="0+")

@@ -2,8 +2,8 @@
 
 1  throttle time
 3  flexible
-4  states, and a filter by them (KIP-518)
-5  types, and a filter by them (KIP-848)
+4  states, and a filter by state (KIP-518)
+5  types, and a filter by type (KIP-848)
 """
 
 from kwire.protocol.primitives import GroupId, int16, int32, string

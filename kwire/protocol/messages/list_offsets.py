@@ -1,14 +1,14 @@
-"""ListOffsets: the first offset at or after a timestamp, or one of the special places of a log.
+"""ListOffsets: the first offset at or after a timestamp, or a special offset of a log.
 
 1  one offset, with its timestamp
 2  isolation level (KIP-98), throttle time
 4  leader epochs (KIP-320)
-5  OFFSET_NOT_AVAILABLE may be answered (KIP-207)
+5  OFFSET_NOT_AVAILABLE may be returned (KIP-207)
 6  flexible
 7  timestamp -3: the record with the largest timestamp (KIP-734)
 8  timestamp -4: the start of the local log (KIP-405)
 9  timestamp -5: the end of the remote log (KIP-1005)
-10  timeout for remote look-ups (KIP-1075)
+10  timeout for remote lookups (KIP-1075)
 11  timestamp -6: the first offset that waits for its upload (KIP-1023)
 """
 
@@ -19,14 +19,14 @@ from kwire.protocol.schema import field, message, struct
 
 CONSUMER: Final = -1
 DEBUGGER: Final = -2
-"""Replica ids of who is no broker: one that looks at replicas may ask followers, too, for the ends of their logs."""
+"""Replica ids of consumers and of debugging clients, which may also query followers for their log end offsets."""
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
-"""Timestamps that stand for places of a log."""
+"""Timestamps that stand for special offsets of a log."""
 
 
 @struct

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the moves of partitions that are under way (KIP-455)."""
+"""ListPartitionReassignments: the moves of partitions that are in progress (KIP-455)."""
 
 from kwire.protocol.primitives import BrokerId, TopicName, int16, int32, string
 from kwire.protocol.schema import field, message, struct

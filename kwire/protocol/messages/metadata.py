@@ -1,19 +1,19 @@
-"""Metadata: brokers, topics, partitions and their leaders. Creates missing topics where the broker is set to do so.
+"""Metadata: brokers, topics, partitions and their leaders. Creates missing topics if the broker is configured to do so.
 
-In version 0 an empty list of topics asks for all of them; since then null does, and an empty list asks for none.
+In version 0 an empty list of topics stands for all of them. Since then null does, and an empty list stands for none.
 
-     1  rack, controller id, internal topics
-     2  cluster id
-     3  throttle time
-     4  the client may forbid creation
-     5  offline replicas (KIP-112)
-     7  leader epoch (KIP-320)
-     8  authorised operations (KIP-430)
-     9  flexible
+    1  rack, controller id, internal topics
+    2  cluster id
+    3  throttle time
+    4  the client may forbid creation
+    5  offline replicas (KIP-112)
+    7  leader epoch (KIP-320)
+    8  authorised operations (KIP-430)
+    9  flexible
     10  topic ids in responses (KIP-516)
     11  the cluster's authorised operations moved to DescribeCluster (KIP-700)
     12  requests by topic id
-    13  an error code for the whole response: REBOOTSTRAP_REQUIRED (KIP-1102)
+    13  error code for the whole response: REBOOTSTRAP_REQUIRED (KIP-1102)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, boolean, int16, int32, string, uuid

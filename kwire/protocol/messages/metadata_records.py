@@ -1,6 +1,6 @@
-"""The records of __cluster_metadata: what the controller writes and every broker replays.
+"""Records of __cluster_metadata, which the controller writes and every broker replays.
 
-A record's value is framed as unsigned varints before the body: frame version 1, the record type's key, the version.
+A record's value is framed by unsigned varints before the body: frame version 1, the record type's key, the version.
 """
 
 from kwire.protocol import wire
@@ -322,7 +322,7 @@ _RECORD_TYPES: dict[int, type[MetadataRecord]] = {
 
 
 def encode_metadata_record(record: MetadataRecord, version: int | None = None) -> bytes:
-    """The framed record, in its highest version unless another is given (metadata.version may ask for an older one)."""
+    """Return the framed record, in its highest version unless another is given (metadata.version may require one)."""
     schema = schema_of(type(record))
     assert schema.key is not None
     if version is None:
@@ -333,7 +333,7 @@ def encode_metadata_record(record: MetadataRecord, version: int | None = None) -
 
 
 def decode_metadata_record(data: bytes | bytearray) -> MetadataRecord:
-    """The record in a frame. Bytes behind it are an error, as they are in Kafka."""
+    """Return the record in a frame. As in Kafka, bytes after it are an error."""
     try:
         frame_version, position = wire.read_unsigned_varint(data, 0)
         key, position = wire.read_unsigned_varint(data, position)

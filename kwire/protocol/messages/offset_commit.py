@@ -1,12 +1,12 @@
-"""OffsetCommit: store the offsets that a group has read up to.
+"""OffsetCommit: store the committed offsets of a group.
 
 2  retention time
 3  throttle time
-5  no retention time: only the broker's setting counts (KIP-211)
+5  no retention time: only the broker's setting applies (KIP-211)
 6  leader epoch (KIP-320)
 7  group.instance.id (KIP-345)
 8  flexible
-9  members of KIP-848 groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH may be answered
+9  members of KIP-848 groups; GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH may be returned
 10  topic ids replace names (KIP-848)
 """
 

@@ -1,4 +1,4 @@
-"""OffsetDelete: forget committed offsets of topics that the group is not subscribed to (KIP-496). Never flexible."""
+"""OffsetDelete: delete committed offsets of topics to which the group does not subscribe (KIP-496). Never flexible."""
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32
 from kwire.protocol.schema import field, message, struct

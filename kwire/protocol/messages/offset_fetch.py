@@ -1,14 +1,14 @@
 """OffsetFetch: the offsets that a group has committed.
 
-Up to version 7 the request names one group, since version 8 a list of them; null topics ask for all topics.
+Up to version 7 the request names one group, since version 8 a list of them; null topics stand for all topics.
 
-     2  null topics; an error code for the whole response
-     3  throttle time
-     5  leader epoch (KIP-320)
-     6  flexible
-     7  wait for pending transactional offsets: UNSTABLE_OFFSET_COMMIT (KIP-447)
-     8  many groups at once (KIP-709)
-     9  member id and epoch of KIP-848 groups
+    2  null topics; error code for the whole response
+    3  throttle time
+    5  leader epoch (KIP-320)
+    6  flexible
+    7  wait for pending transactional offsets: UNSTABLE_OFFSET_COMMIT (KIP-447)
+    8  many groups at once (KIP-709)
+    9  member id and epoch of KIP-848 groups
     10  topic ids replace names (KIP-848)
 """
 

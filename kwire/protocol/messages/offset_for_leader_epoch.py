@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, by which followers and consumers see that a log was cut (KIP-101).
+"""OffsetForLeaderEpoch: end offset of a leader epoch, with which followers and consumers detect truncation (KIP-101).
 
 2  current leader epoch (KIP-320), throttle time
-3  replica id, -2 for a consumer that may look above the high watermark
+3  replica id, -2 for a consumer that may read above the high watermark
 4  flexible
 """
 

@@ -1,16 +1,16 @@
-"""Produce: append record batches to partitions. With acks=0 there is no response at all.
+"""Produce: append record batches to partitions. With acks=0 there is no response.
 
 Versions 0-2 carried message formats that Kafka 4 dropped; ApiVersions still lists them for librdkafka's sake.
 
-     3  record batches (KIP-98), transactional id
-     4  KAFKA_STORAGE_ERROR may be answered (KIP-112)
-     5  log start offset in the response
-     7  zstd (KIP-110)
-     8  errors of single records, error message (KIP-467)
-     9  flexible
-    10  the current leader comes with NOT_LEADER_OR_FOLLOWER (KIP-951)
-    11  TRANSACTION_ABORTABLE may be answered (KIP-890)
-    12  a transaction's partitions are added by the produce itself: transactions v2 (KIP-890)
+    3  record batches (KIP-98), transactional id
+    4  KAFKA_STORAGE_ERROR may be returned (KIP-112)
+    5  log start offset in the response
+    7  zstd (KIP-110)
+    8  errors of single records, error message (KIP-467)
+    9  flexible
+    10  the current leader is returned with NOT_LEADER_OR_FOLLOWER (KIP-951)
+    11  TRANSACTION_ABORTABLE may be returned (KIP-890)
+    12  the request itself adds the partitions to the transaction: transactions v2 (KIP-890)
     13  topic ids replace names (KIP-516)
 """
 

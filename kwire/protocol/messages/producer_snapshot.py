@@ -1,6 +1,6 @@
-"""ProducerSnapshot: a `.snapshot` file of a partition's log, which holds the state of its producers (KIP-98).
+"""ProducerSnapshot: a `.snapshot` file of a partition's log with the state of its producers (KIP-98).
 
-The file begins with the version as an int16, which is part of no schema.
+The file begins with the version as an int16, which is not part of the schema.
 """
 
 from kwire.protocol.primitives import int16, int32, int64, uint32
@@ -14,17 +14,17 @@ class ProducerSnapshotEntry:
     last_sequence: int32 = field("1")
     last_offset: int64 = field("1")
     offset_delta: int32 = field("1")
-    """Of the last batch: its last offset minus its first."""
+    """Last offset of the last batch minus its first."""
     timestamp: int64 = field("1")
-    """The largest of the last batch, in ms."""
+    """Largest timestamp of the last batch, in ms."""
     coordinator_epoch: int32 = field("1")
-    """Of the last transaction marker."""
+    """Coordinator epoch of the last transaction marker."""
     current_txn_first_offset: int64 = field("1")
-    """-1 when no transaction is open."""
+    """-1 if no transaction is open."""
 
 
 @message(kind="data", versions="1")
 class ProducerSnapshot:
     crc: uint32 = field("1")
-    """CRC-32C of everything behind it."""
+    """CRC-32C of all bytes after it."""
     producer_entries: list[ProducerSnapshotEntry] = field("1")

@@ -1,4 +1,4 @@
-"""ReadShareGroupState: a partition's leader reads the state of a share group from its coordinator (KIP-932)."""
+"""ReadShareGroupState: a share group's state, which a partition's leader reads from the coordinator (KIP-932)."""
 
 from kwire.protocol.primitives import int8, int16, int32, int64, string, uuid
 from kwire.protocol.schema import field, message, struct
@@ -39,7 +39,7 @@ class ReadShareGroupStatePartitionResult:
     error_message: string | None = field("0+", nullable="0+", default=None)
     state_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
-    """-1: not known yet."""
+    """-1 if unknown yet."""
     state_batches: list[ReadShareGroupStateBatch] = field("0+")
 
 

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary: the state of share groups' partitions without their batches (KIP-932).
 
-1  how many offsets behind the start are done with (KIP-1226)
+1  number of completed offsets after the start (KIP-1226)
 """
 
 from kwire.protocol.primitives import int16, int32, int64, string, uuid
@@ -33,9 +33,9 @@ class ReadShareGroupStateSummaryPartitionResult:
     state_epoch: int32 = field("0+")
     leader_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
-    """-1: not known yet."""
+    """-1 if unknown yet."""
     delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
-    """Offsets from the start offset on that are acknowledged or archived; -1 when it is not known."""
+    """Offsets from the start offset on that are acknowledged or archived; -1 if unknown."""
 
 
 @struct

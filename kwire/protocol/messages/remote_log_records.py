@@ -1,6 +1,6 @@
-"""The records of __remote_log_metadata: which segments are in tiered storage (KIP-405).
+"""Records of __remote_log_metadata: segments in tiered storage (KIP-405).
 
-Records are framed as those of __cluster_metadata are.
+Records are framed like those of __cluster_metadata.
 """
 
 from kwire.protocol.primitives import boolean, bytes_, int8, int32, int64, string, uuid
@@ -24,7 +24,7 @@ class RemoteLogSegmentId:
 class RemoteLogSegmentLeaderEpoch:
     leader_epoch: int32 = field("0+")
     offset: int64 = field("0+")
-    """The first of the epoch within the segment."""
+    """First offset of the epoch within the segment."""
 
 
 @message(key=0, kind="data", versions="0", flexible="0+")
@@ -39,7 +39,7 @@ class RemoteLogSegmentMetadataRecord:
     segment_leader_epochs: list[RemoteLogSegmentLeaderEpoch] = field("0+")
     segment_size_in_bytes: int32 = field("0+")
     custom_metadata: bytes_ | None = field("0+", nullable="0+", default=None)
-    """The storage plug-in's own."""
+    """Data of the storage plug-in."""
     remote_log_segment_state: int8 = field("0+")
     """0 copy started, 1 copy finished, 2 deletion started, 3 deletion finished."""
     txn_index_empty: boolean = field("0+", tag=0, tagged="0+")
@@ -51,7 +51,7 @@ class RemoteLogSegmentMetadataUpdateRecord:
     broker_id: int32 = field("0+")
     event_timestamp_ms: int64 = field("0+")
     custom_metadata: bytes_ | None = field("0+", nullable="0+", default=None)
-    """The storage plug-in's own."""
+    """Data of the storage plug-in."""
     remote_log_segment_state: int8 = field("0+")
     """0 copy started, 1 copy finished, 2 deletion started, 3 deletion finished."""
 
@@ -67,7 +67,7 @@ class RemotePartitionDeleteMetadataRecord:
 
 @message(key=3, kind="data", versions="0", flexible="0+")
 class RemoteLogSegmentMetadataSnapshotRecord:
-    """The same of one segment, for the cache that a broker keeps of a partition's segments."""
+    """Snapshot of one segment's metadata, for a broker's cache of a partition's segments."""
 
     segment_id: uuid = field("0+")
     start_offset: int64 = field("0+")
@@ -79,7 +79,7 @@ class RemoteLogSegmentMetadataSnapshotRecord:
     segment_leader_epochs: list[RemoteLogSegmentLeaderEpoch] = field("0+")
     segment_size_in_bytes: int32 = field("0+")
     custom_metadata: bytes_ | None = field("0+", nullable="0+", default=None)
-    """The storage plug-in's own."""
+    """Data of the storage plug-in."""
     remote_log_segment_state: int8 = field("0+")
     """0 copy started, 1 copy finished, 2 deletion started, 3 deletion finished."""
     txn_index_empty: boolean = field("0+", tag=0, tagged="0+")

@@ -1,4 +1,4 @@
-"""RemoveRaftVoter: take a voter out of the metadata quorum (KIP-853)."""
+"""RemoveRaftVoter: remove a voter from the metadata quorum (KIP-853)."""
 
 from kwire.protocol.primitives import int16, int32, string, uuid
 from kwire.protocol.schema import field, message

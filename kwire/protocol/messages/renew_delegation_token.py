@@ -1,4 +1,4 @@
-"""RenewDelegationToken: let a delegation token live longer (KIP-48).
+"""RenewDelegationToken: extend the lifetime of a delegation token (KIP-48).
 
 2  flexible
 """
@@ -11,7 +11,7 @@ from kwire.protocol.schema import field, message
 class RenewDelegationTokenRequest:
     hmac: bytes_ = field("0+")
     renew_period_ms: int64 = field("0+")
-    """From now on; not above 0: the broker's delegation.token.expiry.time.ms."""
+    """Relative to now; values below 1 stand for the broker's delegation.token.expiry.time.ms."""
 
 
 @message(key=39, kind="response", versions="1-2", flexible="2+")

@@ -21,4 +21,4 @@ class SaslAuthenticateResponse:
     auth_bytes: bytes_ = field("0+")
     """A token of the chosen mechanism."""
     session_lifetime_ms: int64 = field("1+", ignorable=True)
-    """0 is without limit."""
+    """0 means no limit."""

@@ -1,7 +1,7 @@
-"""SaslHandshake: choose the SASL mechanism of a connection (KIP-43).
+"""SaslHandshake: select the SASL mechanism of a connection (KIP-43).
 
-0  what follows are bare SASL tokens
-1  what follows are SaslAuthenticate requests (KIP-152)
+0  followed by bare SASL tokens
+1  followed by SaslAuthenticate requests (KIP-152)
 """
 
 from kwire.protocol.primitives import int16, string
@@ -17,4 +17,4 @@ class SaslHandshakeRequest:
 class SaslHandshakeResponse:
     error_code: int16 = field("0+")
     mechanisms: list[string] = field("0+")
-    """Those that the listener has enabled."""
+    """Mechanisms that the listener has enabled."""

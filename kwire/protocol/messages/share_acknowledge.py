@@ -1,6 +1,6 @@
-"""ShareAcknowledge: say what became of acquired records, without acquiring more (KIP-932).
+"""ShareAcknowledge: acknowledge acquired records, without acquiring more (KIP-932).
 
-Version 0 was an early access in Kafka 4.0 and is gone.
+Version 0 was an early access in Kafka 4.0 and was removed.
 
 2  acknowledgements that renew the lock (KIP-1222)
 """
@@ -15,7 +15,7 @@ class ShareAcknowledgementBatch:
     last_offset: int64 = field("0+")
     """Inclusive."""
     acknowledge_types: list[int8] = field("0+")
-    """One for the whole batch, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
+    """Single value for the whole batch, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
 
 
 @struct
@@ -35,16 +35,16 @@ class ShareAcknowledgeRequest:
     group_id: GroupId | None = field("0+", nullable="0+", default=None)
     member_id: string | None = field("0+", nullable="0+")
     share_session_epoch: int32 = field("0+")
-    """-1 closes the share session; otherwise it counts requests."""
+    """-1 closes the share session; other values count requests."""
     is_renew_ack: boolean = field("2+")
-    """Whether an acknowledgement of type 4 is among them."""
+    """True if the request contains acknowledgements of type 4."""
     topics: list[AcknowledgeTopic] = field("0+")
 
 
 @frozen_struct
 class ShareAcknowledgeLeaderIdAndEpoch:
     leader_id: int32 = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
 
 

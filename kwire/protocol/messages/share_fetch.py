@@ -1,8 +1,8 @@
-"""ShareFetch: acquire records for a member of a share group, and acknowledge others on the way (KIP-932).
+"""ShareFetch: acquire records for a member of a share group, and acknowledge others (KIP-932).
 
-Version 0 was an early access in Kafka 4.0 and is gone.
+Version 0 was an early access in Kafka 4.0 and was removed.
 
-2  how records are acquired (KIP-1206), acknowledgements that renew the lock (KIP-1222)
+2  acquire mode (KIP-1206), acknowledgements that renew the lock (KIP-1222)
 """
 
 from kwire.protocol.primitives import BrokerId, GroupId, Records, boolean, int8, int16, int32, int64, string, uuid
@@ -15,7 +15,7 @@ class ShareFetchAcknowledgementBatch:
     last_offset: int64 = field("0+")
     """Inclusive."""
     acknowledge_types: list[int8] = field("0+")
-    """One for the whole batch, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
+    """Single value for the whole batch, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
 
 
 @struct
@@ -42,18 +42,18 @@ class ShareFetchRequest:
     group_id: GroupId | None = field("0+", nullable="0+", default=None)
     member_id: string | None = field("0+", nullable="0+")
     share_session_epoch: int32 = field("0+")
-    """0 opens a share session, -1 closes it; in between it counts requests."""
+    """0 opens a share session, -1 closes it; other values count requests."""
     max_wait_ms: int32 = field("0+")
     min_bytes: int32 = field("0+")
     max_bytes: int32 = field("0+", default=0x7FFFFFFF)
     max_records: int32 = field("1+")
-    """May be exceeded, to end with a batch of the log."""
+    """May be exceeded to include a whole batch of the log."""
     batch_size: int32 = field("1+")
-    """Records in one acquired batch, where it can be chosen."""
+    """Preferred number of records in an acquired batch."""
     share_acquire_mode: int8 = field("2+", ignorable=True)
-    """0 whole batches, 1 exactly max_records at most."""
+    """0 whole batches, 1 at most max_records."""
     is_renew_ack: boolean = field("2+")
-    """Whether an acknowledgement of type 4 is among them."""
+    """True if the request contains acknowledgements of type 4."""
     topics: list[ShareFetchTopic] = field("0+")
     forgotten_topics_data: list[ShareFetchForgottenTopic] = field("0+")
 
@@ -61,7 +61,7 @@ class ShareFetchRequest:
 @frozen_struct
 class ShareFetchLeaderIdAndEpoch:
     leader_id: int32 = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
 
 

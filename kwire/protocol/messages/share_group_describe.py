@@ -44,7 +44,7 @@ class ShareGroupDescribeGroup:
     assignor_name: string = field("0+")
     members: list[ShareGroupDescribeMember] = field("0+")
     authorized_operations: int32 = field("0+", default=-0x80000000)
-    """A bit per operation; the default says that nobody asked."""
+    """Bit set of operations; the default means that they were not requested."""
 
 
 @message(key=77, kind="response", versions="1", flexible="0+")

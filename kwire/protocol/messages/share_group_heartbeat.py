@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat: join, stay in and leave a share group (KIP-932).
 
-What has not changed since the last heartbeat is None in the request.
+Fields that are unchanged since the last heartbeat are None in the request.
 """
 
 from kwire.protocol.primitives import GroupId, TopicName, int16, int32, string, uuid

@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets that share groups write (KIP-932).
+"""Records of __consumer_offsets that share groups write (KIP-932).
 
 A key begins with its record type as an int16, which is the schema's key, and a value with its version as an int16. A
 null value is a tombstone.
@@ -31,7 +31,7 @@ class ShareGroupMetadataKey:
 class ShareGroupMetadataValue:
     epoch: int32 = field("0+")
     metadata_hash: int64 = field("0+")
-    """Of all topics that the group subscribes to: another hash asks for a rebalance (KIP-1101)."""
+    """Hash of all subscribed topics; a change triggers a rebalance (KIP-1101)."""
 
 
 @message(key=12, kind="data", versions="0")
@@ -43,7 +43,7 @@ class ShareGroupTargetAssignmentMetadataKey:
 class ShareGroupTargetAssignmentMetadataValue:
     assignment_epoch: int32 = field("0+")
     assignment_timestamp: int64 = field("0+", tag=0, tagged="0+", ignorable=True)
-    """When the assignment was ready, in ms (KIP-1263)."""
+    """Time at which the assignment was computed, in ms (KIP-1263)."""
 
 
 @message(key=13, kind="data", versions="0")
@@ -79,7 +79,7 @@ class ShareGroupCurrentPartitions:
 class ShareGroupCurrentMemberAssignmentValue:
     member_epoch: int32 = field("0+")
     previous_member_epoch: int32 = field("0+")
-    """Still accepted: the answer that told the member its epoch may have been lost."""
+    """Previous epoch, still accepted because the response with the new one may have been lost."""
     state: int8 = field("0+")
     assigned_partitions: list[ShareGroupCurrentPartitions] = field("0+")
 
@@ -104,7 +104,7 @@ class ShareGroupStateTopic:
 
 @message(key=15, kind="data", versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """Which partitions have state at the share coordinator, or are getting or losing it."""
+    """Partitions whose state exists at the share coordinator, or is being created or deleted there."""
 
     initializing_topics: list[ShareGroupStatePartitions] = field("0+")
     initialized_topics: list[ShareGroupStatePartitions] = field("0+")

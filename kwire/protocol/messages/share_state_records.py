@@ -1,7 +1,8 @@
-"""The records of __share_group_state: what share groups have acquired and acknowledged in partitions (KIP-932).
+"""Records of __share_group_state: acquired and acknowledged records of share groups in partitions (KIP-932).
 
-A snapshot has the whole state of a partition, an update what changed since the snapshot. A key begins with its record
-type as an int16, which is the schema's key, and a value with its version as an int16. A null value is a tombstone.
+A snapshot contains the whole state of a partition, an update the changes since the snapshot. A key begins with its
+record type as an int16, which is the schema's key, and a value with its version as an int16. A null value is a
+tombstone.
 """
 
 from kwire.protocol.primitives import int8, int16, int32, int64, string, uuid
@@ -32,11 +33,11 @@ class ShareSnapshotValue:
     leader_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
     delivery_complete_count: int32 = field("0+", tag=0, tagged="0+", default=-1)
-    """Offsets from the start offset on that are acknowledged or archived; -1 when it is not known (KIP-1226)."""
+    """Offsets from the start offset on that are acknowledged or archived; -1 if unknown (KIP-1226)."""
     create_timestamp: int64 = field("0+")
-    """When the state began, in ms."""
+    """Time at which the state was created, in ms."""
     write_timestamp: int64 = field("0+")
-    """When it was written last, in ms."""
+    """Time of the last write, in ms."""
     state_batches: list[ShareStateBatch] = field("0+")
 
 
@@ -50,10 +51,10 @@ class ShareUpdateKey:
 @message(key=1, kind="data", versions="0", flexible="0+")
 class ShareUpdateValue:
     snapshot_epoch: int32 = field("0+")
-    """That of the snapshot which it changes."""
+    """Epoch of the snapshot that is updated."""
     leader_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
-    """-1: unchanged."""
+    """-1 if unchanged."""
     delivery_complete_count: int32 = field("0+", tag=0, tagged="0+", default=-1)
-    """Offsets from the start offset on that are acknowledged or archived; -1 when it is not known (KIP-1226)."""
+    """Offsets from the start offset on that are acknowledged or archived; -1 if unknown (KIP-1226)."""
     state_batches: list[ShareStateBatch] = field("0+")

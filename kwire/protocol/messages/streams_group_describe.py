@@ -20,7 +20,7 @@ class StreamsGroupDescribeKeyValue:
 class StreamsGroupDescribeTopicInfo:
     name: TopicName = field("0+")
     partitions: int32 = field("0+")
-    """0 is not fixed, as for all changelogs."""
+    """0 if it is not fixed, as for all changelogs."""
     replication_factor: int16 = field("0+")
     """0 is the broker's default."""
     topic_configs: list[StreamsGroupDescribeKeyValue] = field("0+")
@@ -80,12 +80,12 @@ class StreamsGroupDescribeMember:
     user_endpoint: StreamsGroupDescribeEndpoint | None = field("0+", nullable="0+", default=None)
     client_tags: list[StreamsGroupDescribeKeyValue] = field("0+")
     task_offsets: list[StreamsGroupDescribeTaskOffset] = field("0+")
-    """Sums over the changelogs of tasks that catch up."""
+    """Sums over the changelogs of tasks that are catching up."""
     task_end_offsets: list[StreamsGroupDescribeTaskOffset] = field("0+")
     assignment: StreamsGroupDescribeAssignment = field("0+")
     target_assignment: StreamsGroupDescribeAssignment = field("0+")
     is_classic: boolean = field("0+")
-    """Whether the member still speaks the classic protocol."""
+    """True if the member still uses the classic protocol."""
 
 
 @struct
@@ -99,7 +99,7 @@ class StreamsGroupDescribeGroup:
     topology: StreamsGroupDescribeTopology | None = field("0+", nullable="0+", default=None)
     members: list[StreamsGroupDescribeMember] = field("0+")
     authorized_operations: int32 = field("0+", default=-0x80000000)
-    """A bit per operation; the default says that nobody asked."""
+    """Bit set of operations; the default means that they were not requested."""
 
 
 @message(key=89, kind="response", versions="0", flexible="0+")

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat: join, stay in and leave a group of Kafka Streams clients (KIP-1071).
 
-The first member's topology becomes the group's; the coordinator creates its internal topics and assigns tasks, which
-are partitions of a subtopology. What has not changed since the last heartbeat is None.
+The first member's topology becomes the group's. The coordinator creates its internal topics and assigns tasks, which
+are partitions of a subtopology. Fields that are unchanged since the last heartbeat are None.
 """
 
 from kwire.protocol.primitives import GroupId, TopicName, boolean, int8, int16, int32, int64, string, uint16
@@ -26,7 +26,7 @@ class StreamsGroupHeartbeatTopicInfo:
 
 @struct
 class StreamsGroupHeartbeatCopartitionGroup:
-    """Topics that must have equally many partitions, as indices into the subtopology's lists."""
+    """Topics that must have the same number of partitions, as indices into the subtopology's lists."""
 
     source_topics: list[int16] = field("0+")
     source_topic_regex: list[int16] = field("0+")
@@ -74,9 +74,9 @@ class StreamsGroupHeartbeatRequest:
     group_id: GroupId = field("0+")
     member_id: string = field("0+")
     member_epoch: int32 = field("0+")
-    """0 joins, -1 leaves, -2 leaves as a static member that will be back."""
+    """0 joins, -1 leaves, -2 leaves as a static member that will rejoin."""
     endpoint_information_epoch: int32 = field("0+")
-    """That of the endpoints the member has last been told."""
+    """Epoch of the endpoints that the member received last."""
     instance_id: string | None = field("0+", nullable="0+", default=None)
     rack_id: string | None = field("0+", nullable="0+", default=None)
     rebalance_timeout_ms: int32 = field("0+", default=-1)
@@ -85,12 +85,12 @@ class StreamsGroupHeartbeatRequest:
     standby_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
     warmup_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
     process_id: string | None = field("0+", nullable="0+", default=None)
-    """Of the instance, which may have several members."""
+    """Id of the instance, which may have several members."""
     user_endpoint: StreamsGroupHeartbeatEndpoint | None = field("0+", nullable="0+", default=None)
-    """Where the instance answers interactive queries."""
+    """Address at which the instance answers interactive queries."""
     client_tags: list[StreamsGroupHeartbeatKeyValue] | None = field("0+", nullable="0+", default=None)
     task_offsets: list[StreamsGroupHeartbeatTaskOffset] | None = field("0+", nullable="0+", default=None)
-    """Sums over the changelogs of tasks that catch up."""
+    """Sums over the changelogs of tasks that are catching up."""
     task_end_offsets: list[StreamsGroupHeartbeatTaskOffset] | None = field("0+", nullable="0+", default=None)
     shutdown_application: boolean = field("0+")
 
@@ -125,7 +125,7 @@ class StreamsGroupHeartbeatResponse:
     member_epoch: int32 = field("0+")
     heartbeat_interval_ms: int32 = field("0+")
     acceptable_recovery_lag: int32 = field("0+")
-    """In offsets, below which a warm-up task counts as caught up."""
+    """Lag in offsets below which a warm-up task counts as caught up."""
     task_offset_interval_ms: int32 = field("0+")
     status: list[StreamsGroupStatus] | None = field("0+", nullable="0+")
     active_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
@@ -133,4 +133,4 @@ class StreamsGroupHeartbeatResponse:
     warmup_tasks: list[StreamsGroupHeartbeatTaskIds] | None = field("0+", nullable="0+", default=None)
     endpoint_information_epoch: int32 = field("0+")
     partitions_by_user_endpoint: list[StreamsGroupEndpointPartitions] | None = field("0+", nullable="0+", default=None)
-    """Who serves which partitions to interactive queries."""
+    """Partitions by the endpoint that answers interactive queries for them."""

@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets that groups of Kafka Streams clients write (KIP-1071).
+"""Records of __consumer_offsets that groups of Kafka Streams clients write (KIP-1071).
 
 A key begins with its record type as an int16, which is the schema's key, and a value with its version as an int16. A
 null value is a tombstone.
@@ -23,11 +23,11 @@ class StreamsGroupAssignmentConfig:
 class StreamsGroupMetadataValue:
     epoch: int32 = field("0+")
     metadata_hash: int64 = field("0+")
-    """Of all topics of the topology: another hash asks for a rebalance (KIP-1101)."""
+    """Hash of all topics of the topology; a change triggers a rebalance (KIP-1101)."""
     validated_topology_epoch: int32 = field("0+", tag=0, tagged="0+", default=-1)
-    """Of the topology whose topics were last found to be there and in order."""
+    """Epoch of the last topology whose topics were found valid."""
     last_assignment_configs: list[StreamsGroupAssignmentConfig] | None = field("0+", nullable="0+", tag=1, tagged="0+")
-    """With which tasks were last assigned."""
+    """Configuration of the last task assignment."""
 
 
 @message(key=19, kind="data", versions="0")
@@ -57,9 +57,9 @@ class StreamsGroupMemberMetadataValue:
     rebalance_timeout_ms: int32 = field("0+", default=-1)
     topology_epoch: int32 = field("0+")
     process_id: string = field("0+")
-    """Of the instance, which may have several members."""
+    """Id of the instance, which may have several members."""
     user_endpoint: StreamsGroupMemberEndpoint | None = field("0+", nullable="0+", default=None)
-    """Where the instance answers interactive queries."""
+    """Address at which the instance answers interactive queries."""
     client_tags: list[StreamsGroupMemberTag] = field("0+")
 
 
@@ -72,7 +72,7 @@ class StreamsGroupTargetAssignmentMetadataKey:
 class StreamsGroupTargetAssignmentMetadataValue:
     assignment_epoch: int32 = field("0+")
     assignment_timestamp: int64 = field("0+", tag=0, tagged="0+", ignorable=True)
-    """When the assignment was ready, in ms (KIP-1263)."""
+    """Time at which the assignment was computed, in ms (KIP-1263)."""
 
 
 @message(key=21, kind="data", versions="0")
@@ -105,16 +105,16 @@ class StreamsGroupCurrentTasks:
     subtopology_id: string = field("0+")
     partitions: list[int32] = field("0+")
     assignment_epochs: list[int32] | None = field("0+", nullable="0+", tag=0, tagged="0+")
-    """The epoch at which the member got each of `partitions`; only for active tasks."""
+    """Epoch at which the member received each of `partitions`; only for active tasks."""
 
 
 @message(key=22, kind="data", versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
     member_epoch: int32 = field("0+")
     previous_member_epoch: int32 = field("0+")
-    """Still accepted: the answer that told the member its epoch may have been lost."""
+    """Previous epoch, still accepted because the response with the new one may have been lost."""
     state: int8 = field("0+")
-    """0 stable, 1 tasks are to be revoked, 2 tasks are still held by others."""
+    """0 stable, 1 tasks must be revoked, 2 tasks are not released by other members yet."""
     active_tasks: list[StreamsGroupCurrentTasks] = field("0+")
     standby_tasks: list[StreamsGroupCurrentTasks] = field("0+")
     warmup_tasks: list[StreamsGroupCurrentTasks] = field("0+")
@@ -138,7 +138,7 @@ class StreamsGroupTopologyTopicConfig:
 class StreamsGroupTopologyTopic:
     name: string = field("0+")
     partitions: int32 = field("0+")
-    """0 is not fixed, as for all changelogs."""
+    """0 if it is not fixed, as for all changelogs."""
     replication_factor: int16 = field("0+")
     """0 is the broker's default."""
     topic_configs: list[StreamsGroupTopologyTopicConfig] = field("0+")
@@ -146,7 +146,7 @@ class StreamsGroupTopologyTopic:
 
 @struct
 class StreamsGroupTopologyCopartitionGroup:
-    """Topics that must have equally many partitions, as indices into the subtopology's lists."""
+    """Topics that must have the same number of partitions, as indices into the subtopology's lists."""
 
     source_topics: list[int16] = field("0+")
     source_topic_regex: list[int16] = field("0+")

@@ -1,9 +1,9 @@
-"""SyncGroup: the leader hands the assignment in, every member gets its own part.
+"""SyncGroup: send the leader's assignment to the coordinator, and return each member's own part.
 
 1  throttle time
 3  group.instance.id (KIP-345)
 4  flexible
-5  protocol type and name, to be checked (KIP-559)
+5  protocol type and name, for validation (KIP-559)
 """
 
 from kwire.protocol.primitives import GroupId, bytes_, int16, int32, string

@@ -1,9 +1,9 @@
-"""The records of __transaction_state: transactional ids and their transactions (KIP-98).
+"""Records of __transaction_state: transactional ids and their transactions (KIP-98).
 
 A key begins with its record type as an int16, which is the schema's key, and a value with its version as an int16. A
 null value is a tombstone.
 
-1  flexible: what transactions v2 need comes in tagged fields, which older brokers skip (KIP-890, KIP-915)
+1  flexible: fields of transactions v2 are tagged, so that older brokers skip them (KIP-890, KIP-915)
 """
 
 from kwire.protocol.codec import decode, encode
@@ -27,21 +27,21 @@ class TransactionPartitions:
 class TransactionLogValue:
     producer_id: int64 = field("0+")
     previous_producer_id: int64 = field("1+", tag=0, tagged="1+", default=-1)
-    """That of the last transaction that ended; it may be asked about once more."""
+    """Producer id of the last transaction that ended, for retries of its requests."""
     next_producer_id: int64 = field("1+", tag=1, tagged="1+", default=-1)
-    """What the producer is told when the transaction ends, if its epochs are used up."""
+    """Producer id after the end of the transaction, if its epochs are exhausted."""
     producer_epoch: int16 = field("0+")
     next_producer_epoch: int16 = field("1+", tag=3, tagged="1+", default=-1)
-    """The epoch that goes with next_producer_id."""
+    """Producer epoch for next_producer_id."""
     transaction_timeout_ms: int32 = field("0+")
     transaction_status: int8 = field("0+")
     """0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete abort, 6 dead,
     7 prepare epoch fence."""
     transaction_partitions: list[TransactionPartitions] | None = field("0+", nullable="0+")
-    """None when there is no transaction."""
+    """None if there is no transaction."""
     transaction_last_update_timestamp_ms: int64 = field("0+")
     transaction_start_timestamp_ms: int64 = field("0+")
-    """-1 when there is no transaction."""
+    """-1 if there is no transaction."""
     client_transaction_version: int16 = field("1+", tag=2, tagged="1+")
     """0 and 1 are the classic protocol, 2 has an epoch per transaction."""
 
@@ -56,7 +56,7 @@ def encode_transaction_key(transactional_id: str) -> bytes:
 
 
 def decode_transaction_key(data: bytes) -> str:
-    """The transactional id; UnknownRecordTypeError for types that are not declared here."""
+    """Return the transactional id. Raises UnknownRecordTypeError for undeclared types."""
     record_type = _read_prefix(data)
     if record_type != schema_of(TransactionLogKey).key:
         raise UnknownRecordTypeError(f"unknown transaction record type {record_type}")

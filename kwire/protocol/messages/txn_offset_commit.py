@@ -2,7 +2,7 @@
 
 2  leader epoch (KIP-320)
 3  flexible; generation, member and instance are checked as in OffsetCommit (KIP-447)
-4  TRANSACTION_ABORTABLE may be answered (KIP-890)
+4  TRANSACTION_ABORTABLE may be returned (KIP-890)
 5  the commit itself adds the group to the transaction: transactions v2 (KIP-890)
 """
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that is gone for good (KIP-631)."""
+"""UnregisterBroker: remove a broker permanently (KIP-631)."""
 
 from kwire.protocol.primitives import BrokerId, int16, int32, string
 from kwire.protocol.schema import field, message

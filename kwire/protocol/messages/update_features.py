@@ -1,7 +1,7 @@
-"""UpdateFeatures: set the finalized version levels of features, metadata.version among them (KIP-584).
+"""UpdateFeatures: set the finalized version levels of features, such as metadata.version (KIP-584).
 
 1  upgrade type in place of a downgrade flag; validation only
-2  results of single features are gone: the request succeeds or fails as a whole
+2  no results of single features: the request succeeds or fails as a whole
 """
 
 from kwire.protocol.primitives import boolean, int8, int16, int32, string
@@ -12,7 +12,7 @@ from kwire.protocol.schema import field, message, struct
 class FeatureUpdateKey:
     feature: string = field("0+")
     max_version_level: int16 = field("0+")
-    """Below 1 asks to remove the feature."""
+    """Values below 1 remove the feature."""
     allow_downgrade: boolean = field("0")
     upgrade_type: int8 = field("1+", default=1)
     """1 upgrade only, 2 safe downgrade, 3 unsafe downgrade."""

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter: a voter tells the leader its endpoints and the kraft.versions that it supports (KIP-853)."""
+"""UpdateRaftVoter: update a voter's endpoints and kraft.versions at the leader (KIP-853)."""
 
 from kwire.protocol.primitives import BrokerId, int16, int32, string, uint16, uuid
 from kwire.protocol.schema import field, frozen_struct, message, struct
@@ -21,7 +21,7 @@ class UpdateRaftVoterKRaftVersionFeature:
 class UpdateRaftVoterRequest:
     cluster_id: string | None = field("0+", nullable="0+")
     current_leader_epoch: int32 = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     voter_id: int32 = field("0+")
     voter_directory_id: uuid = field("0+")
     listeners: list[UpdateRaftVoterListener] = field("0+")

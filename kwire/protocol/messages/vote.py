@@ -1,7 +1,7 @@
-"""Vote: a candidate asks a voter of the metadata quorum for its vote (KIP-595).
+"""Vote: request the vote of a voter of the metadata quorum for a candidate (KIP-595).
 
-1  voters are known by id and directory, endpoints in the answer; flexible since 0 (KIP-853)
-2  pre-votes, which cost nobody an epoch (KIP-996)
+1  voters are identified by id and directory, endpoints in the response; flexible since 0 (KIP-853)
+2  pre-votes, which do not increment the epoch (KIP-996)
 """
 
 from kwire.protocol.primitives import BrokerId, TopicName, boolean, int16, int32, int64, string, uint16, uuid
@@ -13,12 +13,12 @@ class VoteRequestPartitionData:
     partition_index: int32 = field("0+")
     replica_epoch: int32 = field("0+")
     replica_id: BrokerId = field("0+")
-    """The candidate."""
+    """Id of the candidate."""
     replica_directory_id: uuid = field("1+", ignorable=True)
     voter_directory_id: uuid = field("1+", ignorable=True)
     last_offset_epoch: int32 = field("0+")
     last_offset: int64 = field("0+")
-    """The candidate's log end offset."""
+    """Log end offset of the candidate."""
     pre_vote: boolean = field("2+")
 
 
@@ -40,7 +40,7 @@ class VoteResponsePartitionData:
     partition_index: int32 = field("0+")
     error_code: int16 = field("0+")
     leader_id: BrokerId = field("0+")
-    """-1 when it is not known."""
+    """-1 if unknown."""
     leader_epoch: int32 = field("0+")
     vote_granted: boolean = field("0+")
 

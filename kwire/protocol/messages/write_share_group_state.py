@@ -1,6 +1,6 @@
-"""WriteShareGroupState: a partition's leader stores what changed in the state of a share group (KIP-932).
+"""WriteShareGroupState: store the changes of a share group's state, sent by a partition's leader (KIP-932).
 
-1  how many offsets behind the start are done with (KIP-1226)
+1  number of completed offsets after the start (KIP-1226)
 """
 
 from kwire.protocol.primitives import int8, int16, int32, int64, string, uuid
@@ -23,9 +23,9 @@ class WriteShareGroupStatePartitionData:
     state_epoch: int32 = field("0+")
     leader_epoch: int32 = field("0+")
     start_offset: int64 = field("0+")
-    """-1: unchanged."""
+    """-1 if unchanged."""
     delivery_complete_count: int32 = field("1+", default=-1, ignorable=True)
-    """Offsets from the start offset on that are acknowledged or archived; -1 when it is not known."""
+    """Offsets from the start offset on that are acknowledged or archived; -1 if unknown."""
     state_batches: list[WriteShareGroupStateBatch] = field("0+")
 
 

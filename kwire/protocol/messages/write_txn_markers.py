@@ -1,7 +1,7 @@
-"""WriteTxnMarkers: a transaction coordinator tells leaders to end a transaction in their partitions (KIP-98).
+"""WriteTxnMarkers: write a coordinator's transaction markers to the partitions of a leader (KIP-98).
 
 1  flexible
-2  the transaction version, which says how strictly the marker's epoch is checked (KIP-1228)
+2  transaction version, which determines how strictly the marker's epoch is checked (KIP-1228)
 """
 
 from kwire.protocol.primitives import ProducerId, TopicName, boolean, int8, int16, int32
@@ -22,7 +22,7 @@ class WritableTxnMarker:
     """True commits, false aborts."""
     topics: list[WritableTxnMarkerTopic] = field("0+")
     coordinator_epoch: int32 = field("0+")
-    """The leader epoch of the coordinator's partition of __transaction_state."""
+    """Leader epoch of the coordinator's partition of __transaction_state."""
     transaction_version: int8 = field("2+", ignorable=True)
     """0 and 1 are the classic protocol, 2 has an epoch per transaction."""
 

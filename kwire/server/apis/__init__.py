@@ -1,4 +1,4 @@
-"""One module per API: what the broker serves. The order here is of no consequence; keys make the table."""
+"""API handlers of the broker, one module per API. The order does not matter: the table is sorted by API key."""
 
 from __future__ import annotations
 

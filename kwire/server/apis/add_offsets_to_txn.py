@@ -1,4 +1,6 @@
-"""AddOffsetsToTxn: a transaction is going to commit offsets of a group, in its partition of __consumer_offsets."""
+"""AddOffsetsToTxn: add the __consumer_offsets partition of a group to a transaction that
+will commit the group's offsets.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,14 @@ from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, A
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import refusing, told
+from kwire.server.transactional_ids import code_for_version, refusing
 
 FENCED_SINCE = 2
 
 
 def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Answer[AddOffsetsToTxnResponse]:
     def refuse(error: KafkaError) -> AddOffsetsToTxnResponse:
-        return AddOffsetsToTxnResponse(error_code=told(error.code, context.version >= FENCED_SINCE))
+        return AddOffsetsToTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
     def add() -> Answer[None]:
         if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):

@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: partitions that a transaction is going to write into; or, asked by brokers, whether it has them.
+"""AddPartitionsToTxn: add partitions to a transaction, or verify for brokers that it contains them.
 
-Up to version 3 a client asks for its own transaction. From version 4 on brokers ask, for many at once.
+Up to version 3 a client sends its own transaction. From version 4 on brokers send many transactions at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kwire.repeats import once_each
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import refusing, told
+from kwire.server.transactional_ids import code_for_version, refusing
 
 MANY_SINCE = 4
 FENCED_SINCE = 2
@@ -58,7 +58,7 @@ def _handle_many(
     if not context.allows_cluster():
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    # Of an id that is named again the last one counts, as in Kafka.
+    # As in Kafka, the last entry of a repeated transactional id counts.
     transactions = list({each.transactional_id: each for each in request.transactions}.values())
 
     def result(each: tuple[AddPartitionsToTxnTransaction, Codes]) -> Pieces[AddPartitionsToTxnResult]:
@@ -75,7 +75,7 @@ def _handle_many(
 
 
 def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) -> Pieces[Answer[Codes]]:
-    """What comes of each partition: all are added, or none."""
+    """Return the error code of each partition: either all are added, or none."""
     asked: list[TopicPartition] = []
     for some in chunks((topic.name, index) for topic in transaction.topics for index in topic.partitions):
         asked += some
@@ -86,7 +86,7 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
         return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
 
     def all_refused(error: KafkaError) -> Codes:
-        return dict.fromkeys(asked, told(error.code, context.version >= FENCED_SINCE))
+        return dict.fromkeys(asked, code_for_version(error.code, context.version >= FENCED_SINCE))
 
     def added(_: None) -> Codes:
         return dict.fromkeys(asked, ErrorCode.NONE)
@@ -108,7 +108,7 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
 def _refused(
     transaction: AddPartitionsToTxnTransaction, asked: list[TopicPartition], context: RequestContext
 ) -> Pieces[dict[TopicPartition, ErrorCode]]:
-    """Those that must not, or cannot, be added."""
+    """Return the codes of partitions that are not authorized or do not exist."""
     if not context.allows(ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
         return dict.fromkeys(asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     topics = context.services.image.topics

@@ -1,4 +1,4 @@
-"""What clients ask of the active controller, through brokers or directly; a broker's rows hand it on (KIP-590)."""
+"""Administration APIs of the active controller, which clients use directly or through brokers (KIP-590)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _LOOKED_UP = (
     (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
     (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
 )
-"""Any controller answers these, be it with a code of the quorum's own."""
+"""APIs that any controller answers, if needed with an error code of the quorum."""
 _PASSED_ON = (*_DECIDED, *_LOOKED_UP)
 
 QUORUM_TIMEOUT_MS = 2000
-"""How long a broker looks for a controller that describes the quorum: that there is none is an answer as well."""
+"""Time in which a broker looks for a controller that describes the quorum: the lack of one is a valid response too."""
 
 AT_CONTROLLER: tuple[Api, ...] = (
     *(decided(api, refuse) for api, refuse in _DECIDED),
@@ -48,7 +48,7 @@ AT_CONTROLLER: tuple[Api, ...] = (
     elect_leaders.API,
     decided(incremental_alter_configs.API, incremental_alter_configs.refuse),
 )
-"""Rows of a controller's table; an Envelope may hold these, and no others."""
+"""Entries of a controller's table; an Envelope may contain only these."""
 
 AT_BROKER: tuple[Api, ...] = (
     *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
@@ -57,4 +57,4 @@ AT_BROKER: tuple[Api, ...] = (
     elect_leaders.AT_BROKER,
     incremental_alter_configs.AT_BROKER,
 )
-"""Rows of a broker's table."""
+"""Entries of a broker's table."""

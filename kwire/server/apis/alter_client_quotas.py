@@ -24,10 +24,10 @@ from kwire.server.services import of_controller
 async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
         return await in_turns(refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
-    wishes = await in_turns(mapped_in_pieces(request.entries, _wish))
-    hosts = await _resolvable(await in_turns(mapped(wishes, lambda wish: dict(wish[0]).get(IP))))
+    requested = await in_turns(mapped_in_pieces(request.entries, _requested))
+    hosts = await _resolvable(await in_turns(mapped(requested, lambda wanted: dict(wanted[0]).get(IP))))
     outcomes = await of_controller(context).controller.alter_client_quotas(
-        wishes, is_host=hosts.__contains__, validate_only=request.validate_only
+        requested, is_host=hosts.__contains__, validate_only=request.validate_only
     )
     entries = await in_turns(mapped_in_pieces(outcomes.items(), lambda outcome: _entry(*outcome)))
     return AlterClientQuotasResponse(entries=entries)
@@ -39,7 +39,7 @@ def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> Pieces[Alter
     return AlterClientQuotasResponse(entries=entries)
 
 
-def _wish(entry: AlterClientQuotasEntry) -> Pieces[tuple[QuotaEntity, list[tuple[str, float | None]]]]:
+def _requested(entry: AlterClientQuotasEntry) -> Pieces[tuple[QuotaEntity, list[tuple[str, float | None]]]]:
     entity = yield from _entity(entry)
     return entity, (yield from mapped(entry.ops, lambda each: (each.key, None if each.remove else each.value)))
 
@@ -49,13 +49,13 @@ def _entity(entry: AlterClientQuotasEntry) -> Pieces[QuotaEntity]:
 
 
 async def _resolvable(names: Iterable[str | None]) -> set[str]:
-    """The names that stand for an address."""
+    """Return the names that resolve to an address."""
     loop = asyncio.get_running_loop()
     found = set()
     for name in filter(None, set(names)):
         try:
             await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        except (OSError, ValueError):  # of the latter kind: what is no name at all
+        except (OSError, ValueError):  # ValueError: not a valid name
             continue
         found.add(name)
     return found

@@ -1,6 +1,6 @@
 """AlterConfigs: set the whole configuration of a resource. Its successor is IncrementalAlterConfigs.
 
-A broker looks at what would become of its own configuration, and the active controller at the rest.
+A broker checks changes of its own configuration, and the active controller checks all others.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
 
 async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
     accepted, refused = await sift(request.resources, context, _checked)
-    wishes = await in_turns(mapped_in_pieces(accepted, _wish))
+    requested = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await of_controller(context).controller.replace_configs(
-        wishes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
+        requested, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += zip(accepted, outcomes, strict=True)
     return AlterConfigsResponse(responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome))))
 
 
-def _wish(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
+def _requested(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
     return (resource.resource_type, resource.resource_name), (yield from _checked(resource))
 
 
 def _checked(resource: AlterConfigsResource) -> Pieces[dict[str, str]]:
-    """Return the values, if any resource could have them. Raises KafkaError."""
+    """Return the values after checks that do not depend on the resource. Raises KafkaError."""
     values = dict((yield from mapped(resource.configs, lambda config: (config.name, config.value))))
     if len(values) < len(resource.configs):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")

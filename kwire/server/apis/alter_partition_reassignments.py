@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move replicas to other brokers, or call a move back (KIP-455)."""
+"""AlterPartitionReassignments: move replicas to other brokers, or cancel a move (KIP-455)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def handle(
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not request.topics:
-            # Kafka sends a new answer's defaults when nothing is asked.
+            # Kafka sends the defaults of a new response if the request is empty.
             return AlterPartitionReassignmentsResponse(error_message="")
         return await of_controller(context).brokers.reassign(request)
     except KafkaError as error:

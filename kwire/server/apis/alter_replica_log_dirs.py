@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs: move replicas between the log directories of this broker (KIP-113).
 
-The answer says that a replica has begun to move; DescribeLogDirs tells how far it has come.
+The response says that a replica has begun to move; DescribeLogDirs reports the progress.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kwire.server.dispatch import Api
 
 FILE_NAME_LENGTH_MAX = 255
 FUTURE_DIRECTORY_SUFFIX_LENGTH = len("." + "0" * 32 + "-future")
-"""While a replica moves, its new directory has a name of its own; a topic's that leaves no room for it cannot move."""
+"""Length of the suffix of a moving replica's new directory; a topic whose name leaves no room for it cannot move."""
 
 
 def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Pieces[AlterReplicaLogDirsResponse]:
@@ -40,7 +40,7 @@ def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Piec
 
 
 def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
-    """((topic, partition), path of its new log directory) of each partition; the last one counts."""
+    """Yield ((topic, partition), path of the new log directory) of each partition; the last entry counts."""
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:

@@ -1,4 +1,4 @@
-"""ApiVersions: what this broker serves, read off the dispatch table; and its features (KIP-584)."""
+"""ApiVersions: the APIs of the dispatch table, and the features of this node (KIP-584)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
 
 
 def unsupported_version(context: RequestContext) -> ApiVersionsResponse:
-    """The answer to a version newer than ours: version 0, with which ApiVersions versions would do (KIP-511)."""
+    """Return the response to a newer ApiVersions version: in version 0, with the supported versions (KIP-511)."""
     own = [api for api in _api_keys(context) if api.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 

@@ -1,8 +1,8 @@
-"""The APIs by which brokers and controllers deal with the active controller.
+"""APIs of the active controller for brokers and controllers.
 
-BrokerRegistration, BrokerHeartbeat, ControllerRegistration (KIP-631, KIP-919), AllocateProducerIds
-(KIP-730), AlterPartition (KIP-497), AssignReplicasToDirs (KIP-858): kwire.cluster.controller decides on them all. They
-are served on the listeners of controllers only.
+BrokerRegistration, BrokerHeartbeat, ControllerRegistration (KIP-631, KIP-919), AllocateProducerIds (KIP-730),
+AlterPartition (KIP-497) and AssignReplicasToDirs (KIP-858). kwire.cluster.controller decides all of them. They are
+served only on the listeners of controllers.
 """
 
 from __future__ import annotations

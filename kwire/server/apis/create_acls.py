@@ -1,4 +1,4 @@
-"""CreateAcls: there is no authorizer that could keep entries, and a Kafka without one says so."""
+"""CreateAcls: rejected with SECURITY_DISABLED, as by Kafka without an authorizer."""
 
 from __future__ import annotations
 

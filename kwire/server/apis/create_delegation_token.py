@@ -1,4 +1,4 @@
-"""CreateDelegationToken: tokens need authentication, which no listener has (KIP-48)."""
+"""CreateDelegationToken: rejected, because tokens need authentication, which no listener has (KIP-48)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreatePartitions: grow topics."""
+"""CreatePartitions: add partitions to topics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
                 accepted.append(topic)
         if len(some) == CHUNK:
             await turn()
-    wishes = await in_turns(
+    requested = await in_turns(
         mapped_by_group(
             accepted,
             lambda topic: topic.assignments or (),
@@ -44,7 +44,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.create_partitions(
-        wishes, validate_only=request.validate_only, count=quota.record
+        requested, validate_only=request.validate_only, count=quota.record
     )
     results = await in_turns(
         mapped(zip(accepted, outcomes, strict=True), lambda outcome: _result(outcome[0].name, outcome[1]))
@@ -55,7 +55,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     if error is None:
         return CreatePartitionsTopicResult(name=name)
-    # Unlike elsewhere, an error without a message of its own has none on the wire.
+    # Unlike in other APIs, an error without a message of its own has a null message in the response.
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 

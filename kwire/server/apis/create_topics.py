@@ -1,4 +1,4 @@
-"""CreateTopics: each topic on its own; one that is refused leaves the others alone."""
+"""CreateTopics: create each topic separately; a rejected topic does not affect the others."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
             await turn()
     services = of_controller(context)
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
-    wishes = await in_turns(mapped_in_pieces(accepted, _wish))
-    outcomes = await services.controller.create_topics(wishes, validate_only=request.validate_only, count=quota.record)
-    await in_turns(_describe(zip(wishes, outcomes, strict=True), results, context))
+    requested = await in_turns(mapped_in_pieces(accepted, _requested))
+    outcomes = await services.controller.create_topics(
+        requested, validate_only=request.validate_only, count=quota.record
+    )
+    await in_turns(_describe(zip(requested, outcomes, strict=True), results, context))
     return CreateTopicsResponse(throttle_time_ms=quota.throttle_ms, topics=list(results.values()))
 
 
@@ -53,15 +55,15 @@ def _describe(
     context: RequestContext,
 ) -> Generator[None, None, None]:
     """Describe each topic with all its configurations, which takes longer than to create it."""
-    for wish, outcome in outcomes:
+    for wanted, outcome in outcomes:
         yield
         if isinstance(outcome, KafkaError):
-            results[wish.name] = _error(wish.name, outcome)
+            results[wanted.name] = _error(wanted.name, outcome)
         else:
-            results[wish.name] = _created(wish, outcome, context)
+            results[wanted.name] = _created(wanted, outcome, context)
 
 
-def _wish(topic: CreatableTopic) -> Pieces[NewTopic]:
+def _requested(topic: CreatableTopic) -> Pieces[NewTopic]:
     assignments = yield from mapped(topic.assignments, lambda each: (each.partition_index, each.broker_ids))
     configs = yield from mapped(topic.configs, lambda config: (config.name, config.value))
     return NewTopic(
@@ -80,11 +82,11 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])
 
 
-def _created(wish: NewTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+def _created(wanted: NewTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
     if context.version < CONFIGS_SINCE:
         return CreatableTopicResult(name=created.name, error_message=None)
     services = of_controller(context)
-    overrides = {name: value for name, value in wish.configs.items() if value is not None}
+    overrides = {name: value for name, value in wanted.configs.items() if value is not None}
     entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(
         name=created.name,

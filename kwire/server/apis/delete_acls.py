@@ -1,4 +1,4 @@
-"""DeleteAcls: there is no authorizer that could have entries, and a Kafka without one says so."""
+"""DeleteAcls: rejected with SECURITY_DISABLED, as by Kafka without an authorizer."""
 
 from __future__ import annotations
 

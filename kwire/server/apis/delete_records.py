@@ -1,6 +1,6 @@
-"""DeleteRecords: move a partition's log start; -1 stands for its high watermark (KIP-107).
+"""DeleteRecords: advance the log start of a partition; -1 stands for its high watermark (KIP-107).
 
-The answer comes when every live replica has moved its own, so that no later leader serves what was deleted.
+The response waits until every live replica has advanced its log start, so that no later leader serves deleted records.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 Waiting = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
-"""A partition whose followers are yet to follow, its new log start, and the answer so far."""
+"""Partition whose followers have not advanced yet, its new log start, and its part of the response."""
 
 
 def handle(
@@ -40,7 +40,7 @@ def handle(
         lambda topic, results: DeleteRecordsTopicResult(name=topic.name, partitions=results),
     )
     response = DeleteRecordsResponse(topics=topics)
-    # A task, as all is done but to wait: it goes when its client does, however long that would have waited.
+    # A task, because only the wait is left: it is cancelled when the client disconnects.
     return asyncio.ensure_future(_when_followed(response, waiting, request.timeout_ms)) if waiting else response
 
 
@@ -60,7 +60,7 @@ async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, time
 
 
 def _have_followed(partition: Partition, log_start_offset: int) -> bool:
-    """Whether all live replicas have moved their log start as far: while this broker leads, else it cannot know."""
+    """Return True if all live replicas have advanced their log start, which only the leader of the partition knows."""
     is_here = partition.is_led and not partition.is_removed
     return is_here and partition.low_watermark >= log_start_offset
 

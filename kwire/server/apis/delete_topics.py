@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, or from version 6 on also by topic id."""
+"""DeleteTopics: delete topics by name, or from version 6 on also by topic id."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
 
 
 def _wanted(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
-    """Return the topics as newer versions name them; a request has either topics or names."""
+    """Return the topics in the form of newer versions; a request has either topics or names."""
     named = yield from mapped(request.topic_names, lambda name: DeleteTopicState(name=name))
     return request.topics or named
 
@@ -57,9 +57,9 @@ def _wanted(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
 def _sort(
     found: list[tuple[DeleteTopicState, TopicImage]], by_id: set[UUID]
 ) -> Pieces[tuple[list[TopicImage], list[TopicImage]]]:
-    """Return the topics to delete, and those that are named by their id as well: these are left alone.
+    """Return the topics to delete, and those that are named by their id as well, which are not deleted.
 
-    `by_id` has the ids that are named more than once.
+    `by_id` contains the ids that are named more than once.
     """
     twice: dict[UUID, TopicImage] = {}
     doomed: list[TopicImage] = []

@@ -1,4 +1,4 @@
-"""DescribeAcls: there is no authorizer that could have entries, and a Kafka without one says so."""
+"""DescribeAcls: rejected with SECURITY_DISABLED, as by Kafka without an authorizer."""
 
 from __future__ import annotations
 

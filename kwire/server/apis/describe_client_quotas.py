@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the quotas of the entities that a filter finds (KIP-546)."""
+"""DescribeClientQuotas: return the quotas of the entities that match a filter (KIP-546)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeCluster: id, controller and brokers (KIP-700)."""
+"""DescribeCluster: return the cluster id, the controller and the brokers (KIP-700)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """As a broker: any one takes what is for the controller."""
+    """Describe the cluster as a broker, which names itself as the controller: any broker
+    accepts the controller's requests.
+    """
     if request.endpoint_type != BROKERS:
         return _mismatch(request, BROKERS, context.version)
     response = DescribeClusterResponse(
@@ -34,7 +36,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
 
 
 def handle_at_controller(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    """As a controller: who leads, and where the controllers are (KIP-919)."""
+    """Describe the cluster as a controller: the leader, and the addresses of the controllers (KIP-919)."""
     if request.endpoint_type != CONTROLLERS:
         return _mismatch(request, CONTROLLERS, context.version)
     controllers = [
@@ -61,7 +63,7 @@ def _mismatch(request: DescribeClusterRequest, here: int, version: int) -> Descr
     code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
     if request.endpoint_type not in NAMES:
         code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-    elif version < ENDPOINT_TYPE_SINCE:  # whose clients do not know the code
+    elif version < ENDPOINT_TYPE_SINCE:  # clients of these versions do not know the code
         code = ErrorCode.INVALID_REQUEST
     return DescribeClusterResponse(
         error_code=code,

@@ -1,4 +1,4 @@
-"""DescribeConfigs: of topics, brokers, loggers, groups and client metrics, and where values came from (KIP-226)."""
+"""DescribeConfigs: return the configurations of resources, with the sources of the values (KIP-226)."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from kwire.server.readable import readable
 from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
-"""Every type there is."""
+"""Supported resource types: topics, brokers, loggers, client metrics and groups."""
 SHOWN_MAX: Final = 400_000
-"""Configurations in an answer, about: those of 10,000 topics, and some 60 MB. Any name of a group can be described, so
-that a short request would otherwise make an answer without bounds."""
+"""Approximate maximum of configurations in a response: those of 10,000 topics, some 60 MB.
+
+Any group name can be described, so that a short request would otherwise get an unbounded response.
+"""
 
 
 def handle(request: DescribeConfigsRequest, context: RequestContext) -> Pieces[DescribeConfigsResponse]:
-    # What is named again is answered once: a short request must not make an answer without bounds.
+    # A repeated resource is described once: a short request must not get an unbounded response.
     wanted: dict[tuple[int, str], DescribeConfigsResource] = {}
     kinds: set[int] = set()
     for some in chunks(request.resources):
@@ -44,7 +46,7 @@ def handle(request: DescribeConfigsRequest, context: RequestContext) -> Pieces[D
     results = []
     room = SHOWN_MAX
     for resource in wanted.values():
-        yield  # a broker has hundreds of settings, however few are asked for
+        yield  # a broker has hundreds of settings, even if few are requested
         result = _resource(resource, request, context) if room > 0 else _too_much(resource)
         room -= len(result.configs)
         results.append(result)

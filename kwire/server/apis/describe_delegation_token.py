@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: tokens need authentication, which no listener has (KIP-48)."""
+"""DescribeDelegationToken: rejected, because tokens need authentication, which no listener has (KIP-48)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeGroups: state, members and assignments of classic groups."""
+"""DescribeGroups: return state, members and assignments of classic groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: where the replicas of this broker are and how large they are (KIP-113)."""
+"""DescribeLogDirs: return the log directories of this broker with their replicas and sizes (KIP-113)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _directory(
                 topic.partitions.append(_partition(partition, future))
     try:
         total, usable = context.services.disk.space(directory.path)
-    except DiskFailure as failure:  # the next write there takes it offline
+    except DiskFailure as failure:  # the next write there takes the directory offline
         logger.warning("Cannot describe the log directory %s: %s", directory.path, failure)
         return _failed(directory)
     return DescribeLogDirsResult(
@@ -75,7 +75,7 @@ def _failed(directory: LogDirectory) -> DescribeLogDirsResult:
 
 
 def _partition(partition: Partition, future: PartitionLog | None) -> DescribeLogDirsPartition:
-    """The replica, or what has come of it in the directory that it moves to."""
+    """Return the size of the replica, or of its future log in the directory that it moves to."""
     shown = future or partition.log
     return DescribeLogDirsPartition(
         partition_index=partition.index,

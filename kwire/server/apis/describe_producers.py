@@ -1,4 +1,4 @@
-"""DescribeProducers: the producers that a replica, the leader or a follower, remembers (KIP-664)."""
+"""DescribeProducers: return the active producers of a replica, leader or follower (KIP-664)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext) -> Pieces[DescribeProducersResponse]:
-    # Each once: a short request does not make an answer without bounds.
+    # Each partition once: a short request must not get an unbounded response.
     indexes = yield from once_each((topic.name, topic.partition_indexes) for topic in request.topics)
     topics = yield from mapped_in_pieces(indexes.items(), partial(_topic, context))
     return DescribeProducersResponse(topics=topics)
@@ -43,7 +43,7 @@ def _partition(topic: str, index: int, context: RequestContext) -> Pieces[Partit
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = context.services.partitions.find(topic, index, may_follow=True)
     except KafkaError as error:
-        # Kafka has words for a topic that is not there, and none for one that has no such partition.
+        # Kafka has a message for a topic that does not exist, and none for a topic without that partition.
         message = error.message or (None if topic in context.services.image.topics else error.code.meaning)
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=message)
     producers = yield from mapped(partition.log.producers.active(), _producer)

@@ -1,4 +1,6 @@
-"""DescribeQuorum: who leads the metadata log, who votes, and how far everybody is (KIP-595, KIP-836, KIP-853)."""
+"""DescribeQuorum: return the leader, voters and observers of the metadata log with their
+lag (KIP-595, KIP-836, KIP-853).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order of name, a page of partitions at a time (KIP-966)."""
+"""DescribeTopicPartitions: return topics in order of name, a page of partitions at a time (KIP-966)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 NAMES_AT_ONCE: Final = 1024
-"""To look at a name takes less than to describe a topic."""
+"""Names that are filtered in one step: each takes less time than the description of a topic."""
 
 
 def handle(
@@ -55,7 +55,7 @@ def handle(
 
 
 def _is_wrong(cursor: DescribeTopicPartitionsRequestCursor, request: DescribeTopicPartitionsRequest) -> bool:
-    """It must lie in one of the topics that are asked for."""
+    """Return True if a cursor is not in one of the requested topics."""
     if request.topics and all(topic.name != cursor.topic_name for topic in request.topics):
         return True
     return cursor.partition_index < 0
@@ -73,7 +73,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 def _names(
     request: DescribeTopicPartitionsRequest, context: RequestContext, first: str
 ) -> Generator[None, None, Iterable[str]]:
-    """The names from `first` on, in order; sorted in parts, which are merged as they are gone through."""
+    """Return the names from `first` on, in order; they are sorted in parts and merged while they are read."""
     named: Iterable[str]
     if request.topics:
         named = {topic.name: None for topic in request.topics}
@@ -89,7 +89,7 @@ def _names(
 def _describe(
     name: str, topic: TopicImage | None, first: int, limit: int, context: RequestContext
 ) -> Generator[None, None, tuple[DescribeTopicPartitionsResponseTopic, int | None]]:
-    """One topic from partition `first` on, and the partition to go on with if it did not fit."""
+    """Describe a topic from partition `first` on; also return the partition to continue with if it did not fit."""
     if not context.allows_topic(name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return DescribeTopicPartitionsResponseTopic(name=name, error_code=code), None

@@ -1,4 +1,4 @@
-"""DescribeTransactions: the state of transactional ids that this broker coordinates (KIP-664)."""
+"""DescribeTransactions: return the state of transactional ids that this broker coordinates (KIP-664)."""
 
 from __future__ import annotations
 

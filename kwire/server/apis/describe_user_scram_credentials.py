@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users have SCRAM credentials, by mechanism; never their keys (KIP-554)."""
+"""DescribeUserScramCredentials: return users with SCRAM credentials, by mechanism; never their keys (KIP-554)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def handle(
 
 
 def _result(users: ScramCredentials, named: tuple[str, int]) -> DescribeUserScramCredentialsResult:
-    """Return what is answered for (name, how often it was asked for)."""
+    """Return the result for (name, number of times that it was requested)."""
     name, count = named
     if count > 1:
         return DescribeUserScramCredentialsResult(

@@ -1,4 +1,4 @@
-"""ElectLeaders: give partitions to their preferred replicas, or to any where data may be lost (KIP-183, KIP-460)."""
+"""ElectLeaders: elect the preferred replicas, or, with unclean elections, any replica (KIP-183, KIP-460)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.protocol.messages.elect_leaders import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.forwarding import asker_of
+from kwire.server.forwarding import request_origin_of
 from kwire.server.services import of_controller
 
 TOP_LEVEL_ERROR_SINCE = 1
@@ -34,7 +34,7 @@ async def handle(request: ElectLeadersRequest, context: RequestContext) -> Elect
 async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     try:
         response: ElectLeadersResponse = await context.services.active_controller.ask_until_answered(
-            request, asker_of(context)
+            request, request_origin_of(context)
         )
     except KafkaError as error:
         return await in_turns(_refused(request, error, context.version))
@@ -42,7 +42,7 @@ async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext
 
 
 def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> Pieces[ElectLeadersResponse]:
-    """The error for the whole, where there is room for it, and for each partition that is named."""
+    """Return the error for the whole request, if the version has a field for it, and for each named partition."""
     results = yield from mapped_by_group(
         request.topic_partitions or (),
         lambda wanted: wanted.partitions,

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction; from version 5 on the producer goes on with the next epoch (KIP-890)."""
+"""EndTxn: commit or abort a transaction; from version 5 on the producer continues with the next epoch (KIP-890)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import refusing, told
+from kwire.server.transactional_ids import code_for_version, refusing
 
 FENCED_SINCE = 2
 NEXT_EPOCH_SINCE = 5
@@ -18,7 +18,7 @@ NEXT_EPOCH_SINCE = 5
 
 def handle(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
     def refuse(error: KafkaError) -> EndTxnResponse:
-        return EndTxnResponse(error_code=told(error.code, context.version >= FENCED_SINCE))
+        return EndTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
     if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return refuse(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))

@@ -1,4 +1,4 @@
-"""Envelope: a broker hands a client's request on to the active controller (KIP-590)."""
+"""Envelope: serve a client's request that a broker forwards to the active controller (KIP-590)."""
 
 from __future__ import annotations
 
@@ -56,9 +56,10 @@ def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
 
 
 def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api, Any]]:
-    """Return the request in an envelope, read in pieces. Raises KafkaError.
+    """Return the request in an envelope, decoded in pieces. Raises KafkaError.
 
-    What cannot be read is UNSUPPORTED_VERSION, as in Kafka; INVALID_REQUEST is for what may not be in an envelope.
+    As in Kafka, a request that cannot be decoded is UNSUPPORTED_VERSION, and one that must not be in
+    an envelope is INVALID_REQUEST.
     """
     try:
         header = parse_request_header(data)

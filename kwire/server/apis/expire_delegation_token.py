@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: tokens need authentication, which no listener has (KIP-48)."""
+"""ExpireDelegationToken: rejected, because tokens need authentication, which no listener has (KIP-48)."""
 
 from __future__ import annotations
 

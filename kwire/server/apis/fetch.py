@@ -1,8 +1,8 @@
 """Fetch: read record batches from partitions led by this broker, waiting for min_bytes up to max_wait_ms.
 
-Whole batches leave as they are stored, from the one that holds the fetch offset on: for followers all there is, for
-consumers never past the high watermark (or the last stable offset for read_committed, together with the aborted
-transactions to skip). What a follower asks for says what it has, and so moves the high watermark.
+Whole batches are sent as they are stored, from the batch with the fetch offset on. A follower gets all of them. A
+consumer gets none past the high watermark, or past the last stable offset with read_committed, together with the
+aborted transactions to skip. The fetch offset of a follower says which records it has, and so moves the high watermark.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.dispatch import Api
 from kwire.server.fetch_answers import answer_bytes, name_leader, refused, response, response_in_pieces
 from kwire.server.fetch_session import FetchSession
-from kwire.server.fetch_sessions import Asked, FetchPlan, cannot_be_told, names_many
+from kwire.server.fetch_sessions import Asked, FetchPlan, names_many, unsupported_epoch_response
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
@@ -49,7 +49,7 @@ DIVERGING_EPOCH_SINCE = 12
 LEADERS_SINCE = 16
 NO_EPOCH = -1
 PARTITIONS_AT_ONCE = 192
-"""A fetch of more is read, and answered, in pieces of so many: a follower may ask for tens of thousands."""
+"""Partitions in a piece; larger fetches are read and answered in pieces: followers may fetch tens of thousands."""
 
 
 def handle(
@@ -95,7 +95,7 @@ def _answer(fetch: Fetch, plan: FetchPlan) -> FetchResponse | Awaitable[FetchRes
 
 
 class Fetch:
-    """One request's reading; may be done again after a wait."""
+    """Reading for one fetch request; it may be repeated after a wait."""
 
     __slots__ = (
         "_budget",
@@ -122,22 +122,22 @@ class Fetch:
         self._context = context
         self._plan = plan
         self._budget: VerifyBudget
-        """For what is read in one step."""
+        """Limit of the verification in one step."""
         self._size = 0
         self.answer_bytes = 0
-        """Of the records, and of the aborted transactions to skip in them."""
+        """Bytes of the records, and of the aborted transactions to skip in them."""
         self._is_first_read = True
         self._has_committed = False
-        """A high watermark has moved because of what this follower has."""
+        """True if a high watermark has moved because of this follower's fetch offsets."""
         self.replica_id = max(request.replica_id, request.replica_state.replica_id)
-        """Of the follower that asks; a consumer has none, which is negative."""
+        """Id of the follower; negative for a consumer."""
         self._urgent = False
-        """Something was found that the client should hear of at once."""
+        """True if the response contains something that the client should receive at once."""
         self.partitions: list[Partition] = []
         self.unready: UnreadyLogs
-        """Those among the partitions read last, which are to be read again when they are ready."""
+        """Partitions of the last reading that must be read again when they are ready."""
         self.cold = ColdReads()
-        """What was not read because it is not in the page cache: it is to be read again after `warm`."""
+        """Reads that were skipped because the records are not in the page cache; to be repeated after `warm`."""
         services = context.services
         self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
         if services.quotas.active and self.replica_id < 0:
@@ -145,7 +145,7 @@ class Fetch:
         self.bytes_min = min(request.min_bytes, self._bytes_max)
         self._spent_ms = 0.0
         self._unknown: set[Key] = set()
-        """Those of topic ids that nobody knew when the request came."""
+        """Partitions with topic ids that were unknown when the request arrived."""
 
     @property
     def request(self) -> FetchRequest:
@@ -153,21 +153,21 @@ class Fetch:
 
     @property
     def is_large(self) -> bool:
-        """Whether it is read in pieces."""
+        """True if the fetch is read in pieces."""
         return len(self._plan.partitions) > PARTITIONS_AT_ONCE
 
     @property
     def has_to_wait(self) -> bool:
-        """Whether something must be done before there is enough to answer with."""
+        """True if work must be done before there is enough for a response."""
         return bool(self.cold) or (bool(self.unready) and not (self._size and self.need_not_wait))
 
     @property
     def watching_session(self) -> FetchSession | None:
-        """The session that hears of its partitions, so that the fetch need not."""
+        """Session that its partitions notify, so that they need not notify this fetch."""
         return self._plan.session if self._plan.is_selective else None
 
     def refresh(self) -> None:
-        """Take in what has moved since the last look."""
+        """Add the partitions that have changed since the last reading."""
         self._plan.refresh()
 
     @property
@@ -190,20 +190,20 @@ class Fetch:
         """Read all partitions, within the limits of bytes."""
         answers = self._read_all()
         if self._has_committed and not self.need_not_wait:
-            # Coordinators go on with what is committed, and append: perhaps to a partition that was read before.
+            # Coordinators continue with the committed records, and append: perhaps to a partition that was read before.
             self._has_committed = False
             self.refresh()
             answers = self._read_all()
         return answers
 
     def read_in_pieces(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
-        """Read all partitions as `read` does; what is read later may be newer."""
+        """Read all partitions as `read` does; partitions that are read later may be newer."""
         while True:
             self._begin_reading()
             answers: list[tuple[Key, FetchPartitionData]] = []
             remaining = min(self._bytes_max, self.output.room())
             for some in chunks(self._plan.partitions, PARTITIONS_AT_ONCE):
-                # Others are answered between two pieces, and take their part of the room.
+                # Other requests are answered between two pieces, and use their part of the room.
                 remaining = min(self._read_some(some, remaining, answers), self.output.room())
                 yield
             self._is_first_read = False
@@ -213,7 +213,7 @@ class Fetch:
             self.refresh()
 
     def warm(self, is_wanted: Callable[[], bool]) -> Awaitable[None]:
-        """Have a worker read what is cold, for as long as it is wanted."""
+        """Let a worker read the cold records, for as long as they are needed."""
         return self._context.services.cold_reads.warm(self.cold, is_wanted)
 
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
@@ -245,27 +245,27 @@ class Fetch:
             self.answer_bytes += size
             remaining -= size
             answers.append((key, data))
-        self._urgent |= self._budget.is_short  # there is more to read, for which no append will wake the fetch
+        self._urgent |= self._budget.is_short  # no append will wake the fetch for the rest
         return remaining
 
     def conclude(self, answers: list[tuple[Key, FetchPartitionData]]) -> FetchResponse:
-        """The response to a fetch that is not large, with what the session leaves out left out."""
+        """Return the response to a fetch that is not large, without the partitions that its session omits."""
         if self._plan.is_sessionless and not self._context.services.quotas.active:
             return response(NO_SESSION, answers, self._names_leaders)
         return at_once(self.conclude_in_pieces(answers))
 
     def conclude_in_pieces(self, answers: list[tuple[Key, FetchPartitionData]]) -> Pieces[FetchResponse]:
-        """The response, with what the session leaves out left out."""
+        """Return the response, without the partitions that its session omits."""
         services = self._context.services
         is_old = self._context.version < DIVERGING_EPOCH_SINCE
         if is_old and any(data.diverging_epoch.epoch >= 0 for _, data in answers):
-            return cannot_be_told(self._request)
+            return unsupported_epoch_response(self._request)
         if services.quotas.active and self.replica_id < 0:
             is_counted = services.quotas.limits_fetch(self._context)
             size = (yield from self._answered_bytes(answers)) if is_counted else 0
             throttle_ms = services.quotas.fetch_throttle_ms(self._context, size)
             if throttle_ms:
-                # The client comes back for what it asked; until then its session has told it nothing.
+                # The client repeats its request; until then its session has sent nothing.
                 return FetchResponse(throttle_time_ms=throttle_ms, session_id=self._session_id)
         session_id, news = yield from services.fetch_sessions.conclude(
             self._plan,
@@ -276,16 +276,16 @@ class Fetch:
         return (yield from response_in_pieces(session_id, news, self._names_leaders))
 
     def when_written(self, size: int) -> None:
-        """Give back what was promised of the output when the answer is written: now, if that is not done in pieces."""
-        after(self._context.connection.work, partial(self.output.fulfil, size))
+        """Release promised output bytes when the response is written: now, if it is not written in pieces."""
+        after(self._context.connection.work, partial(self.output.release_reserved, size))
 
     def will_wait(self) -> None:
-        """The time until the wait counts as the client's; the wait itself does not."""
+        """Save the time spent so far: it counts towards the client's quota, and the wait does not."""
         quotas = self._context.services.quotas
         self._spent_ms = quotas.spent_ms() if quotas.active else 0.0
 
     def goes_on(self) -> None:
-        """The wait is over."""
+        """Continue to count time after a wait."""
         quotas = self._context.services.quotas
         if quotas.active:
             quotas.begin(self._spent_ms)
@@ -316,7 +316,7 @@ class Fetch:
                 assert self._plan.session is not None
                 self._plan.session.failed(key)
         except DiskFailure as failure:
-            logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 the failure says all
+            logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 no traceback needed
             code = ErrorCode.KAFKA_STORAGE_ERROR
         self._urgent = True
         data = refused(key[1], code)
@@ -340,10 +340,10 @@ class Fetch:
         return services.partitions.find(name, index, may_follow=may_follow)
 
     def _name_before(self, key: Key) -> str:
-        """The name of a topic that was deleted while a session had it; another may have the name by now."""
+        """Return the session's name of a deleted topic; another topic may have the name now."""
         name = self._plan.name_before(key)
         if name is None:
-            # What was known when the request came is known by its name, as in Kafka.
+            # A topic that was known when the request arrived is known by its name, as in Kafka.
             if self._is_first_read:
                 self._unknown.add(key)
             is_known = key not in self._unknown
@@ -354,7 +354,7 @@ class Fetch:
         return name
 
     def _look_at(self, key: Key, partition: Partition) -> None:
-        """Have the session hear of what happens to a partition from now on."""
+        """Let the partition notify the session of changes from now on."""
         if self._plan.is_selective:
             assert self._plan.session is not None
             self._plan.session.look_at(key, partition)
@@ -392,7 +392,7 @@ class Fetch:
             )
         except NotReadyError:
             self.unready.add_read(partition, asked.fetch_offset, limit)
-        # Where only the room for the next batch is wanting, Kafka sends null.
+        # If the next batch does not fit into max.bytes, Kafka sends a null list.
         if is_committed and (records or max_bytes <= 0 or asked.fetch_offset >= limit):
             try:
                 data.aborted_transactions = aborted_in(partition, asked.fetch_offset, records)
@@ -405,7 +405,7 @@ class Fetch:
     def _read_as_follower(
         self, key: Key, partition: Partition, asked: FetchPartition, remaining: int, data: FetchPartitionData
     ) -> None:
-        """All there is, committed or not."""
+        """Read all records, committed or not."""
         if self._is_first_read:
             self._note_follower(key, partition, asked)
             data.high_watermark = partition.high_watermark
@@ -424,9 +424,9 @@ class Fetch:
         quota.record(partition, len(records))
 
     def _has_nothing_new(self, key: Key, asked: FetchPartition) -> bool:
-        """Whether a follower has all of a partition, and was told so: of thousands that is so of most, most times.
+        """Return True if a follower has all of a partition and knows it: often most of thousands.
 
-        What its request names anew must be compared with the log first.
+        Partitions that the request names are compared with the log first.
         """
         session = self._plan.session
         assert session is not None
@@ -442,7 +442,7 @@ class Fetch:
             if self._is_first_read:
                 self._note_follower(key, partition, asked)
         except KafkaError:
-            return False  # to be told as it is without this short cut
+            return False  # the full read reports the error
         told = known.high_watermark, known.log_start_offset, asked.fetch_offset
         if told != (partition.high_watermark, partition.log.log_start_offset, partition.log.log_end_offset):
             return False
@@ -451,9 +451,9 @@ class Fetch:
         return True
 
     def _note_follower(self, key: Key, partition: Partition, asked: FetchPartition) -> None:
-        """The follower has all below its fetch offset: the logs agree up to there.
+        """Record that the follower has all records below its fetch offset: the logs agree up to there.
 
-        Its own session is told of that, too, and is to hear of what comes next.
+        The follower's own session is notified of that too, and of the changes after it.
         """
         committed = partition.high_watermark
         partition.follower_fetched(
@@ -468,7 +468,7 @@ class Fetch:
         self._look_at(key, partition)
 
     def _sends_closer(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
-        """Whether the consumer is told to read from a replica that is nearer to it."""
+        """Return True if the consumer is redirected to a closer replica."""
         if not self._request.rack_id or not partition.is_led:
             return False
         replica = closer_replica(partition, asked, self._request.rack_id, self._context)
@@ -479,7 +479,7 @@ class Fetch:
         return True
 
     def _diverges(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
-        """Whether the client's log and ours part before its fetch offset (KIP-595); then data says where."""
+        """Return True if the logs diverge before the client's fetch offset (KIP-595); data then says where."""
         epoch, end_offset = partition.log.epoch_end_offset(asked.last_fetched_epoch)
         if end_offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -1,7 +1,7 @@
-"""FindCoordinator: which broker coordinates a group, a transactional id or a share group's partition.
+"""FindCoordinator: return the coordinator of a group, a transactional id or a share group's partition.
 
-__consumer_offsets and __transaction_state are created when the first client asks for a coordinator; the answer waits
-for that, so that the client need not ask again. Share groups have no coordinator here.
+__consumer_offsets and __transaction_state are created by the first request of a client for a coordinator. The response
+waits for that, so that the client need not retry. Share groups have no coordinator in kwire.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions: which of its metrics a client should send, and how often (KIP-714)."""
+"""GetTelemetrySubscriptions: return the metrics that a client should push, and the interval (KIP-714)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def handle(
 
 
 def client_attributes(context: RequestContext) -> Mapping[str, str]:
-    """What a subscription may choose a client by."""
+    """Return the client properties that subscriptions match."""
     connection = context.connection
     name, version = connection.client_software
     return {

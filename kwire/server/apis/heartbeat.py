@@ -1,4 +1,4 @@
-"""Heartbeat: a member of a classic group is alive, and learns whether it has to join again."""
+"""Heartbeat: keep a member of a classic group alive; the response says if the member has to rejoin."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs: set, delete, append to or subtract from single keys (KIP-339).
 
-A broker looks at what would become of its own configuration, and the active controller at the rest. Log levels are
-altered by the node that is asked, be it a broker or a controller.
+A broker checks changes of its own configuration, and the active controller checks all others. Log levels are altered by
+the node that receives the request, a broker or a controller.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
     sifted, refused = await sift(request.resources, context, _checked)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
     refused += altered
-    changes = await in_turns(mapped_in_pieces(accepted, _wish))
+    changes = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await of_controller(context).controller.alter_configs(
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
@@ -64,7 +64,7 @@ def _alter_loggers(
     request: IncrementalAlterConfigsRequest,
     context: RequestContext,
 ) -> Pieces[tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]]:
-    """Alter the loggers among the resources; return the others, and what came of each that was altered."""
+    """Alter the loggers among the resources; return the other resources, and the results of the loggers."""
     others: list[_Resource] = []
     outcomes: list[tuple[_Resource, KafkaError | None]] = []
     for some in chunks(resources):
@@ -76,7 +76,7 @@ def _alter_loggers(
                 node_id, name = context.services.node_id, resource.resource_name
                 alter_loggers(node_id, name, (yield from _changes(resource)), validate_only=request.validate_only)
             except KafkaError as error:
-                outcomes.append((resource, error.anew()))
+                outcomes.append((resource, error.without_traceback()))
             else:
                 outcomes.append((resource, None))
         if len(some) == CHUNK:
@@ -85,7 +85,7 @@ def _alter_loggers(
 
 
 def _checked(resource: _Resource) -> Pieces[list[Change]]:
-    """Return the changes, if any resource could take them. Raises KafkaError."""
+    """Return the changes after checks that do not depend on the resource. Raises KafkaError."""
     if resource.resource_type not in KNOWN_TYPES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
     changes = yield from _changes(resource)
@@ -93,7 +93,7 @@ def _checked(resource: _Resource) -> Pieces[list[Change]]:
     return changes
 
 
-def _wish(resource: _Resource) -> Pieces[tuple[ConfigResource, list[Change]]]:
+def _requested(resource: _Resource) -> Pieces[tuple[ConfigResource, list[Change]]]:
     return (resource.resource_type, resource.resource_name), (yield from _changes(resource))
 
 

@@ -1,4 +1,4 @@
-"""InitProducerId: an id and epoch for a producer that wants idempotence or transactions (KIP-98, KIP-360)."""
+"""InitProducerId: return an id and epoch for an idempotent or transactional producer (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
-from kwire.server.transactional_ids import told
+from kwire.server.transactional_ids import code_for_version
 
 FENCED_SINCE = 4
 
@@ -18,7 +18,7 @@ async def handle(request: InitProducerIdRequest, context: RequestContext) -> Ini
     try:
         producer_id, epoch = await _initialise(request, context)
     except KafkaError as error:
-        code = told(error.code, context.version >= FENCED_SINCE)
+        code = code_for_version(error.code, context.version >= FENCED_SINCE)
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=epoch)
 
@@ -33,7 +33,7 @@ async def _initialise(request: InitProducerIdRequest, context: RequestContext) -
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if transactional_id is None:
-        # An idempotent producer always gets a new id: its old sequence numbers then cannot matter.
+        # An idempotent producer always gets a new id, so that its old sequence numbers do not matter.
         return await services.producer_ids.next(), 0
     expected = None
     if request.producer_id != NO_PRODUCER_ID:

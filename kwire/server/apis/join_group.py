@@ -1,4 +1,4 @@
-"""JoinGroup: enter a classic group, or its next generation. The answer waits until the generation is complete."""
+"""JoinGroup: join a classic group, or its next generation. The response waits until the generation is complete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def handle(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGro
 
 
 def _for_version(response: JoinGroupResponse, context: RequestContext) -> JoinGroupResponse:
-    """Without a protocol: null where the version has it, else empty; so is one whose name is empty."""
+    """Replace an empty protocol name: by null in versions that allow it, else by an empty string."""
     if not response.protocol_name:
         response.protocol_name = None if context.version >= PROTOCOL_NAME_MAY_BE_NULL_SINCE else ""
     return response

@@ -1,4 +1,4 @@
-"""LeaveGroup: members leave a classic group at once. Up to version 2 it is one, and its outcome is the response's."""
+"""LeaveGroup: remove members from a classic group. Up to version 2 there is one, and its result is the response's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.server.dispatch import Api
 
 MANY_MEMBERS_SINCE = 3
 LEAVE_AT_ONCE = 512
-"""Members that leave in one step of the event loop."""
+"""Members that are removed in one step of the event loop."""
 
 
 def handle(
@@ -29,7 +29,7 @@ def handle(
 
 
 def _in_pieces(request: LeaveGroupRequest, context: RequestContext) -> Pieces[Answer[LeaveGroupResponse]]:
-    """Some leave after the others: the answer has a code for each."""
+    """Remove the members in steps: the response has a code for each."""
     answers = []
     for some in chunks(request.members, LEAVE_AT_ONCE):
         answers.append(context.services.groups.leave(request.group_id, some))
@@ -38,7 +38,7 @@ def _in_pieces(request: LeaveGroupRequest, context: RequestContext) -> Pieces[An
 
 
 def _joined(parts: list[LeaveGroupResponse]) -> Pieces[LeaveGroupResponse]:
-    """An error of one part is that of the group, and has no members."""
+    """Return one response of several; an error of one part is that of the group, and has no members."""
     response = LeaveGroupResponse()
     for part in parts:
         if part.error_code:

@@ -1,4 +1,4 @@
-"""ListConfigResources: what there is that has configurations (KIP-1142; version 0 lists subscriptions, KIP-714)."""
+"""ListConfigResources: list resources with configurations (KIP-1142; version 0 lists subscriptions, KIP-714)."""
 
 from __future__ import annotations
 

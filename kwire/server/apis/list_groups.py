@@ -1,4 +1,4 @@
-"""ListGroups: the groups that this broker coordinates, as far as the client may see them."""
+"""ListGroups: list the groups that this broker coordinates and that the client is authorized to describe."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""ListOffsets: the first or last offset of a partition, or the first at or after a timestamp.
+"""ListOffsets: return the first or last offset of a partition, or the first at or after a timestamp.
 
-Special timestamps: -1 the end, -2 the start, -3 the record with the largest timestamp (KIP-734), -4 the start on
-local disk (KIP-405), -5 the last tiered offset (KIP-1005), -6 the earliest offset not yet tiered (KIP-1023). Without
-remote storage -4 is the start, and -5 and -6 have no answer.
+Special timestamps: -1 the end; -2 the start; -3 the record with the largest timestamp (KIP-734); -4 the start on
+local disk (KIP-405); -5 the last tiered offset (KIP-1005); -6 the earliest offset not yet tiered (KIP-1023). Without
+remote storage -4 is the start, and -5 and -6 return no offset.
 
-A new leader does not answer with less than consumers of the leader before have seen: while its high watermark is below
-the start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE for the end and for what is not committed (KIP-207).
+A new leader must not return less than consumers of the previous leader have seen. While its high watermark is below the
+start of its epoch, a consumer gets OFFSET_NOT_AVAILABLE for the end and for uncommitted offsets (KIP-207).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kwire.server.dispatch import Api
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 Found = tuple[int, int, int]
-"""(timestamp, offset, leader epoch)"""
+"""Tuple of timestamp, offset and leader epoch."""
 NOT_FOUND: Found = (-1, -1, -1)
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
@@ -61,7 +61,7 @@ def _has_search(request: ListOffsetsRequest) -> bool:
 
 
 def _is_search(asked: ListOffsetsPartition) -> bool:
-    """Whether record batches must be decoded, which takes longer than to look up many end offsets."""
+    """Return True if record batches must be decoded, which takes longer than many end offsets."""
     return asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP
 
 
@@ -110,7 +110,8 @@ def _partition(
             code = ErrorCode.LEADER_NOT_AVAILABLE
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
     except (CompressionError, InvalidRecordsError) as error:
-        # A client compressed them wrongly; they were stored as they came, and harm those alone who open them.
+        # A client compressed the records wrongly. They were stored as they arrived, and only requests that read them
+        # fail.
         subject = "look-up", topic, asked.partition_index
         context.services.messages.log(
             logging.WARNING, subject, "Cannot look into %s-%d: %s", topic, asked.partition_index, error
@@ -145,7 +146,7 @@ def _find(
 
 
 def _known(partition: Partition, timestamp: int, request: ListOffsetsRequest) -> Found:
-    """The answer that takes no search."""
+    """Return the offset for a timestamp that needs no search."""
     log = partition.log
     if timestamp == LATEST:
         if request.replica_id == CONSUMER:

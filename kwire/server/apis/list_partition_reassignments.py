@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: moves of replicas that are under way (KIP-455)."""
+"""ListPartitionReassignments: list the moves of replicas that are in progress (KIP-455)."""
 
 from __future__ import annotations
 

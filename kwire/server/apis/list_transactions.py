@@ -1,4 +1,4 @@
-"""ListTransactions: the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152)."""
+"""ListTransactions: list the transactional ids that this broker coordinates (KIP-664, KIP-994, KIP-1152)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
     if unknown and not wanted.states:
-        listed = []  # asked for states that there are not
+        listed = []  # only unknown states were requested
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
 
 

@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and who leads their partitions. Asking for a topic may create it."""
+"""Metadata: return brokers, topics and the leaders of their partitions. A request for a topic may create it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
-"""Made by the broker with settings of their own, or not at all."""
+"""Topics that the broker creates with settings of their own, or not at all."""
 UNREACHABLE_REPLICAS_SINCE = 1
-"""From this version on replicas are named that cannot be reached; before, they were an error."""
+"""First version that names unreachable replicas; before, they were an error."""
 LISTENERS_SINCE = 6
-"""From this version on clients know that a leader may have no listener of the name by which they came."""
+"""First version whose clients know that a leader may lack the listener that the request arrived on."""
 IDS_OR_NAMES_SINCE = 12
-"""Versions 10 and 11 have a field for ids, in which nothing may stand."""
+"""First version that uses topic ids; versions 10 and 11 have a field for ids, which must be empty."""
 
 
 def handle(
@@ -67,12 +67,12 @@ def _named_topics(
             return (yield from _refused(named))
         by_id.update({topic.topic_id: topic for topic in chunk if topic.topic_id != ZERO_UUID})
         by_name.update({topic.name: topic for topic in chunk})
-    # What is named, each once; where there are ids, what is named without one is passed over.
+    # Each named topic once; if some are named by id, topics without an id are ignored.
     asked = list(by_id.values()) or list(by_name.values())
     if not by_id and None in by_name:
         return (yield from _refused(named))
     missing = [] if by_id else (yield from _to_create(request, asked, context))
-    if missing:  # the client asks again, as it does of Kafka
+    if missing:  # the client retries, as with Kafka
         context.services.topic_creator.create_soon(missing)
     return (yield from _describe(request, context, asked))
 
@@ -118,15 +118,15 @@ def _is_to_create(name: str, context: RequestContext) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The cluster at one moment, whatever changes while the answer is made in pieces."""
+    """Cluster metadata of one moment, unchanged while the response is made in pieces."""
 
     image: MetadataImage
     alive: AbstractSet[int]
-    """Brokers that can be reached by the client's listener."""
+    """Brokers that are reachable by the client's listener."""
 
 
 def _described(name: str, context: RequestContext, view: _View) -> TopicImage | MetadataResponseTopic:
-    """A topic asked for by its name, or why it is not described."""
+    """Return a topic by its name, or the error result."""
     if not context.allows_topic(name):
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = view.image.topics.get(name)
@@ -166,7 +166,7 @@ def _partition(
     brokers: Mapping[int, BrokerRegistration],
     version: int,
 ) -> MetadataResponsePartition:
-    """Return how a partition stands; version 0 names only the replicas that can be reached."""
+    """Return the description of a partition; version 0 contains only the replicas that are reachable."""
     replicas, isr = list(partition.replicas), list(partition.isr)
     if version < UNREACHABLE_REPLICAS_SINCE:
         replicas, isr = ([broker for broker in those if broker in alive] for those in (replicas, isr))
@@ -195,7 +195,7 @@ def _partition(
 def _describe(
     request: MetadataRequest, context: RequestContext, asked: Sequence[MetadataRequestTopic] | None
 ) -> Generator[None, None, MetadataResponse]:
-    """Describe what is asked for, all topics if that is None."""
+    """Describe the requested topics, or all topics for None."""
     services = context.services
     image = services.image
     brokers = _brokers(context)

@@ -1,4 +1,4 @@
-"""OffsetCommit: store the offsets that a group has read up to, for the topics and partitions that exist."""
+"""OffsetCommit: store the committed offsets of a group, for the topics and partitions that exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kwire.server.dispatch import Api
 
 TOPIC_IDS_SINCE = 10
 COMMITTED_AT_ONCE = 256
-"""Partitions of one batch: what a consumer commits is stored whole, and takes ten milliseconds at most."""
+"""Partitions in one batch. The offsets of one commit are stored together, in ten milliseconds at most."""
 
 
 def handle(
@@ -33,7 +33,7 @@ def handle(
 
 
 def _in_pieces(request: OffsetCommitRequest, context: RequestContext) -> Pieces[Answer[OffsetCommitResponse]]:
-    """Each slice is a commit of its own: the answer has a code for each partition."""
+    """Commit each slice separately: the response has a code for each partition."""
     answers = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         yield
@@ -73,7 +73,7 @@ def _sort(
     accepted: list[OffsetCommitRequestTopic],
     refused: list[OffsetCommitResponseTopic],
 ) -> None:
-    """Put the topic, or each of its partitions, where it belongs."""
+    """Add the topic, or each of its partitions, to the accepted or to the refused ones."""
     if not topic.name and context.version >= TOPIC_IDS_SINCE:
         refused += refused_commit([topic], ErrorCode.UNKNOWN_TOPIC_ID)
         return

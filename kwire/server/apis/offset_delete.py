@@ -1,4 +1,4 @@
-"""OffsetDelete: forget committed offsets of topics that the group does not read (KIP-496)."""
+"""OffsetDelete: delete committed offsets of topics that the group does not read (KIP-496)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def handle(
 
 
 def _in_pieces(request: OffsetDeleteRequest, context: RequestContext) -> Pieces[Answer[OffsetDeleteResponse]]:
-    """Some offsets are deleted after the others: the answer has a code for each partition."""
+    """Delete the offsets in steps: the response has a code for each partition."""
     answers = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, DELETED_AT_ONCE):
         answers.append(_delete(request.group_id, some, context))
@@ -49,7 +49,7 @@ def _part(
 
 
 def _joined(parts: list[OffsetDeleteResponse]) -> Pieces[OffsetDeleteResponse]:
-    """An error of one part is that of the group, and has no topics."""
+    """Return one response of several; an error of one part is that of the group, and has no topics."""
     code = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
     if code:
         return OffsetDeleteResponse(error_code=code)
@@ -75,7 +75,7 @@ def _delete(
 def _sorted(
     topic: OffsetDeleteRequestTopic, context: RequestContext
 ) -> tuple[list[OffsetDeleteRequestPartition], list[OffsetDeleteRequestPartition], ErrorCode]:
-    """(partitions to do, partitions to refuse, why)"""
+    """Return (accepted partitions, rejected partitions, error code of the rejected ones)."""
     if not context.allows_topic(topic.name):
         return [], topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     image = context.services.image.topics.get(topic.name)

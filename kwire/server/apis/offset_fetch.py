@@ -1,7 +1,7 @@
-"""OffsetFetch: the offsets that groups have committed.
+"""OffsetFetch: return the committed offsets of groups.
 
-Up to version 7 the request names one group and its answer has the group's fields at the top; inside, both are one
-group of the newer form.
+Up to version 7 the request names one group, and its response has the group's fields at the top level. The code handles
+both as one group of the newer form.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def handle(
 
 
 def _sizes(group: OffsetFetchRequestGroup) -> Iterator[int]:
-    """Yield the partitions requested of each topic; more than a chunk if all are, as their number is not known here."""
+    """Yield the number of requested partitions of each topic; more than a chunk if all are requested.
+
+    The number of all partitions is not known here.
+    """
     if group.topics is None:
         yield CHUNK + 1
     for topic in group.topics or ():
@@ -77,7 +80,7 @@ def _as_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 def _fetch(
     group: OffsetFetchRequestGroup, request: OffsetFetchRequest, context: RequestContext
 ) -> Pieces[Answer[OffsetFetchResponseGroup]]:
-    """Look up a few partitions at a time; those of one look are of one moment."""
+    """Read the offsets of a few partitions at a time; those of one step are consistent."""
     group_id = group.group_id
     groups = context.services.groups
     if not context.allows_group(group_id):
@@ -102,7 +105,7 @@ def _fetch(
 
 
 def _once(topics: Sequence[OffsetFetchRequestTopics]) -> Pieces[list[OffsetFetchRequestTopics]]:
-    """Each partition once: four bytes would ask for the kilobytes of its metadata again."""
+    """Return each partition once: a repeated index of four bytes would request kilobytes of metadata again."""
     asked = yield from once_each(((topic.name, topic.topic_id), topic.partition_indexes) for topic in topics)
     return (yield from mapped(asked.items(), _asked))
 
@@ -136,7 +139,7 @@ def _join(topics: list[OffsetFetchResponseTopics], more: list[OffsetFetchRespons
 
 
 def _take_out_refused(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
-    """Answers for topics that are unknown by their id, or that the client may not see."""
+    """Remove and return topics with an unknown id, or that the client is not authorized for."""
     refused: list[OffsetFetchResponseTopics] = []
     kept: list[OffsetFetchRequestTopics] = []
     for topic in group.topics or ():
@@ -158,7 +161,7 @@ def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchRes
 
 
 def _visible(group: OffsetFetchResponseGroup, context: RequestContext) -> OffsetFetchResponseGroup:
-    """What may be shown of all offsets: topics that the client may see and, by id, that exist."""
+    """Remove topics that the client is not authorized for, or, with ids, that do not exist."""
     shown = []
     for topic in group.topics:
         if not context.allows_topic(topic.name):
@@ -179,7 +182,7 @@ def _old_response(asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGrou
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[
-            # Their partitions have the same fields: many would take long to copy.
+            # The partitions of both forms have the same fields; copying many would take long.
             OffsetFetchResponseTopic(name=topic.name, partitions=cast("Any", topic.partitions))
             for topic in group.topics
         ],

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends, so that clients notice a log that was cut (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch: return the end of a leader epoch, so that clients detect a truncated log (KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

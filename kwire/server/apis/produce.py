@@ -1,10 +1,11 @@
 """Produce: append record batches to partitions led by this broker.
 
-All appending happens before anything is waited for, so that the batches of one connection reach their partitions in
-the order in which they were sent; but for the first batch of a transaction in a partition, which waits at the gate with
-those of its producer behind it (kwire.coordinator.transaction.gate). The answer waits for that, and where
-flush.messages wants the records durable. With acks=0 nothing is answered; if an append failed, the connection is closed
-instead, which is all that such a client can be told.
+All batches are appended before anything is waited for, so that the batches of one connection reach their partitions in
+the order in which they were sent. The exception is the first batch of a transaction in a partition. It waits for the
+verification of the transaction, and later batches of its producer wait behind it (kwire.coordinator.transaction.gate).
+
+The response waits for that, and for durable records if flush.messages requires them. With acks=0 there is no response.
+If an append fails then, the connection is closed instead, because such a client can receive no error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from librt.strings import read_i32_be
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
 from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, takes_long, validate_in_steps
@@ -48,12 +49,12 @@ from kwire.server.network.pending import CloseConnection
 logger = logging.getLogger(__name__)
 
 ADMIN_CLIENT_ID: Final = "__admin_client"
-"""The client that may write to internal topics."""
+"""Client id that may write to internal topics."""
 ZSTD_SINCE: Final = 7
 ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
 RECORD_COUNT: Final = 57
-"""Where a batch says how many records it has, in four bytes."""
+"""Position of the number of records in a batch, four bytes."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,
@@ -68,26 +69,28 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""Refusals that Kafka answers without the start of the log; with all others of an existing partition it comes."""
+"""Errors that Kafka returns without the log start; with all others of an existing partition it is set."""
 _ACKS: Final = (-1, 0, 1)
 APPENDED_AT_ONCE: Final = 128
 """Batches that are appended in one step of the event loop."""
 RECORDS_AS_BATCH: Final = 32
-"""Plain records that count as one more: to walk over them takes about as long as to append a batch."""
+"""Uncompressed records that count as one more batch: reading them takes about as long as appending a batch."""
 AtGate = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
-"""A batch that begins its transaction in a partition, and what its validation in steps came to."""
+"""Batch that begins its transaction in a partition, with the result of its validation in steps."""
 Appended = tuple[list[Append], list[AtGate]]
-"""What is left to be done when the batches of a request are appended."""
+"""Appends that must become durable, and batches that wait for verification, after the
+batches of a request are appended.
+"""
 
 
 class _FencedError(KafkaError):
-    """A batch whose epoch is over before anything else is asked about it: Kafka then tells nothing of the log."""
+    """Error of a batch with an old producer epoch, found before any other error: as in Kafka, it has no log start."""
 
 
 def handle(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
-    """Append every batch; the outcome is noted beside it."""
+    """Append every batch; its result is stored in its part of the exchange."""
     refused = None
     if exchange.transactional_id is not None or exchange.acks not in _ACKS:
         refused = _refusal(exchange, context)
@@ -125,7 +128,7 @@ def _answer(
 
 
 def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
-    """Return True if a batch must be looked into, record by record, or if there is much in all."""
+    """Return True if the records of a batch must be read one by one, or if there are many batches."""
     work = 0
     for topic in exchange.topics:
         for data in topic.partitions:
@@ -136,12 +139,12 @@ def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
             is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or len(records) > PACKED_AT_ONCE_BYTES_MAX
             if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True
-            work += _work(records)  # too much for plain records that are too many
+            work += _work(records)  # exceeds the limit for very many uncompressed records
     return work > APPENDED_AT_ONCE
 
 
 def _work(records: bytes) -> int:
-    """Return as how many batches one counts that is not looked into; plain records are walked over."""
+    """Return the number of batches that a batch counts as, if its records are not decompressed."""
     record_count: int = read_i32_be(records, RECORD_COUNT)
     if record_count < RECORDS_AS_BATCH or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
         return 1
@@ -165,7 +168,7 @@ def _partition_of(topic: ProducedTopic, data: ProducedPartition, context: Reques
 def _begin_steps(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
-    """The first step may be the whole; else a coroutine goes on, which runs to its end if the client leaves."""
+    """Append in steps. If the first step is not the last, a coroutine continues, also after the client disconnects."""
     steps = _append_in_steps(exchange, context)
     try:
         waits_for = next(steps)
@@ -197,7 +200,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
             validated = None
             if why is None:
                 validated = yield from _validate(topic, data, context)
-                if validated is not None:  # the topic may have been deleted, or made again, meanwhile
+                if validated is not None:  # the topic may have been deleted or recreated meanwhile
                     name, why = _resolve(topic, context, None)
             if why is not None:
                 _refuse(data, why)
@@ -206,7 +209,8 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
             _append(name, data, exchange, context, waiting, at_gate, validated)
             if validated is not None:
                 if at_gate and at_gate[-1][1] is data and _is_converted(validated, data):
-                    # At the gate it would be held in no account of memory: one of each request at a time.
+                    # A converted batch that waits for verification is not counted as memory: allow one per request at a
+                    # time.
                     yield _pass_gate(at_gate, exchange, waiting, context)
                     at_gate = []
                 work = APPENDED_AT_ONCE
@@ -218,7 +222,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
 
 
 def _validate(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Steps[Validated | None]:
-    """Validate a batch if that takes long, for the configuration that its topic has afterwards."""
+    """Validate a batch that takes long, for the configuration that its topic has at the end."""
     services = context.services
     while True:
         partition = _partition_of(topic, data, context)
@@ -243,43 +247,47 @@ def _enter(
     waiting: list[Append],
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
-    """Append what begins a transaction in its partition when its coordinator knows of it (KIP-890)."""
+    """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
     admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
-    visa = _visa(exchange, context)
-    entries = [_entry(each, exchange, waiting, visa, admission.settled) for each in at_gate]
-    context.services.gate.enter(visa, entries)
+    claim = _claim(exchange, context)
+    entries = [_entry(each, exchange, waiting, claim, admission.settled) for each in at_gate]
+    context.services.gate.enter(claim, entries)
     return admission.answer()
 
 
 def _pass_gate(
     at_gate: list[AtGate], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
 ) -> asyncio.Future[None]:
-    """Append them, in order; the future is resolved when all are appended or refused."""
+    """Append the batches in order; the future is resolved when all are appended or rejected."""
     passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    unsettled = len(at_gate)
+    awaited = len(at_gate)
 
     def settled() -> None:
-        nonlocal unsettled
-        unsettled -= 1
-        if not unsettled and not passed.done():
+        nonlocal awaited
+        awaited -= 1
+        if not awaited and not passed.done():
             passed.set_result(None)
 
-    visa = _visa(exchange, context)
-    context.services.gate.enter(visa, [_entry(each, exchange, waiting, visa, settled) for each in at_gate])
+    claim = _claim(exchange, context)
+    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, settled) for each in at_gate])
     return passed
 
 
-def _visa(exchange: ProduceExchange, context: RequestContext) -> Visa:
+def _claim(exchange: ProduceExchange, context: RequestContext) -> TransactionClaim:
     assert exchange.transactional_id is not None
-    return Visa(
+    return TransactionClaim(
         transactional_id=exchange.transactional_id,
         adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
-        knows_abortable=context.version >= ABORTABLE_SINCE,
+        supports_abortable=context.version >= ABORTABLE_SINCE,
     )
 
 
 def _entry(
-    at_gate: AtGate, exchange: ProduceExchange, waiting: list[Append], visa: Visa, settled: Callable[[], None]
+    at_gate: AtGate,
+    exchange: ProduceExchange,
+    waiting: list[Append],
+    claim: TransactionClaim,
+    settled: Callable[[], None],
 ) -> Entry:
     partition, data, header, validated = at_gate
 
@@ -293,7 +301,7 @@ def _entry(
         elif not partition.is_led:
             _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
-            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if visa.adds else None)
+            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
         settled()
         return error
 
@@ -302,7 +310,7 @@ def _entry(
 
 
 async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
-    """Nobody waits for the answer: but until it is there, the request counts among those that the broker holds."""
+    """Wait for a request with acks=0 to end: until then it counts among the requests that the broker stores."""
     _close_on_error((await answer).topics)
 
 
@@ -315,7 +323,7 @@ def _close_on_error(topics: list[ProducedTopic]) -> None:
 
 
 def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
-    """Why the whole request is refused."""
+    """Return the error of the whole request, if it is rejected."""
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     transactional_id = request.transactional_id
@@ -327,7 +335,7 @@ def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | 
 def _resolve(
     topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
 ) -> tuple[str, KafkaError | None]:
-    """The topic's name, and why nothing of it is stored."""
+    """Return the topic's name, and the error if none of its batches is stored."""
     name = topic.name
     if topic.topic_id is not None:
         name = context.services.image.topic_names.get(topic.topic_id, "")
@@ -347,7 +355,7 @@ def _append(
     at_gate: list[AtGate],
     validated: Validated | None = None,
 ) -> None:
-    """Append one batch, unless it begins a transaction in its partition: then it is put on the list at the gate."""
+    """Append a batch, or add it to `at_gate` if it begins a transaction in its partition."""
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
@@ -379,7 +387,7 @@ def _append(
 
 
 def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
-    """Tell the client who leads instead (KIP-951)."""
+    """Add the current leader to the response, for the client to retry with it (KIP-951)."""
     data.current_leader = current_leader(name, data.index, context)
     if data.current_leader is not None:
         endpoint = node_endpoint(data.current_leader[0], context)
@@ -388,7 +396,7 @@ def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, 
 
 
 def _is_through(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
-    """Whether a transaction's batch may be appended without a question."""
+    """Return True if a transaction's batch may be appended without verification."""
     if header.producer_id == NO_PRODUCER_ID:
         return True
     try:
@@ -407,10 +415,10 @@ def _store(
     validated: Validated | None,
     begins: BatchHeader | None = None,
 ) -> KafkaError | None:
-    """Append a batch, or return why it is refused.
+    """Append a batch, or return the error.
 
-    What is stored and not durable, though it should be, is put on the list of those that wait.
-    begins is the batch's header if it has just added its partition to a transaction.
+    A batch that is not durable yet, though it should be, is added to `waiting`. `begins` is the batch's header if it
+    has just added its partition to a transaction.
     """
     assert data.records is not None
     try:
@@ -421,7 +429,7 @@ def _store(
         _refuse_in(partition, data, error)
         return error
     except DiskFailure as failure:
-        logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 the failure says all
+        logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 no traceback needed
         data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
     data.base_offset = result.base_offset
@@ -440,7 +448,7 @@ def _check_attributes(attributes: int, context: RequestContext, is_transactional
 
 
 def _refuse_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
-    """Refuse what a partition did not take."""
+    """Set the error of a batch that a partition rejected, with the log start for most errors."""
     _refuse(data, error)
     if partition is not None and error.code not in _WITHOUT_LOG_START:
         data.log_start_offset = partition.log.log_start_offset

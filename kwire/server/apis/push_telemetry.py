@@ -1,4 +1,4 @@
-"""PushTelemetry: metrics of a client, checked and dropped: there is no receiver (KIP-714)."""
+"""PushTelemetry: check the metrics of a client and drop them, because there is no receiver (KIP-714)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The APIs of the metadata quorum, which controllers serve one another, brokers and administrators.
+"""APIs of the metadata quorum, which controllers serve to each other, to brokers and to administrators.
 
 Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot of __cluster_metadata, AddRaftVoter, RemoveRaftVoter,
-UpdateRaftVoter (KIP-595, KIP-630, KIP-853): kwire.cluster.quorum answers them all.
+UpdateRaftVoter (KIP-595, KIP-630, KIP-853). kwire.cluster.quorum answers all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""RenewDelegationToken: tokens need authentication, which no listener has (KIP-48)."""
+"""RenewDelegationToken: rejected, because tokens need authentication, which no listener has (KIP-48)."""
 
 from __future__ import annotations
 

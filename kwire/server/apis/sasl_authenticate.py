@@ -1,4 +1,4 @@
-"""SaslAuthenticate: on a listener without SASL everybody is who they are already (KIP-152)."""
+"""SaslAuthenticate: rejected, because no listener uses SASL (KIP-152)."""
 
 from __future__ import annotations
 

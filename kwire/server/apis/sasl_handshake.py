@@ -1,4 +1,4 @@
-"""SaslHandshake: on a listener without SASL there is nothing to shake hands for (KIP-43)."""
+"""SaslHandshake: rejected, because no listener uses SASL (KIP-43)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""APIs of users, ACLs and delegation tokens: brokers and controllers answer alike, mostly that there are none yet."""
+"""APIs of users, ACLs and delegation tokens; brokers and controllers answer the same, mostly with errors."""
 
 from __future__ import annotations
 

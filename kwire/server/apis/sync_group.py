@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands the assignment in, every member waits for its own part."""
+"""SyncGroup: store the assignments of the group's leader, and return each member its assignment when they are there."""
 
 from __future__ import annotations
 

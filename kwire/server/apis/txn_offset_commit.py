@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets of a group that count when a transaction commits (KIP-98, KIP-447)."""
+"""TxnOffsetCommit: store offsets of a group that become effective when a transaction commits (KIP-98, KIP-447)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
-from kwire.coordinator.transaction.gate import Entry, Visa
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.txn_offset_commit import (
@@ -27,7 +27,7 @@ from kwire.server.context import RequestContext
 from kwire.server.dispatch import Api
 
 LOADING_SINCE = 2
-"""Older clients take COORDINATOR_LOAD_IN_PROGRESS for the end."""
+"""First version whose clients retry after COORDINATOR_LOAD_IN_PROGRESS."""
 ABORTABLE_SINCE = 4
 ADDS_SINCE = 5
 COMMITTED_AT_ONCE = 256
@@ -44,7 +44,7 @@ def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Answer[T
 
 
 async def _in_slices(request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-    """Each slice is a commit of its own, begun in a turn of its own: the answer has a code for each partition."""
+    """Commit each slice separately, each started in a turn of its own: the response has a code for each partition."""
     begun = []
     for some in slices(request.topics, lambda topic: topic.partitions, _part, COMMITTED_AT_ONCE):
         begun.append(asyncio.ensure_future(whole(_commit(request, some, context))))
@@ -77,7 +77,7 @@ async def _commit_accepted(
 ) -> Topics:
     try:
         answer = _enter(request, accepted, context)
-        while inspect.isawaitable(answer):  # at the gate, and then maybe to be durable
+        while inspect.isawaitable(answer):  # for verification, and then perhaps for durability
             answer = await answer
         committed = answer
     except KafkaError as error:
@@ -91,7 +91,7 @@ async def _commit_accepted(
 def _enter(
     request: TxnOffsetCommitRequest, accepted: list[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> Answer[Answer[Topics]]:
-    """Commit when the group's partition is in the transaction. Raises KafkaError."""
+    """Commit once the group's partition is verified to be in the transaction. Raises KafkaError."""
     services = context.services
     partition = services.groups.offsets_partition(request.group_id)
     producer = Producer(request.producer_id, request.producer_epoch)
@@ -102,19 +102,19 @@ def _enter(
     entered: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
 
     def settle(error: KafkaError | None) -> KafkaError | None:
-        if entered.done():  # the client has left
+        if entered.done():  # the client has disconnected
             return error
         if error is None:
-            # Within this call: a marker that comes before the next one would leave the offsets open for ever.
+            # Within this call: if a marker came before the next one, the offsets would stay pending for ever.
             entered.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
             entered.set_exception(error)
         return error
 
-    visa = Visa(
-        transactional_id=request.transactional_id, adds=adds, knows_abortable=context.version >= ABORTABLE_SINCE
+    claim = TransactionClaim(
+        transactional_id=request.transactional_id, adds=adds, supports_abortable=context.version >= ABORTABLE_SINCE
     )
-    services.gate.enter(visa, [Entry(partition, producer, NO_SEQUENCE, settle)])
+    services.gate.enter(claim, [Entry(partition, producer, NO_SEQUENCE, settle)])
     return entered
 
 
@@ -129,7 +129,7 @@ def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorC
 def _sorted(
     topics: Iterable[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> tuple[list[TxnOffsetCommitRequestTopic], Topics]:
-    """(topics with what exists of them, refusals)."""
+    """Return (topics with their existing partitions, error results)."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
     refused: Topics = []
     for topic in topics:

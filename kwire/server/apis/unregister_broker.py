@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that is gone for good (KIP-631). A cluster's only one is kept."""
+"""UnregisterBroker: remove a broker that will not come back (KIP-631). The only broker of a cluster is kept."""
 
 from __future__ import annotations
 

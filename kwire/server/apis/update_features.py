@@ -1,4 +1,4 @@
-"""UpdateFeatures: raise or lower feature levels, all that are named or none (KIP-584)."""
+"""UpdateFeatures: raise or lower feature levels, either all that are named or none (KIP-584)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
         FeatureUpdate(
             name=update.feature,
             level=update.max_version_level,
-            # Kafka's controller takes version 0 for upgrades, whatever its allow_downgrade says.
+            # Kafka's controller treats version 0 as an upgrade, whatever its allow_downgrade says.
             upgrade_type=update.upgrade_type if context.version >= 1 else UpgradeType.UPGRADE,
         )
         for update in request.feature_updates

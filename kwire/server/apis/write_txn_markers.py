@@ -23,7 +23,7 @@ from kwire.server.dispatch import Api
 
 def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pieces[Answer[WriteTxnMarkersResponse]]:
     def finish(all_outcomes: list[Outcomes]) -> Pieces[WriteTxnMarkersResponse]:
-        """Each producer once, as in Kafka, and those of no partition not at all."""
+        """Return a response with each producer once, as in Kafka, and without producers that have no partition."""
         by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
         for some in chunks(zip(request.markers, all_outcomes, strict=True)):
             for marker, outcomes in some:
@@ -61,7 +61,10 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
 def _refused(
     marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext
 ) -> Pieces[Outcomes]:
-    """It is nobody's: Kafka fails over it where there is a partition to write it into, or finds its epoch too low."""
+    """Return the error for an invalid producer id or epoch.
+
+    Kafka fails with it if one of the partitions exists, or finds the epoch too low.
+    """
     here: list[TopicPartition] = []
     for some in chunks(partitions):
         here += [each for each in some if context.services.partitions.get(*each) is not None]

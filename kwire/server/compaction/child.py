@@ -1,6 +1,6 @@
-"""The compacting process: python -m kwire.server.compaction.child. kwire.server.compaction.rounds is the other end.
+"""Compaction process: python -m kwire.server.compaction.child. kwire.server.compaction.rounds starts it.
 
-It uses files through the same seam as the broker, and writes nothing but the .cleaned files of its plan's directory.
+It accesses files through the same interface as the broker, and writes only .cleaned files in its plan's directory.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from kwire.log.errors import CorruptLogError
 from kwire.protocol.compression import CompressionError
 
 NICENESS: Final = 5
-"""Requests come first."""
+"""Niceness of the process: requests have priority."""
 OPEN_FILES_MAX: Final = 64
 SELECT_SECONDS_MAX: Final = 3600.0 * 24
-"""The system refuses much longer waits; a round that may move so little goes on a little early."""
+"""Longest single wait: the system rejects much longer ones. At such a low rate, a round continues a little early."""
 SET_PARENT_DEATH_SIGNAL: Final = 1
-"""Of prctl(2). The thread counts that began the process: the broker's event loop, which ends it when it ends."""
+"""Option of prctl(2). The signal follows the thread that started the process: the broker's event loop."""
 WATCH_BYTES: Final = 8 * 1024 * 1024
-"""How much is read and written before it is looked whether the broker is still there."""
+"""Bytes read and written between two checks that the broker still runs."""
 
 
 class Pace:
-    """Holds a round to its rate, and to its broker's life."""
+    """Rate limit of a round, which also ends the round when the broker ends."""
 
     def __init__(self, bytes_per_second: float, is_abandoned: Callable[[float], bool]) -> None:
-        """is_abandoned waits so many seconds for the end of the broker, and says whether it came."""
+        """`is_abandoned` waits for so many seconds for the end of the broker, and returns True if it came."""
         self._bytes_per_second = bytes_per_second
         self._is_abandoned = is_abandoned
         self._moved = self._watched = 0
         self._start = time.monotonic()
 
     def moved(self, count: int) -> None:
-        """Wait until this many more bytes may have been moved. Raises BrokenPipeError if the broker is gone."""
+        """Wait until this many more bytes may be moved. Raises BrokenPipeError if the broker has ended."""
         self._moved += count
         early = self._moved / self._bytes_per_second - (time.monotonic() - self._start)
         if early > 0.0 or self._moved - self._watched >= WATCH_BYTES:
@@ -55,7 +55,7 @@ class Pace:
 
 
 def serve(commands: BinaryIO, reports: BinaryIO, disk: Disk, is_abandoned: Callable[[float], bool]) -> None:
-    """Run one plan after another until there are no more."""
+    """Run one plan after the other until the input ends."""
     for line in commands:
         command = json.loads(line)
         plan = RoundPlan.from_json(json.dumps(command["plan"]).encode())
@@ -69,7 +69,7 @@ def serve(commands: BinaryIO, reports: BinaryIO, disk: Disk, is_abandoned: Calla
 
 
 def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
-    """Progress, and what else is to be told, as it is told."""
+    """Yield progress, and the reports in the form in which they are sent."""
     try:
         for report in run_round(disk, plan):
             yield report if isinstance(report, Progress) else _told(report)
@@ -85,7 +85,7 @@ def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
                 "is_full": isinstance(failure, DiskFullError),
             }
         }
-    except (CompressionError, MemoryError, ValueError) as error:  # what a client compressed wrongly, or too many keys
+    except (CompressionError, MemoryError, ValueError) as error:  # a client's wrong compression, or too many keys
         yield {"failed": {"message": f"{type(error).__name__}: {error}"}}
 
 
@@ -96,7 +96,7 @@ def _told(report: Report) -> dict[str, Any]:
 
 
 def _end_with_broker(broker_process_id: int) -> None:
-    """Also when a fork of the broker's program keeps the other end of the pipe open."""
+    """End this process with the broker, also if a fork of the broker's program keeps the other end of the pipe open."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     if os.getppid() != broker_process_id:
@@ -105,13 +105,13 @@ def _end_with_broker(broker_process_id: int) -> None:
 
 def main() -> None:
     _end_with_broker(int(sys.argv[1]))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's interrupt is for the broker, which ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's interrupt is for the broker, which then ends this one
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     commands = sys.stdin.buffer
 
     def is_abandoned(seconds: float) -> bool:
-        """Nothing is sent during a round: what there is to read is the end."""
+        """Return True if the input can be read: during a round nothing is sent, so it has ended."""
         readable, _, _ = select.select([commands], [], [], min(seconds, SELECT_SECONDS_MAX))
         return bool(readable)
 

@@ -1,8 +1,8 @@
-"""The log cleaner: chooses the dirtiest compacted log, has a round run, swaps its results in, notes how far it came.
+"""Log cleaner: selects the dirtiest compacted log, runs a round, swaps its segments in, and writes the checkpoint.
 
-One round runs at a time, whatever log.cleaner.threads says; that setting divides log.cleaner.dedupe.buffer.size, as in
-Kafka. What goes wrong with one log leaves it as it was: a full disk is waited for, a damaged batch takes its replica
-offline, any other failure of the disk the directory.
+One round runs at a time, whatever log.cleaner.threads says; as in Kafka, that setting divides
+log.cleaner.dedupe.buffer.size. An error of one log leaves the log unchanged. The cleaner retries after a full disk. A
+damaged batch takes its replica offline, and any other disk failure the directory.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ logger = logging.getLogger(__name__)
 
 MAP_BYTES_MAX: Final = 2**31 - 1
 ROUNDS_TRIED: Final = 3
-"""One process may be killed for its memory, or not be begun for want of it. A log that ends each is left alone then."""
+"""Attempts for one log: a process may be killed for its memory, or fail to start. After these, it is not cleaned."""
 PAUSE_SECONDS_LEAST: Final = 0.05
-"""Whatever log.cleaner.backoff.ms says: there is nothing to do then."""
+"""Shortest pause, whatever log.cleaner.backoff.ms says: no log needs cleaning then."""
 LOOKED_AT: Final = 50
-"""Logs between which requests may be served."""
+"""Logs that are checked before requests may be served again."""
 
 
 class _OvertakenError(Exception):
-    """The log was cut, deleted or moved during its round, whose result is of no use."""
+    """Error of a log that was truncated, deleted or moved during its round; the result is useless."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CleanerParts:
-    """What the cleaner is given."""
+    """Parts of the broker that the cleaner uses."""
 
     config: BrokerConfig
     logs: LogManager
@@ -60,27 +60,27 @@ class CleanerParts:
 
 
 class LogCleaner:
-    """The cleaner of one broker."""
+    """Log cleaner of one broker."""
 
     def __init__(self, parts: CleanerParts) -> None:
         self._parts = parts
         self._failures: dict[PartitionLog, int] = {}
-        """How often in a row the round of a log failed for no reason that is known; ROUNDS_TRIED are the last."""
+        """Consecutive rounds of a log that failed for an unknown reason, up to ROUNDS_TRIED."""
         self._wake = asyncio.Event()
         self._are_settings_new = False
 
     def partition_removed(self, partition: object) -> None:
-        """Look at the checkpoint at once, which must not name it any more."""
+        """Rewrite the checkpoint at once, without the removed partition."""
         self._wake.set()
 
     def settings_changed(self) -> None:
-        """Look again at once: the pause may be another one, and what failed may go well."""
+        """Check all logs again at once: the pause may have changed, and failed rounds may succeed."""
         self._failures.clear()
         self._are_settings_new = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Endless work, to be cancelled at the end."""
+        """Clean logs endlessly, until the task is cancelled."""
         try:
             while True:
                 self._wake.clear()
@@ -93,7 +93,7 @@ class LogCleaner:
             await self._parts.rounds.close()
 
     async def _pause(self) -> None:
-        """Wait until all logs are looked at again, and forget meanwhile what is deleted."""
+        """Wait until the next check of all logs; meanwhile remove deleted logs from checkpoints."""
         seconds = max(self._parts.config["log.cleaner.backoff.ms"] / 1000.0, PAUSE_SECONDS_LEAST)
         end = asyncio.get_running_loop().time() + seconds
         with suppress(TimeoutError):
@@ -106,8 +106,8 @@ class LogCleaner:
     # Rounds
 
     async def clean_dirtiest(self) -> bool:
-        """One round, if a log is due; False if none is, or if it is better to wait."""
-        if not self._bytes_per_second() > 0.0:  # nor is what is no number
+        """Run a round if a log needs it. Return False if none does, or if a wait is better."""
+        if not self._bytes_per_second() > 0.0:  # neither for NaN
             return False
         found: list[PartitionLog] = []
         best: Candidate | None = None
@@ -156,7 +156,7 @@ class LogCleaner:
         return True
 
     def _is_given_up(self, log: PartitionLog) -> bool:
-        """Until the next start."""
+        """Return True if the log is not cleaned any more until the next start."""
         return self._failures.get(log, 0) >= ROUNDS_TRIED
 
     async def _run_round(self, candidate: Candidate) -> None:
@@ -165,7 +165,7 @@ class LogCleaner:
         waiting = {segment.base_offset: segment for segment in log.segments}
         logger.info("Beginning cleaning of log %s-%s", log.topic, log.partition)
         try:
-            # Whatever ends the round, what it has yet to report must not be taken for the next one's.
+            # Close the generator in any case: its remaining reports must not be read as the next round's.
             async with aclosing(parts.rounds.run(plan, self._bytes_per_second())) as reports:
                 async for report in reports:
                     if isinstance(report, CleanedGroup):
@@ -176,11 +176,11 @@ class LogCleaner:
                         await self._finish(candidate, report)
         except (CorruptLogError, DiskFailure, RoundFailedError) as error:
             if self._is_overtaken(candidate) or not set(waiting.values()).issubset(log.segments):
-                raise _OvertakenError from error  # no wonder that files were not there, or cut
+                raise _OvertakenError from error  # its files were missing or truncated for that reason
             raise
 
     async def _plan(self, candidate: Candidate) -> RoundPlan:
-        """The plan, when the aborted transactions have been compared with the log."""
+        """Return the plan, after the aborted transactions were compared with the log."""
         changes = candidate.log.segments.changes
 
         def plan_now() -> RoundPlan:
@@ -196,7 +196,7 @@ class LogCleaner:
         wanted: float = share * config["log.cleaner.io.buffer.load.factor"]
         if wanted > MAP_BYTES_MAX:
             return MAP_BYTES_MAX
-        return int(wanted) if wanted > 1.0 else 1  # of nothing, or of what is no number: a batch at a time
+        return int(wanted) if wanted > 1.0 else 1  # for 0 or NaN: one batch at a time
 
     def _bytes_per_second(self) -> float:
         rate: float = self._parts.config["log.cleaner.io.max.bytes.per.second"]
@@ -226,7 +226,7 @@ class LogCleaner:
 
     async def _finish(self, candidate: Candidate, end: RoundEnd) -> None:
         log = candidate.log
-        if self._is_overtaken(candidate):  # since its last group
+        if self._is_overtaken(candidate):  # after its last group
             raise _OvertakenError
         log.offsets.cleaned(max(log.offsets.first_dirty, end.end_offset))
         logger.info(
@@ -252,17 +252,17 @@ class LogCleaner:
     # Checkpoints
 
     async def _forget_deleted(self) -> None:
-        """A topic of the same name may come: the old one's checkpoint must not be taken for its own."""
+        """Remove deleted logs from checkpoints: a new topic of the same name must not get the old one's entry."""
         for directory in self._parts.logs.directories:
             if directory.names_deleted:
                 await self._write_checkpoint(directory)
         self._failures = {log: count for log, count in self._failures.items() if self._parts.logs.holds(log)}
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
-        """Make durable how far the logs of a directory were cleaned; one that fails at it goes offline."""
+        """Write the cleaner checkpoint of a directory durably; a failing directory goes offline."""
         while not directory.is_offline:
             job = directory.checkpoint_job(self._parts.disk, CLEANER_FILE, {})
             await self._parts.workers.run(job.run)
             self._parts.logs.directories.finish_checkpoint(job)
-            if job.number == directory.checkpoints_written:  # no log was cut or deleted while a worker wrote
+            if job.number == directory.checkpoints_written:  # no log was truncated or deleted while a worker wrote
                 return

@@ -1,8 +1,8 @@
-"""Where a round of compaction runs: in a process beside the broker, so that its Python never holds up the event loop.
+"""Execution of compaction rounds in a separate process, so that their Python code never blocks the event loop.
 
-The process is begun when there is something to compact and ended when there is nothing left. Both sides speak JSON, a
-line at a time: a plan goes in with its rate; groups come out as soon as their files are whole, the end last. The end of
-its input ends the process, also when the broker was killed: nobody must write beside the next one.
+The process is started when a log needs compaction, and ended when none does. Both sides send lines of JSON. A plan is
+sent with its rate. The process reports groups as soon as their files are complete, and the end last. The end of its
+input ends the process, also when the broker was killed: it must not write next to its successor.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from kwire.server.own_processes import command_of, environment
 
 CHILD_MODULE: Final = "kwire.server.compaction.child"
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A group names its segments: this is more than a million of them."""
+"""Longest line: a group names its segments, and this is enough for more than a million of them."""
 
 
 class RoundFailedError(Exception):
-    """A round ended for a reason that is no state of the log or of the disk."""
+    """Error of a round whose reason is neither the log nor the disk."""
 
 
 class Rounds(Protocol):
-    """Runs rounds, one at a time."""
+    """Executor of rounds, one at a time."""
 
     def run(self, plan: RoundPlan, bytes_per_second: float) -> AsyncGenerator[CleanedGroup | RoundEnd, None]:
-        """What run_round reports, but for its progress. Raises what it raises, or RoundFailedError.
+        """Yield the reports of run_round except progress. Raises its exceptions, or RoundFailedError.
 
-        To be closed before the next one is begun.
+        The generator must be closed before the next run.
         """
 
     async def close(self) -> None:
-        """End what runs. A later run begins anew."""
+        """End a running round. A later run starts a new process."""
 
 
 class ProcessRounds:
-    """Rounds in a child process."""
+    """Executor of rounds in a child process."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -62,14 +62,14 @@ class ProcessRounds:
                 report = _report(await process.stdout.readline())
                 is_over = isinstance(report, RoundEnd)
                 yield report
-        except (OSError, RuntimeError, ValueError) as error:  # uvloop says RuntimeError for a pipe that is closed
+        except (OSError, RuntimeError, ValueError) as error:  # uvloop raises RuntimeError for a closed pipe
             raise RoundFailedError(f"the compacting process cannot be spoken to: {error}") from error
         finally:
-            if not is_over:  # it may be in the midst of anything
+            if not is_over:  # its state is unknown
                 await self.close()
 
     async def _living(self) -> asyncio.subprocess.Process:
-        """The process; a new one if there is none or somebody ended it since its last round."""
+        """Return the process; start a new one if there is none, or if it has ended since its last round."""
         process = self._process
         if process is not None and (
             process.returncode is not None or process.stdin is None or process.stdin.is_closing()
@@ -83,12 +83,12 @@ class ProcessRounds:
         process, self._process = self._process, None
         if process is not None:
             with contextlib.suppress(ProcessLookupError):
-                process.kill()  # whatever it was writing is removed by the next round or start
+                process.kill()  # the next round or start removes its unfinished files
             await process.wait()
 
 
 class InlineRounds:
-    """Rounds on the loop itself, for simulators: their disk is not the machine's, and nobody is kept waiting there."""
+    """Executor of rounds on the event loop, for simulators: their disk is simulated, and blocking does not matter."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk

@@ -1,7 +1,7 @@
-"""Machines as settings and quotas name them, and the addresses that their connections show.
+"""Addresses of the hosts that settings and quotas name, in the form that connections show.
 
-Names are looked up on a thread of their own: a name server may take half a minute to say that it does not know. Until
-the answer is there, what was known of a name counts; one that is not known fits nobody.
+Names are resolved on a separate thread: a name server may take half a minute to answer that it does not know a name.
+Until then the last known address of a name counts; a name without an address matches no connection.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from contextlib import suppress
 
 
 def address_of(host: str, *, flags: int = 0) -> str | None:
-    """The address behind a name, IPv4 first as in Kafka; None if it has none. May wait for a name server."""
+    """Return the address of a name, IPv4 first as in Kafka; None if it has none. May wait for a name server."""
     try:
         found = socket.getaddrinfo(host, None, flags=flags)
-    except (OSError, ValueError):  # of the latter kind: what is no name at all
+    except (OSError, ValueError):  # ValueError: not a valid name
         return None
     return str(min(found, key=lambda each: each[0] != socket.AF_INET)[4][0])
 
 
 def shown_address(host: str, port: int) -> str:
-    """host:port as people and clients write it: an IPv6 address in brackets (RFC 3986)."""
+    """Return host:port as clients write it: an IPv6 address in brackets (RFC 3986)."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class AddressBook:
-    """The addresses of the hosts that one setting names."""
+    """Addresses of the hosts that one setting names."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, str] = {}
 
     def find(self, host: str) -> str:
-        """The address; a host whose address is not known stands for itself, which no connection shows."""
+        """Return the address; a host with an unknown address stands for itself, which matches no connection."""
         return self._addresses.get(host, host)
 
     def look_up(self, hosts: Iterable[str], then: Callable[[], None]) -> None:
-        """Learn the addresses of exactly these hosts. `then` is called when that of a name has come or changed."""
+        """Resolve exactly these hosts. `then` is called when the address of a name has arrived or changed."""
         names = []
         known: dict[str, str] = {}
         for host in hosts:

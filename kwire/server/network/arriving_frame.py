@@ -1,4 +1,4 @@
-"""A frame that comes in several reads: it takes twice what has come at most, whatever its length field claims."""
+"""Frame that arrives in several reads: it takes at most twice the received bytes, whatever its length field claims."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ LENGTH_BYTES: Final = 4
 
 
 class ArrivingFrame:
-    """The frame that a connection is receiving, if there is one."""
+    """Frame that a connection is receiving, if there is one."""
 
     __slots__ = ("_content", "_length_field", "_room_bytes", "arrived_bytes", "size_in_bytes")
 
     def __init__(self) -> None:
         self.arrived_bytes = 0
-        """What has come of the frame, its length field included; 0 if none is arriving."""
+        """Received bytes of the frame, its length field included; 0 if none is arriving."""
         self.size_in_bytes = 0
-        """Size of the whole frame, its length field included; 0 until the length field has come."""
+        """Size of the whole frame, its length field included; 0 until the length field was received."""
         self._length_field = b""
         self._content: BytesIO | None = None
-        """A stream, because what was written to it becomes bytes without a copy."""
+        """A BytesIO, because its content becomes bytes without a copy."""
         self._room_bytes = 0
-        """Room in the stream for what follows the length field: at most twice what has come."""
+        """Capacity of the stream after the length field: at most twice the received bytes."""
 
     @property
     def is_whole(self) -> bool:
         return self.arrived_bytes > 0 and self.arrived_bytes == self.size_in_bytes
 
     def take(self, view: memoryview, length_in: Callable[[bytes, int], int]) -> int:
-        """Take what belongs to the frame, and return how much that is.
+        """Take the bytes that belong to the frame, and return their number.
 
-        `length_in` reads and checks a length field at a position of some bytes; what it raises is raised.
+        `length_in` reads and checks a length field at a position of some bytes; its exceptions are passed on.
         """
         position = 0
         if self._content is None:
@@ -51,7 +51,7 @@ class ArrivingFrame:
         return end
 
     def _make_room(self, content: BytesIO, size: int) -> None:
-        """Let the next bytes fit. The stream would grow by an eighth each time, and copy what it has."""
+        """Extend the stream for the next bytes: by itself it would grow by an eighth each time, with a copy."""
         arrived_bytes = self.arrived_bytes - LENGTH_BYTES
         if arrived_bytes > self._room_bytes:
             self._room_bytes = min(2 * arrived_bytes, self.size_in_bytes - LENGTH_BYTES)
@@ -60,7 +60,7 @@ class ArrivingFrame:
             content.seek(arrived_bytes - size)
 
     def end(self) -> bytes:
-        """Return what has come behind the length field; no frame is arriving then."""
+        """Return the bytes after the length field; no frame is arriving then."""
         content = self._content
         self.arrived_bytes = self.size_in_bytes = 0
         self._length_field, self._content = b"", None

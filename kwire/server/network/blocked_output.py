@@ -1,22 +1,22 @@
-"""How long a client has taken nothing of what is to be written to it."""
+"""Time in which a client has read nothing of its pending output."""
 
 from __future__ import annotations
 
 
 class BlockedOutput:
-    """Watches a full output buffer, or what is left of one when its connection closes."""
+    """Watch on a full output buffer, or on the unsent rest of one when its connection closes."""
 
     __slots__ = ("_size", "since", "taken_at")
 
     def __init__(self) -> None:
         self.since: float | None = None
-        """When the buffer last became smaller, in seconds; None while nothing is blocked."""
+        """Time in seconds when the buffer last became smaller; None while nothing is blocked."""
         self.taken_at = 0.0
-        """When the client last took something of what was blocked."""
+        """Time when the client last read some of the blocked output."""
         self._size = 0
 
     def begin(self, now: float, size: int) -> None:
-        """Nothing happens if it has begun."""
+        """Start to watch; no effect if it has started."""
         if self.since is None:
             self.since, self._size = now, size
 
@@ -24,7 +24,7 @@ class BlockedOutput:
         self.since, self.taken_at = None, now
 
     def is_stalled(self, now: float, size: int, seconds: float) -> bool:
-        """Whether nothing was taken for so long; `size` is what is unsent now."""
+        """Return True if nothing was read for so long; `size` is the number of unsent bytes."""
         if self.since is None:
             return False
         if size < self._size:

@@ -1,12 +1,12 @@
-"""One client's connection: bytes in, frames, requests one after the other, answers out in order.
+"""Connection of one client: received bytes, frames, requests served one after the other, responses sent in order.
 
-A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py).
-One that has to wait, or whose answer is made in pieces, holds back the requests behind it, as Kafka mutes a channel,
-unless its API is pipelined (Produce): its ordered part, the append, is done by then and only its answer waits. Reading
-stops while requests or answers pile up, so that a client's own socket pushes back on it.
+A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py). A
+request that waits, or whose response is made in pieces, holds back later requests, as Kafka mutes a channel. The
+exception is a pipelined API (Produce): its ordered part, the append, is done by then and only its response waits.
+Reading stops while requests or responses pile up, so that TCP flow control slows the client down.
 
-The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow one
-another without anything between them. What is half received is in arriving_frame.py.
+The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow each
+other with no other callback in between. A partly received frame is in arriving_frame.py.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _read_size = struct.Struct(">i").unpack_from
 PRODUCE: Final = bytes(2)
-"""What a Produce request begins with: its API key."""
+"""First bytes of a Produce request: its API key."""
 
 
 class Connection:
-    """See the module's text. State is changed on the event loop only."""
+    """Connection of one client, see the module. Its state changes only on the event loop."""
 
     __slots__ = (
         "_answers",
@@ -79,14 +79,14 @@ class Connection:
         self._frames: deque[bytes] = deque()
         self._answers = AnswerLine()
         self.work: Work | None = None
-        """The request that is served in pieces; it holds back those behind it."""
+        """Request that is served in pieces; it holds back those behind it."""
         self._may_serve = False
-        """Whether the next request may be served in the share that has begun."""
+        """True if the next request may be served in the current share."""
         self._mute = Mute(self._unmuted)
         self._closing = False
-        """Whether it was decided to close: nothing of what the client sent besides is served."""
+        """True if the connection is closing: no further request of the client is served."""
         self._end_reason = ""
-        """Why nothing more is read, and the client is served only what stands in line."""
+        """Why nothing more is read; only the queued requests are still served."""
         self._writable = True
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
@@ -103,7 +103,7 @@ class Connection:
     # --- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        transport = cast("asyncio.Transport", transport)  # uvloop's transport has the same methods
         self._transport = transport
         self._read_pauses = ReadPauses(transport)
         if peer := transport.get_extra_info("peername"):
@@ -128,7 +128,7 @@ class Connection:
             else:
                 self._gather(view, count)
         except CloseConnection as reason:
-            self._end(str(reason))  # what came before it is served, as by Apache Kafka
+            self._end(str(reason))  # earlier requests are served, as in Apache Kafka
         answers = self._answers
         if answers.is_held_back and self._stored_bytes - answers.frame_bytes > limits.LINE_BYTES_MAX:
             self._read_pauses.add("line")
@@ -140,7 +140,9 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Whether the transport stays open for what is going to be served: not for a mere wait, a long poll say."""
+        """Return True to keep the transport open for requests to serve, but not for one
+        that only waits, like a long poll.
+        """
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._answers):
             self._end_reason = self._end_reason or "sends no more"
@@ -163,7 +165,7 @@ class Connection:
         self._listener.disconnected(self)
 
     def _leave(self, being_served: list[Answer]) -> None:
-        """Free what the client leaves: it may be millions of objects, of each of many clients."""
+        """Free the objects of a disconnected client: each of many clients may leave millions."""
         steps = [self._frames.clear, self._arriving.end, *self._ended_work()]
         steps += [each.waiting_for.cancel for each in being_served if each.only_waits and each.waiting_for is not None]
         self._frames, self._arriving = deque(), ArrivingFrame()
@@ -187,7 +189,7 @@ class Connection:
     # --- frames
 
     def _cut(self, view: memoryview, count: int) -> None:
-        """Take whole frames out of the receive buffer; the rest arrives."""
+        """Take whole frames out of the receive buffer; a rest goes to the arriving frame."""
         position = 0
         while count - position >= 4:
             end = position + 4 + self._frame_size(view, position)
@@ -205,7 +207,7 @@ class Connection:
             self._gather(view[position:count], count - position)
 
     def _gather(self, view: memoryview, count: int) -> None:
-        """Add to the frame that is arriving; queue it when it is whole and go on with what follows it."""
+        """Add bytes to the arriving frame; when it is whole, queue it and go on with the bytes after it."""
         arriving = self._arriving
         position = arriving.take(view[:count], self._frame_size)
         self._store(position)
@@ -217,7 +219,7 @@ class Connection:
             self._queue(frame)
         else:
             self._serve(frame)
-        self._unstore(size)  # only now: a bearer that held nothing in between would bear no longer
+        self._unstore(size)  # only now: at 0 stored bytes it would lose its exemption (RequestMemory)
         if position < count and not (self._closing or self._end_reason):
             self._cut(view[position:count], count - position)
 
@@ -236,8 +238,8 @@ class Connection:
 
     # --- requests
 
-    def _look_ready(self) -> None:
-        """To be called whenever one of these changes: whether the next request may be served."""
+    def _update_ready(self) -> None:
+        """Update whether the next request may be served; to be called when any of these conditions changes."""
         self._ready = (
             not self._answers.is_held_back
             and self._writable
@@ -249,14 +251,14 @@ class Connection:
             self._read_pauses.discard("line")
 
     def _serve_queue(self) -> None:
-        """To be called whenever what waits may go on: serve it now, or when it is this connection's turn."""
-        self._look_ready()
+        """Serve waiting requests now or in this connection's turn; to be called when they may continue."""
+        self._update_ready()
         if (self.work or (self._frames and self._ready)) and not self.share.is_in_line:
             if self._turns.begin(self.share):
                 self._serve_on()
                 self._turns.end(self.share, has_more=self._has_more)
             self._wait_for_share()
-        self._look_ended()
+        self._close_if_done()
 
     def _wait_for_share(self) -> None:
         if self.work is not None:
@@ -264,25 +266,25 @@ class Connection:
                 return
         elif not (self._frames and self._ready):
             return
-        self._turns.stand_in_line(self)
+        self._turns.enqueue(self)
 
     def serve_share(self) -> None:
-        """See turns.Client."""
+        """Serve one share of time, see turns.Client."""
         self._serve_on()
         self._turns.end(self.share, has_more=self._has_more)
         self._wait_for_share()
-        self._look_ended()
+        self._close_if_done()
 
     @property
     def _has_more(self) -> bool:
         return bool(self._frames) or self.work is not None
 
-    def _look_ended(self) -> None:
+    def _close_if_done(self) -> None:
         if self._end_reason and not (self._frames or self.work or self._answers):
             self.close(self._end_reason)
 
     def _serve_on(self) -> None:
-        """Serve what waits until the share is over."""
+        """Serve waiting requests until the share is over."""
         self._may_serve = True
         if self.work is not None and self._turns.begin_pieces(self):
             self._go_on(self.work)
@@ -296,7 +298,7 @@ class Connection:
     def _serve(self, frame: bytes) -> None:
         try:
             outcome = self._listener.handle(self, frame)
-        except Exception as error:  # noqa: BLE001 whatever it is, the others are served
+        except Exception as error:  # noqa: BLE001 any error ends only this connection
             self._refuse(error)
             return
         if isinstance(outcome, tuple):
@@ -304,7 +306,7 @@ class Connection:
             if buffers is not None:
                 if self._answers:
                     self._answers.add_filled(buffers)
-                    self._look_ready()
+                    self._update_ready()
                 else:
                     self._listener.outbox.put(self, buffers)
             if throttle_ms:
@@ -318,10 +320,10 @@ class Connection:
         self._may_serve = not self._turns.served() and self._ready
 
     def _hold_back(self, frame_size: int, *, holds_back: bool) -> Answer:
-        """A place for the answer to come, and, if it holds back, none for requests behind it."""
+        """Add a place for a later response; with `holds_back`, later requests wait for it."""
         answer = self._answers.add(frame_size, holds_back=holds_back)
         self._store(frame_size, is_whole=True)
-        self._look_ready()
+        self._update_ready()
         return answer
 
     def _go_on(self, work: Work) -> None:
@@ -334,7 +336,7 @@ class Connection:
                     return
         except StopIteration as end:
             outcome = end.value
-        except Exception as error:  # noqa: BLE001 whatever it is, the others are served
+        except Exception as error:  # noqa: BLE001 any error ends only this connection
             free(self._ended_work(), 0)
             self._refuse(error, work.answer)
             return
@@ -344,11 +346,11 @@ class Connection:
         else:
             self._unstore(work.answer.frame_size)
             self._fill(work.answer, outcome)
-            self._look_ready()
+            self._update_ready()
         self._may_serve = not self._turns.served() and self._ready
 
     def _ended_work(self) -> list[Callable[[], object]]:
-        """Give up the place in line; return what frees the objects of the request."""
+        """Drop the request in pieces; return the calls that free its objects."""
         work, self.work = self.work, None
         if work is None:
             return []
@@ -370,7 +372,7 @@ class Connection:
             return
         try:
             outcome = pending.encode(future.result())
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 whatever it is, the others are served
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 any error ends only this connection
             self._unstore(answer.frame_size)
             self._refuse(error, answer)
             return
@@ -383,7 +385,7 @@ class Connection:
         self._serve_queue()
 
     def _fill(self, answer: Answer, answered: Answered) -> None:
-        """The answer is there; it leaves when those before it have left."""
+        """Fill the place of a response, and send the responses that have no unfilled place before them."""
         self.last_active = self._listener.now()
         for buffers in self._answers.fill(answer, answered):
             self._listener.outbox.put(self, buffers)
@@ -391,7 +393,7 @@ class Connection:
             self.hold(answer.throttle_ms)
 
     def _refuse(self, error: BaseException, answer: Answer | None = None) -> None:
-        """A request that is not answered ends its connection, behind the answers to those before it."""
+        """Close the connection because of a request without a response, after the responses to earlier requests."""
         why = why_not_answered(error, self, self._listener)
         self._answers.give_up_from(answer)
         if self._transport is None or not self._answers:
@@ -402,13 +404,13 @@ class Connection:
         self._end(why)
 
     def _end(self, why: str) -> None:
-        """Read nothing more, and close when all that stands in line is answered."""
+        """Read nothing more, and close when all queued requests are answered."""
         self._end_reason = self._end_reason or why
         self._read_pauses.add("end")
-        self._look_ended()
+        self._close_if_done()
 
     def write_out(self, buffers: Buffers) -> None:
-        """Give an answer to the transport; for the outbox."""
+        """Pass a response to the transport; called by the outbox."""
         transport = self._transport
         if transport is not None and len(buffers) == 1:
             transport.write(buffers[0])
@@ -418,7 +420,7 @@ class Connection:
     # --- holding back
 
     def hold(self, milliseconds: int) -> None:
-        """Serve nothing for so long: over a quota, or a new connection over max.connection.creation.rate."""
+        """Serve nothing for this time: the client exceeds a quota, or max.connection.creation.rate."""
         self._mute.begin(milliseconds)
         self._ready = False
         self._read_pauses.add("quota")
@@ -435,7 +437,7 @@ class Connection:
         self._read_pauses.discard("memory")
 
     def holds_requests(self) -> bool:
-        """Whether whole requests wait or are being served; see RequestMemory."""
+        """Return True if whole requests wait or are being served; see RequestMemory."""
         return self._stored_bytes > self._arriving.arrived_bytes
 
     def _store(self, size: int, *, is_whole: bool = False) -> None:
@@ -456,7 +458,7 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the client has not taken yet of its answers."""
+        """Bytes of responses that the client has not read yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
@@ -466,15 +468,15 @@ class Connection:
 
     @property
     def busy(self) -> bool:
-        """Whether the broker owes this client an answer: not idle, however long it takes."""
+        """True if the client waits for a response, so that the connection is not idle, however long it takes."""
         return len(self._answers) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
-        """Whether the client has taken nothing for so long of a full output buffer, or of what is left at the close."""
+        """Return True if the client has read nothing for so long of a full output buffer, or of a closing one."""
         return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
     def close(self, why: str) -> None:
-        """Close, answers that are ready first; one log line says why."""
+        """Close after sending finished responses; one log line says why."""
         free(self._ended_work(), 0)
         self._frames.clear()
         self._arriving.end()
@@ -487,7 +489,7 @@ class Connection:
             self._transport.close()
 
     def abort(self, why: str) -> None:
-        """Close at once, whatever is unsent."""
+        """Close at once, without sending the rest."""
         self._closing = True
         self._ready = False
         if self._transport is not None:

@@ -1,4 +1,4 @@
-"""What connections may take of the broker: how many, how fast, how large. Altered in place while the broker runs."""
+"""Limits of connections: number, creation rate, sizes. They can be altered while the broker runs."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
 PIPELINE_DEPTH_MAX = 64
-"""Answers that may wait in one connection; a client with more requests in flight waits for the first of them."""
+"""Responses that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
 LINE_BYTES_MAX = 64 * 1024
-"""Bytes of requests behind one that is not answered yet, before the connection stops reading."""
+"""Bytes of requests behind an unanswered one before the connection stops reading."""
 LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
 RESERVED_DESCRIPTORS = 64
-"""Neither segments nor connections: checkpoints, listeners, the compacting process."""
+"""File descriptors neither for segments nor for connections: checkpoints, listeners, the compaction process."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionLimits:
-    """Names are those of the broker's settings."""
+    """Limits of connections, by settings of the broker."""
 
     request_bytes_max: int
-    """socket.request.max.bytes."""
+    """The setting socket.request.max.bytes."""
     connections_max: int
-    """max.connections, over all listeners; never so many that there is no descriptor left to open a file."""
+    """The setting max.connections, over all listeners; lowered so that file descriptors are left to open files."""
     connections_max_per_ip: int
-    """max.connections.per.ip."""
+    """The setting max.connections.per.ip."""
     idle_ms_max: int
-    """connections.max.idle.ms; negative is never."""
+    """The setting connections.max.idle.ms; negative for never."""
     per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    """max.connections.per.ip.overrides, by address."""
+    """The setting max.connections.per.ip.overrides, by address."""
     created_per_second_max: int = UNLIMITED
-    """max.connection.creation.rate."""
+    """The setting max.connection.creation.rate."""
     backlog: int = 4096
-    """socket.listen.backlog.size. Kafka's 50 makes a burst of connections wait for SYN retries; the kernel caps this
-    at net.core.somaxconn."""
+    """The setting socket.listen.backlog.size.
+
+    With Kafka's 50, a burst of connections waits for SYN retries. The kernel limits this to net.core.somaxconn.
+    """
     send_buffer_bytes: int = -1
-    """socket.send.buffer.bytes; -1 leaves it to the system, whose own tuning does better than Kafka's 102400."""
+    """The setting socket.send.buffer.bytes; -1 for the system's automatic size, which is faster than Kafka's 102400."""
     receive_buffer_bytes: int = -1
-    """socket.receive.buffer.bytes; -1 leaves it to the system."""
+    """The setting socket.receive.buffer.bytes; -1 for the system's automatic size."""
     output_buffer_bytes: int = 256 * 1024
-    """Unsent bytes above which a connection's next request waits, and which are counted in output_bytes_max."""
+    """Unsent bytes above which a connection's next request waits, and which count towards output_bytes_max."""
     output_bytes_max: int = 64 * 1024 * 1024
-    """Unsent bytes over all connections: what they may be besides is one answer, and output_buffer_bytes for each."""
+    """Unsent bytes over all connections. In addition there may be one response, and output_buffer_bytes each."""
     refused_ms: Callable[[str], int] = lambda host: 0  # noqa: ARG005
-    """Told of each new connection's address: 0, or after how long the connection is closed unserved (KIP-612)."""
+    """Called with the address of each new connection; returns after how long to close it unserved, or 0 (KIP-612)."""
     _overrides: Mapping[str, int] = field(default_factory=dict)
-    """The same as it was set, by host."""
+    """Overrides as they were set, by host."""
     _addresses: AddressBook = field(default_factory=AddressBook)
     _next_place: float = 0.0
-    """When the next connection would be due, were they made at the highest rate without a pause."""
+    """Time when the next connection would be due at the highest rate without a pause."""
 
     def update(self, settings: Mapping[str, Any]) -> None:
-        """Take over what the settings say now."""
+        """Apply the current settings."""
         self.connections_max = min(settings["max.connections"], _descriptors_for_connections())
         self.connections_max_per_ip = settings["max.connections.per.ip"]
         overrides = connection_overrides(settings["max.connections.per.ip.overrides"])
@@ -76,13 +78,13 @@ class ConnectionLimits:
         self.per_ip_overrides = {self._addresses.find(host): count for host, count in self._overrides.items()}
 
     def max_from(self, host: str) -> int:
-        """Connections that an address may have."""
+        """Return the number of connections that an address may have."""
         return self.per_ip_overrides.get(host, self.connections_max_per_ip)
 
     def delay_ms(self, now: float) -> int:
-        """How long a connection that is made now has to wait for its turn. A second's worth may come at once.
+        """Return how long a new connection has to wait. The connections of one second may arrive at once.
 
-        A rate of 0 lets one in each second, as Kafka's does, which makes nobody wait for longer.
+        As in Kafka, a rate of 0 still admits one connection per second, so that no connection waits longer.
         """
         rate = self.created_per_second_max
         if rate == UNLIMITED:
@@ -91,7 +93,7 @@ class ConnectionLimits:
         return max(0, round((self._next_place - now - 1.0) * 1000))
 
     def prepare(self, sockets: Iterable[Any]) -> None:
-        """Give listening sockets the buffers that their connections will have."""
+        """Set the buffer sizes of listening sockets, which their connections inherit."""
         wanted = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
         options = [(option, size) for option, size in wanted if size > 0]
         for each in sockets if options else ():
@@ -106,7 +108,7 @@ def _descriptors_for_connections() -> int:
 
 
 def limits_of(settings: Mapping[str, Any]) -> ConnectionLimits:
-    """The limits that the settings ask for."""
+    """Return the limits of the settings."""
     limits = ConnectionLimits(
         request_bytes_max=settings["socket.request.max.bytes"],
         connections_max=settings["max.connections"],

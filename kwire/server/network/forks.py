@@ -1,8 +1,8 @@
-"""A program with a broker may fork, as multiprocessing does: the child must not keep the broker's sockets.
+"""Sockets after a fork: the child of a program with a broker (multiprocessing) must not keep the broker's sockets.
 
-With them clients would wait, after the broker's end, on connections that nobody serves, and its port would stay taken.
-In the child each descriptor leads nowhere instead of being closed: its number might be somebody else's by the time that
-the child's copy of the event loop closes it.
+Otherwise clients would wait, after the broker's end, on connections that no process serves, and its port would stay in
+use. The child redirects each descriptor to /dev/null and does not close it. The child's copy of the event loop closes
+it later, and a descriptor closed before could belong to another file by then.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import Final
 
 NO_SOCKET: Final = -1
-"""Of a transport that has none, as in a simulation."""
+"""Descriptor of a transport without a socket, as in a simulation."""
 
 _descriptors: dict[int, int] = {}
-"""Each with the inode of its socket: a loop that is closed forgets connections without a word."""
+"""Inode of the socket of each descriptor: a closed event loop drops its connections without notice."""
 
 
 def opened(transport: asyncio.BaseTransport) -> int:
-    """Take note of a transport's socket; its descriptor, for closing()."""
+    """Register a transport's socket; return its descriptor, for closing()."""
     found = transport.get_extra_info("socket")
     descriptor: int = NO_SOCKET if found is None else found.fileno()
     bound(descriptor)
@@ -28,13 +28,13 @@ def opened(transport: asyncio.BaseTransport) -> int:
 
 
 def bound(descriptor: int) -> None:
-    """Take note of a socket."""
+    """Register a socket."""
     if descriptor >= 0:
         _descriptors[descriptor] = os.fstat(descriptor).st_ino
 
 
 def closing(descriptor: int) -> None:
-    """Forget a socket, before it is closed."""
+    """Remove a socket, before it is closed."""
     _descriptors.pop(descriptor, None)
 
 
@@ -43,7 +43,7 @@ def _lead_nowhere() -> None:
         return
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for descriptor, inode in _descriptors.items():
-        with suppress(OSError):  # it is closed
+        with suppress(OSError):  # the descriptor is closed
             if os.fstat(descriptor).st_ino == inode:
                 os.dup2(nowhere, descriptor, inheritable=False)
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What clients leave behind: freed at once if it is little, in turns with others if it may be millions of objects."""
+"""Objects of disconnected clients: few are freed at once; possibly millions are freed in turns with requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 
 
 def free(steps: Iterable[Callable[[], object]], request_bytes: int) -> None:
-    """Call all steps, which free what was made of requests of so many bytes.
+    """Call all steps, which free the objects of requests of so many bytes.
 
-    One at a time would be as long as the line of steps is, when thousands of clients leave that had asked for little.
+    Small ones are freed at once, because with thousands of clients the queue of steps would take longer.
     """
     for step in steps:
         if request_bytes > LONG_REQUEST_BYTES:

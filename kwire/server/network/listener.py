@@ -1,4 +1,4 @@
-"""One listening socket and its connections: limits, idle connections, the buffer they receive into."""
+"""Listening socket and its connections: limits, idle connections, the receive buffer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
-"""A client that reads nothing of a full output buffer for so long is dropped."""
+"""A client that reads nothing of a full output buffer for so long is disconnected."""
 
 Handle = Callable[[Connection, bytes], Outcome]
 
@@ -47,13 +47,13 @@ class ConnectionTable:
                 del self.per_host[connection.peer_host]
 
     def longest_idle(self) -> Connection | None:
-        """The connection that has been silent longest, of those that wait for nothing."""
+        """Return the connection that has been idle longest and waits for no response."""
         idle = (connection for connection in self.connections if not connection.busy)
         return min(idle, key=lambda connection: connection.last_active, default=None)
 
 
 class Listener:
-    """A named endpoint of the broker."""
+    """Named endpoint of the broker."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Listener:
         judge: Callable[[BaseException], None],
         is_of_nodes: bool = False,
     ) -> None:
-        """`judge` is told of every error that made a request fail; `is_of_nodes` says that no client connects here."""
+        """`judge` is called with every error that made a request fail. `is_of_nodes` excludes clients."""
         self.name = name
         self.is_of_nodes = is_of_nodes
         self.handle: Handle
-        """What serves requests; known from serve() on."""
+        """Serves a request; set by serve()."""
         self.judge = judge
         self.limits = limits
         self.memory = memory
@@ -90,7 +90,7 @@ class Listener:
         self._descriptors: list[int] = []
 
     async def bind(self, host: str, port: int) -> None:
-        """Take the address; port 0 picks a free one, which `port` then tells. Raises OSError."""
+        """Bind the address. Port 0 binds a free one, which `port` then contains. Raises OSError."""
         loop = asyncio.get_running_loop()
         server: Any = await loop.create_server(
             lambda: StreamProtocol(Connection(self)),
@@ -106,7 +106,7 @@ class Listener:
             forks.bound(descriptor)
 
     async def serve(self, handle: Handle) -> None:
-        """Accept connections from now on. Raises OSError when somebody else listens there by now."""
+        """Accept connections from now on. Raises OSError if another process listens there now."""
         assert self._server is not None, "bind comes before serve"
         self.handle = handle
         self.limits.prepare(getattr(self._server, "sockets", ()))
@@ -141,10 +141,10 @@ class Listener:
 
 
 async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) -> None:
-    """For as long as the broker runs: close idle connections and those whose client stopped reading.
+    """Close idle connections and those whose client stopped reading, for as long as the broker runs.
 
-    Whatever an idle one waits for, as in Apache Kafka: nobody notices a peer that resets the connection after it has
-    sent its end, or while nothing is read of it.
+    As in Apache Kafka, an idle connection is closed even if a request of it waits. The broker cannot notice a reset by
+    a peer that has sent its end before, or while it does not read from the connection.
     """
     loop = asyncio.get_running_loop()
     while True:

@@ -1,4 +1,4 @@
-"""All listeners of a server: what their connections share, and their beginning and end."""
+"""All listeners of a server: the parts that their connections share, their start and stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNLIMITED_MEMORY = 2**63 - 1
 
 
 class Listeners:
-    """Owns the sockets that a server listens on, and the table of its connections."""
+    """Listening sockets of a server, and the table of its connections."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Listeners:
         turns: Turns,
         judge: Callable[[BaseException], None],
     ) -> None:
-        """`judge` is told of every error that made a request fail."""
+        """`judge` is called with every error that made a request fail."""
         self._turns = turns
         self._judge = judge
         self._config = config
@@ -40,16 +40,16 @@ class Listeners:
 
     @property
     def long_request_bytes(self) -> int:
-        """What long requests take that are being served; those that arrive or wait are bytes, and no objects."""
+        """Memory of the long requests that are being served; those that arrive or wait are bytes, without objects."""
         return sum(connection.long_request_bytes for connection in self.table.connections)
 
     @property
     def first(self) -> Listener:
-        """The one that was configured first."""
+        """Listener that was configured first."""
         return self._listeners[0]
 
     async def bind(self) -> None:
-        """Take all addresses. Raises SettingError for one that is taken; those taken before stay bound."""
+        """Bind all addresses. Raises SettingError for one that cannot be bound; the earlier ones stay bound."""
         memory_max = self._config["queued.max.request.bytes"]
         memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
         receive_buffer = ReceiveBuffer(asyncio.get_running_loop().call_soon)
@@ -72,14 +72,14 @@ class Listeners:
             self._listeners.append(listener)
 
     def _is_of_nodes(self, name: str) -> bool:
-        """Return whether brokers and controllers have the listener to themselves."""
+        """Return True if only brokers and controllers use the listener."""
         config = self._config
         if name in config.controller_listener_names:
             return True
         return name == config.inter_broker_listener_name and len(self._addresses) > 1
 
     async def serve(self, handle_of: Callable[[str], Handle]) -> None:
-        """Accept connections; `handle_of` gives what serves a listener's requests. Raises SettingError."""
+        """Accept connections; `handle_of` returns the request handler of a listener. Raises SettingError."""
         for address, listener in zip(self._addresses, self._listeners, strict=True):
             try:
                 await listener.serve(handle_of(address.name))
@@ -87,15 +87,15 @@ class Listeners:
                 raise _cannot_listen(address, error) from error
 
     async def sweep(self) -> None:
-        """For as long as the server runs: close connections that are idle or read nothing."""
+        """Close connections that are idle or read nothing, for as long as the server runs."""
         await sweep_connections(self.table, self.limits)
 
     def port_of(self, address: ListenerAddress) -> int:
-        """An address's port; port 0 stands for the one that was picked."""
+        """Return an address's port; for port 0, the port that was bound."""
         return address.port or next(listener.port for listener in self._listeners if listener.name == address.name)
 
     def ports(self) -> dict[str, int]:
-        """The port of each listener, by name."""
+        """Return the port of each listener, by name."""
         return {listener.name: listener.port for listener in self._listeners}
 
     def stop_accepting(self) -> None:

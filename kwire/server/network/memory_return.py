@@ -1,12 +1,12 @@
-"""Gives memory back to the system that the allocator keeps after a peak.
+"""Return of freed memory to the system that the C allocator keeps after a peak.
 
-glibc puts a block that is larger than a threshold into pages of its own, which can grow without a copy and are given
-back when they are freed. But it raises the threshold, up to 32 MiB, when such a block is freed; from then on requests
-that arrive side by side grow inside the heap, each step leaving a hole, and take several times their size. So the
-threshold is fixed, above what usual requests and answers have.
+glibc puts a block that is larger than a threshold into pages of its own. These can grow without a copy and are returned
+to the system when the block is freed. But freeing such a block raises the threshold, up to 32 MiB. From then on,
+requests that arrive in parallel grow inside the heap. Each step leaves a hole, so that they take several times their
+size. Therefore the threshold is fixed, above the size of usual requests and responses.
 
-It also keeps what is freed between blocks that are still used; after a burst of large requests that may be a hundred
-megabytes, for ever. It is asked for them while the process is larger by STEP_BYTES than it was at its smallest.
+glibc also keeps freed memory between blocks in use. After a burst of large requests that may be a hundred megabytes,
+for ever. MemoryReturn calls malloc_trim while the process is larger by STEP_BYTES than at its smallest.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 
 STEP_BYTES = 24 * 1024 * 1024
 LOOKS_MAX = 4
-"""Looks between two times of asking when what is there is in use."""
+"""Checks between two calls of malloc_trim if the memory is in use."""
 STATUS = Path("/proc/self/statm")
 LARGE_BYTES = 4 * 1024 * 1024
-"""Blocks from this size on have pages of their own; new ones each time would be slow for answers of 1 MiB."""
+"""Size from which blocks have pages of their own; new pages each time would be slow for responses of 1 MiB."""
 TOP_BYTES = 16 * 1024 * 1024
-"""What may stay free at the end of the heap; fixing one threshold fixes this one as well, at a value too small."""
+"""Free bytes that may stay at the end of the heap; fixing one threshold fixes this one too, at too small a value."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def keep_large_blocks_apart() -> bool:
-    """Fix glibc's thresholds, for the whole process; whether that worked."""
+    """Fix glibc's thresholds for the whole process; return True if that worked."""
     try:
         mallopt: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
@@ -37,7 +37,7 @@ def keep_large_blocks_apart() -> bool:
 
 
 def resident_bytes() -> int:
-    """What the process has of memory now; 0 where the system does not say."""
+    """Return the memory of the process; 0 if the system does not report it."""
     try:
         return int(STATUS.read_text().split()[1]) * resource.getpagesize()
     except (OSError, IndexError):
@@ -45,7 +45,7 @@ def resident_bytes() -> int:
 
 
 def find_trim() -> Callable[[int], int] | None:
-    """Glibc's malloc_trim; None where the allocator is another one."""
+    """Return glibc's malloc_trim; None with another allocator."""
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):
@@ -54,7 +54,7 @@ def find_trim() -> Callable[[int], int] | None:
 
 
 class MemoryReturn:
-    """To be looked at every so often. Asking that brought little is followed by a longer pause."""
+    """Periodic return of memory. A call that freed little is followed by a longer pause."""
 
     def __init__(
         self, *, trim: Callable[[int], int] | None = None, resident: Callable[[], int] = resident_bytes
@@ -67,7 +67,7 @@ class MemoryReturn:
 
     @property
     def is_due(self) -> bool:
-        """Whether the process is larger than it was, and has not been asked in vain just before."""
+        """True if the process is larger than it was, and the last call was not just now and useless."""
         self._looks += 1
         return (
             self._trim is not None
@@ -76,7 +76,7 @@ class MemoryReturn:
         )
 
     def give_back(self) -> None:
-        """Takes milliseconds; the interpreter is free meanwhile."""
+        """Return free memory to the system. It takes milliseconds, without the interpreter's lock."""
         if self._trim is None:
             return
         before = self._resident()

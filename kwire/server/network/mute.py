@@ -1,4 +1,4 @@
-"""For how long a connection is not served: the broker's half of a quota (KIP-219)."""
+"""Mute of a connection: the broker's part of a quota, during which it serves no request (KIP-219)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 class Mute:
-    """Of several that are begun the one that ends last counts."""
+    """Mute time of one connection; of several, the one that ends last counts."""
 
     __slots__ = ("_end", "_timer", "_until")
 
     def __init__(self, end: Callable[[], None]) -> None:
-        """`end` is called when it is over."""
+        """`end` is called when the connection is not muted any more."""
         self._end = end
         self._until = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -35,7 +35,7 @@ class Mute:
             self._timer = None
 
     def end(self) -> None:
-        """For good: whom it would tell is gone, and is not held by it."""
+        """End the mute for good: the connection is closed, and must not be kept by a reference."""
         self.cancel()
         self._end = _nothing
 

@@ -1,8 +1,8 @@
-"""Channel to other nodes: one connection for each of them and each API, opened when it is first needed.
+"""Channel to other nodes: one connection per node and API, opened when it is first needed.
 
-Requests of one API to one node share a connection and are answered in order; those of another API do not wait behind
-them, as a heartbeat must not wait behind a long Fetch. A timeout or any other error closes the connection: the next
-request opens another.
+Requests of one API to one node share a connection and are answered in order. Requests of another API do not wait
+behind them: a heartbeat must not wait behind a long Fetch. A timeout or any other error closes the connection, and
+the next request opens another.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kwire.server.network.node_connection import RESPONSE_BYTES_MAX, NodeConnect
 logger = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 4096
-"""More than a large cluster needs; beyond, those that are idle are closed."""
+"""Maximum number of connections: more than a large cluster needs; above it, idle ones are closed."""
 
 _Lane = tuple[str, int, type]
 """Host, port and request type."""
 
 
 class NodeChannel:
-    """Implements kwire.cluster.raft_node.Channel over TCP."""
+    """Implementation of kwire.cluster.raft_node.Channel over TCP."""
 
     def __init__(
         self, *, client_id: str, software_version: str, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
@@ -36,11 +36,11 @@ class NodeChannel:
         self._software_version = software_version
         self._timeout_seconds = timeout_ms / 1000
         self._connections: dict[_Lane, NodeConnection] = {}
-        """The least recently used first."""
+        """Connections, the least recently used first."""
         self._is_closed = False
 
     async def send(self, destination: Destination, request: Any) -> Any:
-        """Return the response. Raises Unreachable when there will be none."""
+        """Return the response. Raises Unreachable if there will be none."""
         lane = destination.host, destination.port, type(request)
         where = f"node {destination.node_id} at {destination.host}:{destination.port}"
         if self._is_closed:
@@ -56,7 +56,7 @@ class NodeChannel:
             logger.debug("no response from %s: %s", where, error)
             raise Unreachable(f"{where}: {error}") from error
         except asyncio.CancelledError:
-            if connection.is_abandoned:  # nobody would notice if its responses never came
+            if connection.is_abandoned:  # no sender would notice missing responses
                 connection.close(ConnectionResetError("its requests were cancelled"))
             raise
         finally:
@@ -84,7 +84,7 @@ class NodeChannel:
         return connection
 
     def _make_room(self) -> None:
-        """Clients may name nodes, too (AddRaftVoter): what they named is not kept for ever."""
+        """Close an idle connection if there are too many: clients can name nodes too (AddRaftVoter)."""
         if len(self._connections) < CONNECTIONS_MAX:
             return
         for lane, connection in list(self._connections.items()):

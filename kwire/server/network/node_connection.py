@@ -28,7 +28,7 @@ PRE_VOTE_SINCE: Final = 2
 REPLICA_STATE_SINCE: Final = 15
 """Version of Fetch since which the replica is named in replica_state."""
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
-"""Of anybody; a leader's records are bounded by the settings of topics alone, as in Apache Kafka."""
+"""Largest response of any node. A leader's records are limited by topic settings alone, as in Apache Kafka."""
 REQUESTS_IN_FLIGHT_MAX: Final = 5
 """Requests that are sent before the first of them is answered: Kafka's default for clients. It bounds what the
 transport holds and what the other node queues."""
@@ -52,7 +52,7 @@ class _InFlight(NamedTuple):
 
 
 class NodeConnection(asyncio.Protocol):
-    """One connection, from before it is opened until it is closed."""
+    """Connection to another node, from before it is opened until it is closed."""
 
     def __init__(self, *, client_id: str, software_version: str, response_bytes_max: int = RESPONSE_BYTES_MAX) -> None:
         self._client_id = client_id
@@ -85,12 +85,12 @@ class NodeConnection(asyncio.Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has requests without a response."""
+        """True if requests wait for a response."""
         return bool(self._in_flight or self._waiting)
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether nothing waits for a response of this connection any more, though responses are due."""
+        """True if no sender waits for the responses of this connection any more, though responses are due."""
         responses = self._responses()
         return bool(responses) and all(response.done() for response in responses)
 
@@ -102,11 +102,11 @@ class NodeConnection(asyncio.Protocol):
         if self._opening is not None:
             self._opening.cancel()
         if self._transport is not None:
-            self._transport.abort()  # nobody waits for what is unsent; a node that hangs would keep it for ever
+            self._transport.abort()  # a node that hangs would keep the unsent bytes for ever
         for response in self._responses():
             if not response.done():
                 response.set_exception(error)
-                response.exception()  # its sender may have been cancelled in this very turn: nobody is warned of that
+                response.exception()  # its sender may be cancelled in this turn: asyncio must not warn
         self._in_flight.clear()
         self._waiting.clear()
         self._received.clear()
@@ -117,7 +117,7 @@ class NodeConnection(asyncio.Protocol):
     # --- the transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has the same methods
         self._descriptor = forks.opened(transport)
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=self._software_version)
         versions: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -145,8 +145,8 @@ class NodeConnection(asyncio.Protocol):
     async def _open(self, host: str, port: int) -> None:
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        except (OSError, UnicodeError) as error:  # the latter: what is no host name at all
-            self.close(error.with_traceback(None))  # which has frames that have this connection
+        except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
+            self.close(error.with_traceback(None))  # its frames refer to this connection
 
     def _send_waiting(self) -> None:
         while self._versions is not None and self._waiting and len(self._in_flight) < REQUESTS_IN_FLIGHT_MAX:
@@ -167,7 +167,7 @@ class NodeConnection(asyncio.Protocol):
         if isinstance(message, FetchRequest) and version < REPLICA_STATE_SINCE:
             message.replica_id = message.replica_state.replica_id
             message.replica_state = FetchReplicaState()
-        if isinstance(message, ApiVersionsRequest):  # the quorum does not know in which software it runs
+        if isinstance(message, ApiVersionsRequest):  # the quorum code does not know the software's name
             message.client_software_name = SOFTWARE_NAME
             message.client_software_version = self._software_version
         self._send(request, version)
@@ -205,7 +205,7 @@ class NodeConnection(asyncio.Protocol):
         return frame
 
     def _take(self, frame: bytes) -> None:
-        """Give a response to its request. Raises ProtocolError."""
+        """Set a response as the result of its request. Raises ProtocolError."""
         if not self._in_flight:
             raise ProtocolError("a response without a request")
         expected = self._in_flight[0]

@@ -1,10 +1,10 @@
-"""Answers on their way to the sockets: those of neighbouring turns of the event loop leave together.
+"""Outbox of responses: the small ones of neighbouring turns of the event loop are written together.
 
-To wake a client that waits costs more than to answer it. While a broker is busy, each answer that leaves by itself
-finds its client asleep again; answers that leave one behind the other find it awake. So small answers are held while
-requests keep coming in, until a turn of the loop brings no more of them, or until they are many, or until turns that
-take long have kept them for long enough. A broker that is not busy holds an answer for one look at its sockets, some
-microseconds.
+Waking a client that waits costs more than answering it. While a broker is busy, each response that is written
+alone finds its client asleep again; responses written one after the other find it awake. So small responses are
+held while requests keep coming in. They are written when a turn of the loop brings no more, when there are
+many, or when long turns have held them for SECONDS_MAX. A broker that is not busy holds a response for one poll
+of its sockets, some microseconds.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ Buffers = list[bytes | bytearray | memoryview]
 
 ANSWERS_MAX: Final = 64
 SMALL_BYTES_MAX: Final = 16 * 1024
-"""A larger answer leaves at once: its client is better off busy with it."""
+"""Size above which a response is written at once: its client needs time to process it."""
 SECONDS_MAX: Final = 0.002
-"""Many small answers take less; what is held for longer waits for slow requests of others, one in each turn."""
+"""Longest hold of a response: many small responses take less; otherwise each turn has another slow request."""
 
 
 class Writer(Protocol):
-    """A connection."""
+    """Connection that writes responses."""
 
     def write_out(self, buffers: Buffers) -> None:
-        """Give an answer to the transport."""
+        """Pass a response to the transport."""
 
 
 class Outbox:
-    """The answers of one listener that have not been written yet, in order for each connection."""
+    """Unwritten responses of one listener, in order for each connection."""
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], now: Callable[[], float]) -> None:
         self._call_soon = call_soon
         self._now = now
         self._held: dict[Writer, Buffers] = {}
         self._count = 0
-        """Answers held."""
+        """Number of held responses."""
         self._count_before = 0
-        """How many were held when the last turn ended."""
+        """Number of held responses at the end of the last turn."""
         self._leave_at = 0.0
-        """When what was held at the end of the first turn leaves in any case."""
+        """Time when the responses are written in any case, set at the end of the first turn."""
         self._will_turn = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
-        """Answer a connection, soon; its answers leave in the order in which they came here."""
+        """Write a response to a connection soon; each connection's responses keep their order."""
         if len(buffers) > 1 or len(buffers[0]) > SMALL_BYTES_MAX:
             self.flush()
             connection.write_out(buffers)
@@ -62,7 +62,7 @@ class Outbox:
             self.flush()
 
     def _turn(self) -> None:
-        """Called between two looks of the loop at its sockets."""
+        """Write held responses or wait for the next turn; called between two polls of the sockets."""
         if self._count == self._count_before or (self._count_before and self._now() >= self._leave_at):
             self._will_turn = False
             self.flush()
@@ -73,7 +73,7 @@ class Outbox:
         self._call_soon(self._turn)
 
     def flush(self) -> None:
-        """Write what is held; the answers of a connection in one piece, which costs it one system call."""
+        """Write held responses; those of a connection in one piece, which costs one system call."""
         held, self._held = self._held, {}
         self._count = self._count_before = 0
         for connection, buffers in held.items():

@@ -1,9 +1,9 @@
-"""The bytes of answers that clients have not taken yet, over all connections, under a limit.
+"""Bytes of responses that clients have not read yet, over all connections, under a limit.
 
-A connection whose output is more than its socket takes says so, and says when it has drained. Answers that may be
-large ask for room first: each gets a part of what is left, so that many readers get smaller answers and not none. When
-readers that do not read still fill the limit, the one that has not drained for longest is dropped, for the others'
-sake: its client comes back, if there is one, and asks again.
+A connection reports when its output exceeds its socket's buffer, and when it has drained. A response that may be large
+asks for room first. Each gets a part of the room that is left, so that many readers get smaller responses and not none.
+If clients that do not read still fill the limit, the connection that has not drained for longest is closed, for the
+sake of the others. Its client, if it still runs, connects and requests again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Protocol
 
 ANSWER_BYTES_LEAST = 1024 * 1024
-"""Room that an answer has in any case: the default max.partition.fetch.bytes."""
+"""Room that a response has in any case: the default of max.partition.fetch.bytes."""
 PART = 4
-"""One answer may take a fourth of what is left."""
+"""Divisor: one response may take a fourth of the room that is left."""
 
 
 class Writer(Protocol):
-    """What holds output."""
+    """Connection with output."""
 
     @property
     def unsent_bytes(self) -> int: ...
@@ -26,37 +26,37 @@ class Writer(Protocol):
 
 
 class OutputMemory:
-    """A budget of bytes shared by the connections of a broker."""
+    """Budget of bytes shared by the connections of a broker."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self.promised_bytes = 0
         self._unsent: dict[Writer, int] = {}
-        """By the time since when they have not drained, the longest first."""
+        """Unsent bytes of connections that have not drained, the longest undrained first."""
 
     def room(self) -> int:
-        """Bytes that the next answer may have."""
+        """Return the bytes that the next response may have."""
         return max(ANSWER_BYTES_LEAST, (self.limit_bytes - self.used_bytes - self.promised_bytes) // PART)
 
     def promise(self, size: int) -> None:
-        """An answer grows by so much, or shrinks, that is not written yet: others are made meanwhile."""
+        """Count bytes of a response that is being made and not written yet; negative if it shrinks."""
         self.promised_bytes += size
 
-    def fulfil(self, size: int) -> None:
-        """It is written; what its client does not take is held from now on."""
+    def release_reserved(self, size: int) -> None:
+        """Remove the bytes of a written response; hold() counts what its client does not read."""
         self.promised_bytes -= size
         assert self.promised_bytes >= 0, "more answers written than promised"
 
     def hold(self, writer: Writer, size: int) -> None:
-        """The writer has so much unsent."""
+        """Count the unsent bytes of a connection."""
         self.used_bytes += size - self._unsent.get(writer, 0)
         self._unsent[writer] = size
         if self.used_bytes > self.limit_bytes:
             self._make_room()
 
     def release(self, writer: Writer) -> None:
-        """The writer has drained, or is gone."""
+        """Remove a connection that has drained or is closed."""
         self.used_bytes -= self._unsent.pop(writer, 0)
 
     def _make_room(self) -> None:

@@ -10,30 +10,30 @@ from kwire.server.network.turns import Share
 
 
 class CloseConnection(Exception):  # noqa: N818 an instruction, not an error
-    """The request leaves nothing to answer: close the connection. The message says why, for one log line."""
+    """Raised for a request without any response: closes the connection. The message says why, for one log line."""
 
 
 class Pending:
-    """A request that has to wait: what it waits for, and how its result becomes an answer."""
+    """Request that has to wait: its awaitable, and the function that makes a response of the result."""
 
     __slots__ = ("awaitable", "encode", "pipelined")
 
     def __init__(
         self, awaitable: Awaitable[Any], encode: Callable[[Any], Answered | Pieces], *, pipelined: bool
     ) -> None:
-        """A pipelined request is encoded at once."""
+        """`pipelined` requests are encoded at once, not in pieces."""
         self.awaitable = awaitable
         self.encode = encode
         self.pipelined = pipelined
 
 
 Pieces = Generator[None, None, Answered | Pending]
-"""Serves a request; yields wherever another connection may be served."""
+"""Serves a request; yields where another connection may be served."""
 Outcome = Answered | Pending | Pieces
 
 
 class Work:
-    """An answer that is being made in pieces."""
+    """Response that is being made in pieces."""
 
     __slots__ = ("answer", "pieces", "then")
 
@@ -41,7 +41,7 @@ class Work:
         self.pieces = pieces
         self.answer = answer
         self.then: list[Callable[[], None]] = []
-        """To be called when the answer is written or given up."""
+        """Callbacks for when the response is written or dropped."""
         share.pieces_ms = 0.0
 
     def end(self) -> None:
@@ -51,7 +51,7 @@ class Work:
 
 
 def after(work: Work | None, call: Callable[[], None]) -> None:
-    """Call it when the answer in pieces that is under way is written or given up; now if there is none."""
+    """Call a function when the current response in pieces is written or dropped; now if there is none."""
     if work is None:
         call()
     else:

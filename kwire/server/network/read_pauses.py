@@ -1,4 +1,4 @@
-"""Why a connection is not read from at the moment."""
+"""Reasons why a connection is not read at the moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class ReadPauses:
-    """Reads are paused while there is any reason."""
+    """Reasons of one connection: reading is paused while there is any."""
 
     __slots__ = ("_reasons", "_transport")
 
@@ -29,5 +29,5 @@ class ReadPauses:
                 self._transport.resume_reading()
 
     def end(self) -> None:
-        """The transport is gone: nothing is asked of it any more."""
+        """Release the closed transport."""
         self._transport = None

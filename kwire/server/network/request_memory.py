@@ -1,11 +1,14 @@
-"""The bytes of requests that the broker holds, over all connections, under queued.max.request.bytes.
+"""Memory of requests, over all connections, limited by queued.max.request.bytes.
 
-A connection takes what it stores (a frame that is still arriving, requests that wait, requests that are being served)
-and gives it back when it is done. Over the limit, connections that hold something stop reading until there is room
-again. One of them, the bearer, may go on until its frame is whole: otherwise many half-arrived frames could fill the
-budget with none ever complete. It stays the bearer until its whole requests are done, though its client hangs up:
-otherwise one after the other could leave a request behind. So memory is bounded by the limit plus one
-socket.request.max.bytes, and by what one read brings for each connection: that much is there before it is stopped.
+A connection counts the bytes that it stores: a frame that is arriving, requests that wait or are being served. It
+returns them when it is done. Over the limit, connections with stored bytes stop reading until there is room again.
+
+One of them is exempt (`_exempt`) and may read until its frame is whole. Otherwise many half-arrived frames could fill
+the budget, and none would ever complete. It stays exempt until its whole requests are done, also if its client
+disconnects. Otherwise one connection after the other could leave a request behind.
+
+So the memory is bounded by the limit, one socket.request.max.bytes, and one read of each connection, which is
+received before the connection stops.
 """
 
 from __future__ import annotations
@@ -15,70 +18,70 @@ from typing import Protocol
 
 
 class Reader(Protocol):
-    """What can be told to stop reading and to go on."""
+    """Connection that can stop and resume reading."""
 
     def pause_for_memory(self) -> None: ...
 
     def resume_for_memory(self) -> None: ...
 
     def holds_requests(self) -> bool:
-        """Whether it holds whole requests, not only one that is still arriving."""
+        """Return True if it stores whole requests, not only one that is still arriving."""
 
 
 class RequestMemory:
-    """A budget of bytes shared by the connections of a broker."""
+    """Budget of bytes shared by the connections of a broker."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._waiting: deque[Reader] = deque()
-        self._bearer: Reader | None = None
+        self._exempt: Reader | None = None
 
     def take(self, reader: Reader, size: int, *, is_whole: bool = False) -> None:
-        """Count `size` bytes as held, of a frame that is arriving or of a request that is whole.
+        """Count `size` bytes as stored, of a frame that is arriving or of a request that is whole.
 
-        The reader is paused when that is too much, unless its frame is arriving and no other bears on.
+        Over the limit the reader is paused, unless its frame is arriving and no other reader is exempt.
         """
         self.used_bytes += size
         if self.used_bytes <= self.limit_bytes:
             return
-        if self._bearer is None:
-            self._bearer = reader
-        if self._bearer is reader and not is_whole:
+        if self._exempt is None:
+            self._exempt = reader
+        if self._exempt is reader and not is_whole:
             return
         if reader not in self._waiting:
             self._waiting.append(reader)
             reader.pause_for_memory()
 
     def give(self, reader: Reader, size: int) -> None:
-        """Return `size` bytes; readers that waited go on while there is room."""
+        """Return `size` bytes; paused readers continue while there is room."""
         self.used_bytes -= size
         assert self.used_bytes >= 0, "more request memory returned than taken"
-        if self._bearer is None:
+        if self._exempt is None:
             return
         if self.used_bytes <= self.limit_bytes:
-            self._bearer = None
+            self._exempt = None
             while self._waiting and self.used_bytes <= self.limit_bytes:
                 self._waiting.popleft().resume_for_memory()
-        elif reader is self._bearer and not reader.holds_requests():
+        elif reader is self._exempt and not reader.holds_requests():
             self._pass_on()
 
     def holds_nothing(self, reader: Reader) -> None:
-        """The reader has given everything back: whoever else fills the memory, it may read on."""
+        """Let a reader without stored bytes continue, even if other readers fill the memory."""
         if reader in self._waiting:
             self._waiting.remove(reader)
             reader.resume_for_memory()
-        if self._bearer is reader:
+        if self._exempt is reader:
             self._pass_on()
 
     def forget(self, reader: Reader) -> None:
-        """The reader is gone; what of its requests is still being served it gives back later, and bears until then."""
+        """Remove a disconnected reader. While its requests are being served, their bytes count and it stays exempt."""
         if reader in self._waiting:
             self._waiting.remove(reader)
-        if self._bearer is reader and not reader.holds_requests():
+        if self._exempt is reader and not reader.holds_requests():
             self._pass_on()
 
     def _pass_on(self) -> None:
-        self._bearer = self._waiting.popleft() if self._waiting else None
-        if self._bearer is not None:
-            self._bearer.resume_for_memory()
+        self._exempt = self._waiting.popleft() if self._waiting else None
+        if self._exempt is not None:
+            self._exempt.resume_for_memory()

@@ -1,7 +1,7 @@
-"""The face that a connection shows to asyncio.
+"""Asyncio protocol of a connection.
 
-A class of its own because asyncio knows its protocols by their base class, and a compiled class cannot have that base.
-The two calls that come with every read are the connection's own: a loop looks them up once and calls them directly.
+It is a class of its own because asyncio recognizes a protocol by its base class, and a compiled class cannot have that
+base. The two calls of every read are the connection's own methods: a loop looks them up once and calls them directly.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StreamProtocol(asyncio.BufferedProtocol):
-    """Hands the transport's calls on to a connection."""
+    """Protocol that passes the transport's calls on to a connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -1,18 +1,19 @@
-"""The event loop's time, shared by connections: who has taken least of it is served next.
+"""Fair sharing of the event loop's time: the connection that has used least time is served next.
 
-One client's requests are every other client's wait, however few bytes they have. So requests are served in turns: a
-turn is what happens between two looks of the loop at its sockets, and serves for TURN_MS at most. A connection's share
-of it is SHARE_MS; if its requests take longer, it stands in line, and the line is ordered by the time that each
-connection has taken. This is start-time fair queueing (Goyal, Vin and Cheng, 1996) with time in place of bytes: a
-connection that was idle gets no credit for it, one that floods waits behind those that do not, and what nobody else
-wants is its own. Replication, the quorum and timers are the loop's other callbacks: they run between two turns.
+While one client's request is served, all other clients wait, however few bytes it has. So requests are served in turns.
+A turn runs between two polls of the loop's sockets, for TURN_MS at most. A connection's share of it is SHARE_MS. If its
+requests take longer, it waits in a queue that is ordered by the time that each connection has used.
 
-While the loop has time for all, a request is served within the read that brought it, and two looks at the clock are all
-that this costs it.
+This is start-time fair queueing (Goyal, Vin and Cheng, 1996) with time in place of bytes. A connection that was idle
+gets no credit for it. A connection that floods the broker waits behind the others, and gets the time that no other
+connection needs. Replication, the quorum and timers are other callbacks of the loop: they run between two turns.
 
-An answer that takes long is made in pieces: by a generator that yields wherever another connection may be served. One
-that has taken FREE_MS needs a place to go on, of which there are PIECES_MAX: what is half made of many long answers
-cannot fill the memory, and who asks little does not wait for those who ask much.
+While the loop has time for all, a request is served within the read that received it. This
+costs it two reads of the clock.
+
+A response that takes long is made in pieces, by a generator that yields where another connection may be served. After
+FREE_MS it needs one of PIECES_MAX places to continue. This bounds the memory of half-made long responses, and cheap
+requests do not wait for expensive ones.
 """
 
 from __future__ import annotations
@@ -27,48 +28,52 @@ SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
 DEBT_MS_MAX: Final = 1.0
-"""Beyond the others' place in line, of a connection that asks for nothing more: its short request may have taken long
-for no fault of its own, when the process was not on a processor, or garbage was collected."""
+"""Longest delay behind the other connections for one without further requests.
+
+Its short request may have taken long for no fault of its own, because the process did not run or garbage was collected.
+"""
 NODE_CREDIT_MS: Final = 10.0
-"""Of brokers and controllers, on listeners that are theirs alone: replication, heartbeats and votes go before what
-clients ask for, unless they have taken so much more of the loop's time."""
+"""Advantage of brokers and controllers, on listeners of their own: replication, heartbeats and votes go before clients'
+requests, unless they have used so much more of the loop's time.
+"""
 ELEMENT_BYTES_PER_MS: Final = 10_000
-"""Of a request, about, whose bytes are elements: each of some ten bytes takes a microsecond or two."""
+"""Approximate bytes of a request that are served per millisecond: an element of ten bytes takes 1 to 2 us."""
 RECORD_BYTES_PER_MS: Final = 200_000
-"""Of a Produce request, about: records are not looked at one by one."""
-GUESS_MS_MAX: Final = 10.0
-"""Of a request that waits. What takes longer is served in pieces, and each piece is counted when it was served."""
+"""Approximate bytes of a Produce request that are served per millisecond: single records are not read."""
+ESTIMATE_MS_MAX: Final = 10.0
+"""Highest estimate for a waiting request. A longer one is served in pieces, and each piece is counted afterwards."""
 
 
 class Share:
-    """What a connection has taken of the loop's time."""
+    """Time of the event loop that one connection has used."""
 
-    __slots__ = ("credit_ms", "guess_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
+    __slots__ = ("credit_ms", "estimate_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
 
     def __init__(self, *, is_of_node: bool = False) -> None:
         self.credit_ms = NODE_CREDIT_MS if is_of_node else 0.0
-        """How far it stands before its place in line."""
+        """Advantage over its place in the queue."""
         self.taken_ms = 0.0
-        """Its virtual time: where the line stood when it was last served, and what it took then."""
-        self.guess_ms = 0.0
-        """What its last requests took each, and its next one may take: who asks little goes before who asks much. It
-        grows step by step, as one request may take long by chance.
+        """Virtual time of the connection: that of the queue when it was last served, plus the time used then."""
+        self.estimate_ms = 0.0
+        """Estimate for the next request, from the last ones: cheap requests go before expensive ones.
+
+        It grows step by step, because one request may take long by accident.
         """
         self.is_in_line = False
         self.pieces_ms = 0.0
-        """What its answer in pieces has taken; set to 0 by who begins one."""
+        """Time used by the current response in pieces; set to 0 when it begins."""
         self.has_pieces = False
-        """Whether it has one of the places for answers in pieces."""
+        """True if it has one of the places for responses in pieces."""
         self.waits_for_pieces = False
 
 
 class Client(Protocol):
-    """A connection."""
+    """Connection that is served in turns."""
 
     share: Share
 
     def serve_share(self) -> None:
-        """Serve requests until `served` says that the share is over, then `end` it, and stand in line again."""
+        """Serve requests until `served` returns True, then call `end`, and wait in the queue again."""
 
 
 class Turns:
@@ -79,16 +84,16 @@ class Turns:
         self._line: list[tuple[float, int, Client]] = []
         self._line_count = 0
         self._virtual_ms = 0.0
-        """Virtual time: what the connection had taken that is, or was last, served."""
+        """Virtual time: that of the connection that is, or was last, served."""
         self.turn_ended: list[Callable[[], None]] = []
-        """Called after each turn of those in line, before the next one: answers leave then."""
+        """Callbacks after each turn of queued connections, before the next one: responses are written then."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_turn = False
         self._turn_end_ms = 0.0
         self._share_start_ms = 0.0
         self._share_end_ms = 0.0
         self._seen_ms = 0.0
-        """The clock when it was last looked at."""
+        """Time of the last read of the clock."""
         self._served_count = 0
         self._pieces_count = 0
         self._waits_for_pieces: list[tuple[float, int, Client]] = []
@@ -96,7 +101,9 @@ class Turns:
     # --- shares
 
     def begin(self, share: Share) -> bool:
-        """Whether the connection is served now: its share begins, and `end` must follow. If not, it stands in line."""
+        """Begin a share and return True, and `end` must follow; return False if the
+        connection has to wait in the queue.
+        """
         now = self._now_ms()
         if not self._is_turn:
             self._is_turn = True
@@ -119,25 +126,25 @@ class Turns:
         self._served_count = 0
 
     def served(self) -> bool:
-        """Count a request, or a piece of one; whether the share is over."""
+        """Count a request, or a piece of one; return True if the share is over."""
         self._served_count += 1
         self._seen_ms = now = self._now_ms()
         return now >= self._share_end_ms
 
     def end(self, share: Share, *, has_more: bool) -> None:
-        """Count what the share took; `has_more` says that the connection has requests that wait, or a piece."""
+        """Count the time of the share; `has_more` says that the connection has waiting requests, or a piece."""
         spent = self._seen_ms - self._share_start_ms
         share.taken_ms += spent
         share.pieces_ms += spent
         if self._served_count:
-            share.guess_ms = min(spent / self._served_count, 2 * share.guess_ms + SHARE_MS)
+            share.estimate_ms = min(spent / self._served_count, 2 * share.estimate_ms + SHARE_MS)
         if not has_more and share.taken_ms > self._virtual_ms + DEBT_MS_MAX:
             share.taken_ms = self._virtual_ms + DEBT_MS_MAX
 
     # --- the line
 
-    def stand_in_line(self, client: Client) -> None:
-        """Serve the connection when it is its turn; again is no harm."""
+    def enqueue(self, client: Client) -> None:
+        """Queue the connection for its turn; a second call has no effect."""
         if client.share.is_in_line:
             return
         client.share.is_in_line = True
@@ -147,24 +154,24 @@ class Turns:
             self._soon()
 
     def expect(self, share: Share, frame_bytes: int, *, has_records: bool) -> None:
-        """A request of so many bytes waits: nothing else may be known of the connection yet."""
+        """Raise the estimate for a waiting request of so many bytes: the connection may have no other history."""
         bytes_per_ms = RECORD_BYTES_PER_MS if has_records else ELEMENT_BYTES_PER_MS
-        share.guess_ms = max(share.guess_ms, min(frame_bytes / bytes_per_ms, GUESS_MS_MAX))
+        share.estimate_ms = max(share.estimate_ms, min(frame_bytes / bytes_per_ms, ESTIMATE_MS_MAX))
 
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share
         self._line_count += 1
-        place_ms = max(share.taken_ms, self._virtual_ms) + share.guess_ms - share.credit_ms
+        place_ms = max(share.taken_ms, self._virtual_ms) + share.estimate_ms - share.credit_ms
         return place_ms, self._line_count, client
 
     def _soon(self) -> None:
-        """Have the next turn when the loop has looked at its sockets."""
+        """Schedule the next turn after the next poll of the sockets."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Serve those in line for a while; called once between two looks of the loop at its sockets."""
+        """Serve queued connections for TURN_MS; called once between two polls of the loop's sockets."""
         line = self._line
         if not line:
             self._is_turn = False
@@ -189,7 +196,7 @@ class Turns:
     # --- answers in pieces
 
     def begin_pieces(self, client: Client) -> bool:
-        """Whether the connection may go on with its answer in pieces; else it stands in line when it gets a place."""
+        """Return True if the connection may continue its response in pieces; else it is queued when it gets a place."""
         share = client.share
         if share.has_pieces or share.pieces_ms < FREE_MS:
             return True
@@ -207,7 +214,7 @@ class Turns:
         share.waits_for_pieces = False
 
     def end_pieces(self, share: Share) -> None:
-        """Give the place back, or wait for it no longer."""
+        """Release the place for a response in pieces, or stop waiting for one."""
         share.waits_for_pieces = False
         if not share.has_pieces:
             return
@@ -217,4 +224,4 @@ class Turns:
             client = heapq.heappop(self._waits_for_pieces)[2]
             if client.share.waits_for_pieces:
                 self._give_pieces(client.share)
-                self.stand_in_line(client)
+                self.enqueue(client)

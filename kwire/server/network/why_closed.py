@@ -1,4 +1,4 @@
-"""Why a connection is closed: what its log line says."""
+"""Reasons for closing a connection, for its log line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
-"""First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 claims to be, too."""
+"""First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 uses too."""
 
 
 def bad_size(size: int, connection: Connection, listener: Listener) -> CloseConnection:
-    """Why a connection is closed whose frame claims `size` bytes."""
+    """Return why to close a connection whose frame claims `size` bytes."""
     if size >> 8 not in _TLS_HANDSHAKES:
         return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
     listener.messages.log(
@@ -33,7 +33,7 @@ def bad_size(size: int, connection: Connection, listener: Listener) -> CloseConn
 
 
 def why_not_answered(error: BaseException, connection: Connection, listener: Listener) -> str:
-    """Why a request is not answered, which ends its connection; a fault of the broker is logged as one."""
+    """Return why a request is not answered, which closes its connection; log it if it is a fault of the broker."""
     if isinstance(error, CloseConnection):
         return str(error)
     if isinstance(error, ProtocolError):

@@ -1,13 +1,14 @@
-"""Client quotas: who may use how much of the broker, and how long who used more has to hold back (KIP-13, KIP-124,
-KIP-219, KIP-599).
+"""Client quotas: limits of usage per client, and the throttle time of clients above them.
 
-Dispatch asks after each request; the answer goes into throttle_time_ms, and the connection is muted for that long.
-Nothing is measured while nobody has a quota: `ClientQuotaManager.active` is all that the hot path looks at then.
+They implement KIP-13, KIP-124, KIP-219 and KIP-599.
 
-    limits.py          whose quota counts for a client
-    rate.py            rates over sampled windows
-    token_bucket.py    bursts, for changes of the cluster
-    measures.py        what each client has used
-    mutations.py       the quota on changes as one request sees it
-    manager.py         all of it together
+After each request, dispatch gets the throttle time, writes it into throttle_time_ms, and mutes the connection for as
+long. Without quotas nothing is measured: the hot path then only reads `ClientQuotaManager.active`.
+
+    limits.py:         the quota that counts for a client
+    rate.py:           rates over sampled windows
+    token_bucket.py:   bursts, for changes of the cluster
+    measures.py:       usage of each client
+    mutations.py:      the quota on changes during one request
+    manager.py:        all of them together
 """

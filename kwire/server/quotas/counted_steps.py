@@ -1,4 +1,4 @@
-"""The time that a request takes on the event loop after it has waited, for quotas of request_percentage."""
+"""Event loop time of a request after its first wait, for quotas of request_percentage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.server.quotas.manager import ClientQuotaManager
 
 
 class CountedSteps:
-    """Runs a handler's coroutine; what it waits for counts for nobody."""
+    """Wrapper of a handler's coroutine that counts the time of its steps, but not of its waits."""
 
     __slots__ = ("_awaitable", "_quotas", "spent_ms")
 
@@ -18,7 +18,7 @@ class CountedSteps:
         self._awaitable = awaitable
         self._quotas = quotas
         self.spent_ms = quotas.spent_ms()
-        """By the request so far."""
+        """Time that the request has used so far."""
 
     def __await__(self) -> Generator[Any, Any, Any]:
         steps: Any = self._awaitable.__await__()
@@ -33,5 +33,5 @@ class CountedSteps:
                 self.spent_ms = self._quotas.spent_ms()
             try:
                 step = partial(steps.send, (yield waits_for))
-            except BaseException as error:  # noqa: BLE001 the handler's own business
+            except BaseException as error:  # noqa: BLE001 the handler's coroutine handles it
                 step = partial(steps.throw, error)

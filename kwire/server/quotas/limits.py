@@ -1,8 +1,8 @@
-"""Which quota counts for a client: the nearest of user and client id, of user, of client id, each with its default.
+"""Selection of the quota that counts for a client: the most specific one of user and client id, or a default.
 
 The order is Kafka's: (user, client-id), (user, default client-id), (user), (default user, client-id), (default user,
-default client-id), (default user), (client-id), (default client-id). Clients that share a quota share its measure: all
-connections of a user whose quota is the user's; each client id of its own below a default.
+default client-id), (default user), (client-id), (default client-id). Clients that share a quota share its measure: with
+a user's quota, all connections of the user. With a default client-id quota, each client id has its own measure.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Protocol
 from kwire.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
 
 Client = tuple[str, str]
-"""(user, client id); an empty one in a measure's key says that it does not count."""
+"""User and client id; an empty one in a measure's key does not count."""
 
 _DEFAULT = object()
-"""Stands for a type's default."""
+"""Placeholder for the default of an entity type."""
 _ANY = object()
-"""Stands for a type that the entity does not have."""
+"""Placeholder for an entity type that the entity does not have."""
 _Place = tuple[object, object]
-"""Where a limit is kept: a user and a client id, each a name, _DEFAULT or _ANY."""
+"""Key of a limit: a user and a client id, each a name, _DEFAULT or _ANY."""
 
 
 class Limits(Protocol):
-    """The limits of one quota key."""
+    """Limits of one quota key."""
 
     def __bool__(self) -> bool:
-        """Whether anybody has one."""
+        """Return True if any client has a limit."""
 
     def find(self, user: str, client_id: str) -> tuple[Client, float] | None:
-        """Whose usage is counted together with this client's, and the limit; None without a limit."""
+        """Return the client whose measure counts for this client, and the limit; None without a limit."""
 
 
 class QuotaLimits:
-    """The limits of one quota key, such as producer_byte_rate."""
+    """Limits of users and client ids for one quota key, such as producer_byte_rate."""
 
     __slots__ = ("_limits",)
 
@@ -85,14 +85,14 @@ def _place(entity: Mapping[str, str | None]) -> _Place:
 
 
 def quotas_of_hosts(quotas: ClientQuotas) -> dict[str, Mapping[str, float]]:
-    """What quotas say of machines that they name."""
+    """Return the quotas of named IP addresses or hosts."""
     return {
         name: values for entity, values in quotas.items() for kind, name in entity if kind == IP and name is not None
     }
 
 
 class AddressLimits:
-    """The limits of addresses. In place of a user an address is given, in place of a client id nothing."""
+    """Limits of IP addresses: `user` is the address, and the client id is empty."""
 
     __slots__ = ("_default", "_limits")
 
@@ -118,5 +118,5 @@ class AddressLimits:
 
 
 def _limit(value: float) -> float:
-    """What is no number is no limit: Kafka takes NaN, and nothing is above it."""
+    """Return the limit, infinite for NaN: Kafka accepts NaN, and no rate is above it."""
     return math.inf if math.isnan(value) else value

@@ -1,13 +1,13 @@
-"""The quotas of all clients: follows the metadata, measures requests, and says how long clients must wait.
+"""Quotas of all clients: follows the metadata, measures requests, and returns throttle times.
 
-    producer_byte_rate          bytes of Produce requests
-    consumer_byte_rate          bytes of Fetch answers; who is over it gets an empty answer instead
-    request_percentage          time that requests take of the event loop, in percent of one thread
-    controller_mutation_rate    partitions created and deleted
-    connection_creation_rate    connections made from an address; who is over it is let wait and sent away
+    producer_byte_rate:         bytes of Produce requests
+    consumer_byte_rate:         bytes of Fetch responses; a client above it gets an empty response
+    request_percentage:         time that requests use of the event loop, in percent of one thread
+    controller_mutation_rate:   partitions created and deleted
+    connection_creation_rate:   connections from an address; above it, a connection waits and is closed
 
 The time of a request is counted from begin() to throttle_ms(). A request that waits in between calls spent_ms() when it
-starts to wait and hands the number to begin() when it goes on.
+starts to wait, and passes the result to begin() when it continues.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ UNLIMITED = NoMutationQuota()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaConfig:
-    """How usage is sampled. Names are those of the broker's settings."""
+    """Windows in which usage is sampled, by settings of the broker."""
 
     samples_max: int = 11
-    """quota.window.num."""
+    """The setting quota.window.num."""
     window_ms: int = 1000
-    """quota.window.size.seconds."""
+    """The setting quota.window.size.seconds."""
     controller_samples_max: int = 11
-    """controller.quota.window.num."""
+    """The setting controller.quota.window.num."""
     controller_window_ms: int = 1000
-    """controller.quota.window.size.seconds."""
+    """The setting controller.quota.window.size.seconds."""
 
 
 def quota_config(settings: Mapping[str, Any]) -> QuotaConfig:
-    """How the settings of a node want usage to be sampled."""
+    """Return the sampling windows from the settings of a node."""
     return QuotaConfig(
         samples_max=settings["quota.window.num"],
         window_ms=settings["quota.window.size.seconds"] * 1000,
@@ -66,7 +66,7 @@ def quota_config(settings: Mapping[str, Any]) -> QuotaConfig:
 
 
 class ClientQuotaManager:
-    """State is changed on the event loop only."""
+    """Quotas and measures of all clients. The state changes only on the event loop."""
 
     def __init__(self, *, clock: Clock, config: QuotaConfig) -> None:
         self.active = False
@@ -98,12 +98,12 @@ class ClientQuotaManager:
     # --- following the metadata
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Take over committed quotas; for MetadataLog.watch."""
+        """Apply committed quotas; for MetadataLog.watch."""
         if old.client_quotas is not new.client_quotas:
             self.load(new)
 
     def load(self, image: MetadataImage) -> None:
-        """Take over the quotas of an image."""
+        """Apply the quotas of an image."""
         quotas = image.client_quotas
         self._produce.set_limits(QuotaLimits(quotas, PRODUCER_BYTE_RATE))
         self._fetch.set_limits(QuotaLimits(quotas, CONSUMER_BYTE_RATE))
@@ -124,17 +124,17 @@ class ClientQuotaManager:
     # --- requests
 
     def begin(self, spent_ms: float = 0.0) -> None:
-        """A request is served from now on, after what it took before it waited."""
+        """Start to count the time of a request; `spent_ms` is its time before a wait."""
         self._began_ms = self._clock.monotonic_ms() - spent_ms
 
     def spent_ms(self) -> float:
-        """What the request that is being served has taken so far."""
+        """Return the time that the current request has used so far."""
         return self._clock.monotonic_ms() - self._began_ms
 
     def throttle_ms(self, context: RequestContext, response: Any, request_bytes: int) -> int:
-        """Count a request that is about to be answered (None: without an answer); how long its client must wait.
+        """Count a request before its response (None: without a response); return how long its client must wait.
 
-        The longest of several waits counts; it is written into the response.
+        The longest of several waits counts, and is written into the response.
         """
         key = context.api_key
         if key is ApiKey.FETCH and not response.error_code:
@@ -155,7 +155,7 @@ class ClientQuotaManager:
         self._request.record(_client(context), self._spent_percent(), self._now_ms())
 
     def _spent_percent(self) -> float:
-        """What a whole second counts as 100 of."""
+        """Return the used time as a percentage of one second."""
         return self.spent_ms() / 1000.0 * 100.0
 
     def _request_throttle_ms(self, client: Client) -> int:
@@ -165,18 +165,18 @@ class ClientQuotaManager:
     # --- fetching
 
     def fetch_bytes_max(self, context: RequestContext) -> int:
-        """More than this in one answer would be over the quota even after a silence: nobody could ever fetch it."""
+        """Return the largest response within the quota: a larger one would exceed it even after a long pause."""
         found = self._fetch.limits.find(*_client(context))
         if found is None:
             return UNLIMITED_BYTES
         return int(min(found[1] * (self._config.samples_max - 1) * self._config.window_ms / 1000.0, UNLIMITED_BYTES))
 
     def limits_fetch(self, context: RequestContext) -> bool:
-        """Whether the bytes count that the client fetches."""
+        """Return True if the client's fetched bytes count towards a quota."""
         return self._fetch.find(_client(context)) is not None
 
     def fetch_throttle_ms(self, context: RequestContext, size: int) -> int:
-        """Count a fetch that is about to be answered. Above 0: answer nothing, and do not count its bytes."""
+        """Count a fetch before its response. Above 0, the response must be empty, and the bytes are not counted."""
         client, now_ms = _client(context), self._now_ms()
         request_ms = self._request_throttle_ms(client)
         if self._fetch.find(client) is None:
@@ -189,7 +189,7 @@ class ClientQuotaManager:
     # --- connections
 
     def connection_refused_ms(self, host: str) -> int:
-        """Count a connection that an address makes. Above 0: it is closed after so long, and did not count."""
+        """Count a new connection of an address. Above 0, it is closed after this time, and is not counted."""
         if not self._connections.limits:
             return 0
         client, now_ms = (host, ""), self._now_ms()
@@ -201,7 +201,7 @@ class ClientQuotaManager:
     # --- changing the cluster
 
     def mutations(self, context: RequestContext, *, strict_since: int) -> Mutations:
-        """What the request may change. Strict from a version on."""
+        """Return the mutation quota of a request. It is strict from a request version on."""
         found = self._mutation.find(_client(context))
         if found is None:
             return UNLIMITED

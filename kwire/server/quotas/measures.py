@@ -1,7 +1,7 @@
-"""What clients have used of one kind of quota: one measure for each client that a limit counts for.
+"""Measured usage of one kind of quota: one measure for each client with a limit.
 
-Measures are kept for the clients seen last; a client that comes back after its measure was dropped begins anew, which
-is what it would find after a silence.
+Measures of the most recently seen clients are kept. A client whose measure was removed starts with an empty one,
+as it would after a long pause.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kwire.server.quotas.limits import Client, Limits, QuotaLimits
 from kwire.server.quotas.rate import SampledRate
 
 MEASURES_MAX = 10_000
-"""Client ids are the clients' choice: a table of them needs a cap. A measure takes at most about 2 KB."""
+"""Maximum number of measures: clients choose their client ids. A measure takes at most about 2 KB."""
 
 NAME_LENGTH_MAX = 255
-"""Of a client id that is kept as it is: it may have 32767 bytes. Longer ones are told apart by their hashes."""
+"""Longest client id that is kept as it is, of 32767 possible bytes. Longer ones are distinguished by their hashes."""
 
 M = TypeVar("M")
 
@@ -31,11 +31,11 @@ class Measures(Generic[M]):
         self._by_client: OrderedDict[Client, M] = OrderedDict()
 
     def set_limits(self, limits: Limits) -> None:
-        """What was used so far counts against the new limits as well."""
+        """Change the limits; the usage so far counts against the new ones."""
         self.limits = limits
 
     def find(self, client: Client) -> tuple[M, float] | None:
-        """The client's measure and limit; None when nothing limits it."""
+        """Return the client's measure and limit; None without a limit."""
         found = self.limits.find(*client) if self.limits else None
         if found is None:
             return None
@@ -53,10 +53,10 @@ class Measures(Generic[M]):
 
 
 class Rates(Measures[SampledRate]):
-    """Quotas on a rate: of bytes, or of time."""
+    """Measures for quotas on a rate of bytes or of time."""
 
     def record(self, client: Client, value: float, now_ms: int) -> int:
-        """Count what a client used; how long it has to wait."""
+        """Count usage of a client; return how long it has to wait."""
         found = self.find(client)
         if found is None:
             return 0
@@ -65,7 +65,7 @@ class Rates(Measures[SampledRate]):
         return rate.throttle_ms(limit, now_ms)
 
     def take_back(self, client: Client, value: float, now_ms: int) -> None:
-        """Uncount what was counted and then not used."""
+        """Remove usage that was counted but did not happen."""
         found = self.find(client)
         if found is not None:
             found[0].record(-value, now_ms)

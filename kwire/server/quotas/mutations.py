@@ -1,7 +1,7 @@
-"""The quota on changes of the cluster: partitions created and deleted per second (KIP-599).
+"""Mutation quota: limit of partitions created and deleted per second (KIP-599).
 
-Strict: what comes while the bucket is below zero is refused. Permissive, for request versions that do not know
-THROTTLING_QUOTA_EXCEEDED: it is done, and the client has to wait afterwards.
+A strict quota rejects changes while the bucket is below zero. A permissive quota applies the change and throttles the
+client afterwards. It is for request versions without THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from kwire.server.quotas.token_bucket import TokenBucket
 
 
 class Mutations(Protocol):
-    """What one request may change."""
+    """Mutation quota of one request."""
 
     @property
     def throttle_ms(self) -> int:
-        """How long the client has to wait afterwards."""
+        """Time that the client has to wait after the response."""
 
     def record(self, partitions: int) -> None:
-        """Count a change; raises KafkaError when it must not be made now."""
+        """Count a change. Raises KafkaError if it exceeds the quota."""
 
 
 class NoMutationQuota:
-    """As much as it likes."""
+    """Mutation quota of a client without a limit."""
 
     throttle_ms = 0
 
     def record(self, partitions: int) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
 
 class MutationQuota:
-    """Within a client's quota."""
+    """Mutation quota of a client with a limit."""
 
     __slots__ = ("_bucket", "_clock", "_is_strict", "_limit", "_noted_ms", "_throttle_ms")
 
@@ -65,5 +65,5 @@ class MutationQuota:
 
     @property
     def throttle_ms(self) -> int:
-        """What is left of the wait: the answer may have waited as well."""
+        """Remaining wait of the client: the response may have waited itself."""
         return max(0, self._throttle_ms - (int(self._clock.monotonic_ms()) - self._noted_ms))

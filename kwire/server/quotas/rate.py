@@ -1,8 +1,8 @@
-"""A rate over sampled windows, computed exactly as Kafka's metrics do, and the time that a rate too high asks for.
+"""Rate over sampled windows, computed exactly as in Kafka's metrics, and the throttle time of a rate above its limit.
 
-Values are summed in samples of one window's length each; `samples_max` of them make the monitored time. The newest
-sample is still filling, so the time over which the sum is taken lies between samples_max - 1 and samples_max windows:
-a client that has just begun is measured as if it had been silent for the windows before.
+Values are summed in samples of one window each; `samples_max` of them form the monitored time. The newest sample is
+still filling. So the sum covers between samples_max - 1 and samples_max windows. A new client is measured as if it had
+been silent in the windows before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ THROTTLE_MS_MAX = 2**31 - 1
 
 
 def rounded(value: float) -> int:
-    """To the nearest integer, halves up, within what an int32 holds; 0 for what is not a number."""
+    """Return the nearest integer, halves up, in the range of an int32; 0 for NaN."""
     if math.isnan(value):
         return 0
     return math.floor(min(max(value, 0.0), THROTTLE_MS_MAX - 1) + 0.5)
@@ -32,7 +32,7 @@ class _Sample:
 
 
 class SampledRate:
-    """Units per second. Times are those of one monotonic clock, in milliseconds."""
+    """Rate in units per second. Times are those of one monotonic clock, in milliseconds."""
 
     __slots__ = ("_current", "_samples", "_samples_max", "_window_ms")
 
@@ -52,7 +52,7 @@ class SampledRate:
         sample.last_ms = now_ms
 
     def _advance(self, now_ms: int) -> _Sample:
-        # One sample more than are monitored: the oldest overlaps the beginning of the monitored time.
+        # One sample more than is monitored: the oldest overlaps the beginning of the monitored time.
         self._current = (self._current + 1) % (self._samples_max + 1)
         if self._current == len(self._samples):
             self._samples.append(_Sample(now_ms, now_ms))
@@ -61,12 +61,12 @@ class SampledRate:
         return self._samples[self._current]
 
     def measure(self, now_ms: int) -> float:
-        """The rate per second."""
+        """Return the rate per second."""
         window_ms = self.window_ms(now_ms)
         return sum(sample.value for sample in self._samples) / (window_ms / 1000.0)
 
     def window_ms(self, now_ms: int) -> int:
-        """How long the time is over which the rate is taken."""
+        """Return the length of the monitored time."""
         expired = self._samples_max * self._window_ms
         for sample in self._samples:
             if now_ms - sample.last_ms >= expired:
@@ -76,7 +76,7 @@ class SampledRate:
         return max(elapsed + max(missing, 0) * self._window_ms, 1)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long nothing may be recorded for the rate to come down to the limit; 0 if it is not above it."""
+        """Return how long nothing may be recorded until the rate is down to the limit; 0 if it is not above it."""
         rate = self.measure(now_ms)
         if rate <= limit:
             return 0

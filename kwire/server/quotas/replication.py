@@ -1,7 +1,9 @@
-"""Replication throttles: how many bytes a second leaders send, and followers take, of chosen replicas (KIP-73).
+"""Replication throttles: limits of bytes per second that leaders send and followers receive
+of selected replicas (KIP-73).
 
-Which replicas, a topic's configuration says; how much, a broker's dynamic one. Who is in sync is never held back: its
-leader waits for it. The rate is measured over replication.quota.window.num windows, as Kafka does.
+A topic's configuration selects the replicas, and a broker's dynamic configuration sets the rate. In-sync replicas are
+never throttled, because their leader waits for them. As in Kafka, the rate is measured over
+replication.quota.window.num windows.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ UNLIMITED: Final = 2**63 - 1
 
 
 class Side(Enum):
-    """Who is held back."""
+    """Side that is throttled."""
 
     LEADER = "leader"
     FOLLOWER = "follower"
 
 
 class ReplicationQuota:
-    """What one side may send or take, and has."""
+    """Limit and measured rate of one side."""
 
     def __init__(
         self,
@@ -53,23 +55,23 @@ class ReplicationQuota:
 
     @property
     def limit(self) -> int:
-        """Bytes in a second."""
+        """Limit in bytes per second."""
         text = self._dynamic_configs.text_of(self._rate_key)
         return UNLIMITED if text is None else int(text)
 
     def holds(self, partition: Partition, follower_id: int) -> bool:
-        """Whether nothing of a partition goes to a follower now."""
+        """Return True if a partition must not be sent to a follower now."""
         if self.limit == UNLIMITED or follower_id in partition.image.isr or not self._is_chosen(partition):
             return False
         return self._sent.measure(self._now_ms()) > self.limit
 
     def record(self, partition: Partition, size: int) -> None:
-        """Bytes of a partition went over."""
+        """Count the replicated bytes of a partition."""
         if size and self.limit != UNLIMITED and self._is_chosen(partition):
             self._sent.record(size, self._now_ms())
 
     def _is_chosen(self, partition: Partition) -> bool:
-        """Whether the topic's configuration names this broker's replica."""
+        """Return True if the topic's configuration selects this broker's replica."""
         text = self._image().config_of(ConfigResourceType.TOPIC, partition.topic).get(self._replicas_key, "")
         names = [name.strip() for name in text.split(",")]
         return names == ["*"] or f"{partition.index}:{self._broker_id}" in names

@@ -1,7 +1,7 @@
-"""A token bucket: bursts are allowed once, then as much as flows in (KIP-599).
+"""Token bucket: allows one burst, and then as many tokens as are added over time (KIP-599).
 
-The bucket is full in the beginning and never holds more than the quota gives in all windows together. It may go below
-zero: who took more than there was waits until it is above again.
+The bucket starts full and never holds more than the quota of all windows together. It may go below zero: a client that
+took more than the available tokens waits until it is no longer below zero.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def tokens(self, limit: float, now_ms: int) -> float:
-        """What is there, at a quota of `limit` tokens per second."""
+        """Return the available tokens at a quota of `limit` tokens per second."""
         flowed = limit * (now_ms - self._filled_ms) / 1000.0
         self._tokens = min(self._burst_seconds * limit, self._tokens + flowed)
         self._filled_ms = now_ms
@@ -32,6 +32,6 @@ class TokenBucket:
         self._tokens = min(self._burst_seconds * limit, self.tokens(limit, now_ms) - count)
 
     def throttle_ms(self, limit: float, now_ms: int) -> int:
-        """How long until the bucket is no longer below zero."""
+        """Return the time until the bucket is no longer below zero."""
         tokens = self.tokens(limit, now_ms)
         return rounded(-tokens / limit * 1000.0) if tokens < 0 else 0

@@ -1,1 +1,1 @@
-"""The broker's configuration: read at start, altered while it runs, described."""
+"""Broker configuration: read at start, altered while the broker runs, and described."""

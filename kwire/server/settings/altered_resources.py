@@ -1,7 +1,7 @@
-"""Which resources of an alter request go on to the controller, and which are refused before.
+"""Resources of an alter request: those that are forwarded to the controller, and those that are rejected before.
 
-A broker checks changes of its own configuration, and of the default of all brokers, itself: only it knows what its
-settings would become. The controller checks the rest.
+A broker itself checks changes of its own configuration, and of the default of all brokers: only the broker knows the
+resulting settings. The controller checks the rest.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kwire.cluster.controller.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeats import repeated
 from kwire.server.context import DistantClient, RequestContext
-from kwire.server.forwarding import asker_of
+from kwire.server.forwarding import request_origin_of
 from kwire.server.settings.dynamic_checks import check_dynamic
 
 
 class Resource(Protocol):
-    """A resource of either alter request."""
+    """Resource of either alter request."""
 
     resource_type: int
     resource_name: str
@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Resource)
 async def sift(
     resources: Sequence[R], context: RequestContext, check: Callable[[R], Pieces[object]]
 ) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
-    """(resources to alter, resources refused and why); one that is named twice is refused once."""
+    """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once."""
     repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
     accepted: list[R] = []
     refused: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
@@ -46,10 +46,10 @@ async def sift(
                 _authorize(resource, context)
                 await in_turns(check(resource))
             except KafkaError as error:
-                refused[key] = (resource, error.anew())
+                refused[key] = (resource, error.without_traceback())
             else:
                 accepted.append(resource)
-        await turn()  # also behind a few: a resource may name thousands of keys
+        await turn()  # also after a few resources: one may have thousands of keys
     return accepted, list(refused.values())
 
 
@@ -60,17 +60,18 @@ async def pass_on(
     respond: Callable[[R, KafkaError | None], Any],
     context: RequestContext,
 ) -> list[Any]:
-    """The responses for all resources: those refused here, and what the active controller says of the accepted ones.
+    """Return the responses for all resources: those refused here, and those of the active
+    controller for the accepted ones.
 
-    `request` is for these alone; `respond` makes the response for one.
+    `request` has only the accepted ones; `respond` makes the response for one resource.
     """
     responses = await in_turns(mapped(refused, lambda outcome: respond(*outcome)))
     if not accepted:
         return responses
     try:
-        response = await context.services.active_controller.ask_until_answered(request, asker_of(context))
+        response = await context.services.active_controller.ask_until_answered(request, request_origin_of(context))
     except KafkaError as error:
-        refusal = error.anew()  # without the traceback, which has this frame
+        refusal = error.without_traceback()  # without the traceback, which keeps this frame
         return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
     return responses + list(response.responses)
 
@@ -94,7 +95,7 @@ def _authorize(resource: Resource, context: RequestContext) -> None:
 
 
 def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> Pieces[None]:
-    """Raise KafkaError when the broker's (or, without a name, all brokers') configuration cannot change like this."""
+    """Raise KafkaError if these changes of the broker, or without a name of all brokers, are not valid."""
     _check_broker_name(name, context)
     yield from mapped(changes, _check_operation)
     dynamic = context.services.dynamic_configs
@@ -114,7 +115,7 @@ def _check_operation(change: Change) -> None:
 
 
 def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> None:
-    """Raise KafkaError when these cannot be the whole configuration of the broker, or of all brokers."""
+    """Raise KafkaError if the values are not a valid configuration of the broker, or without a name of all brokers."""
     _check_broker_name(name, context)
     services = context.services
     check_dynamic(services.config, services.dynamic_configs, values, per_broker=bool(name))

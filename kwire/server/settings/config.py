@@ -1,6 +1,6 @@
-"""From a properties file and overrides to a BrokerConfig: the one place where dotted names become fields.
+"""Configuration of a node: a BrokerConfig with the settings of a properties file and overrides.
 
-A value that cannot be used raises SettingError: one line with the setting's name and what to do.
+A setting that cannot be used raises SettingError: one line with the setting's name and what to do.
 """
 
 from __future__ import annotations
@@ -28,44 +28,47 @@ _PATHS = frozenset({"log.dir", "log.dirs", "metadata.log.dir", "cordoned.log.dir
 
 
 class SettingError(Exception):
-    """A setting cannot be used; the message is one line that names it and says what to do."""
+    """Error of a setting that cannot be used; the message is one line that names it and says what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """What a node is told at start. `values` are the settings that were given, by their dotted names."""
+    """Configuration of a node. `values` are the settings that were given, by their dotted names."""
 
     values: Mapping[str, str]
     typed: dict[str, Any]
     """Every known key with its parsed value: altered dynamically, given, or default."""
     static: Mapping[str, Any]
-    """The same as they were at start."""
+    """Parsed values as they were at start."""
     roles: frozenset[str]
-    """broker, controller, or both."""
+    """Roles of the node: broker, controller, or both."""
     listeners: tuple[ListenerAddress, ...]
-    """Those of clients and other brokers; empty in a node that is a controller only."""
+    """Listeners for clients and other brokers; empty on a node that is only a controller."""
     advertised_listeners: tuple[ListenerAddress, ...]
     inter_broker_listener_name: str
-    """Of the advertised listeners of other brokers, the one to reach them by."""
+    """Name of the advertised listener by which brokers connect to each other."""
     controller_listeners: tuple[ListenerAddress, ...]
-    """Empty in a node that is a broker only, and in one that is the whole quorum and does not say where."""
+    """Listeners of the controller; empty on a broker only, and on a node that is the whole
+    quorum without such a setting.
+    """
     advertised_controller_listeners: tuple[ListenerAddress, ...]
-    """What other nodes are told of the controller, in the order of controller.listener.names; an empty host stands for
-    this machine's name."""
+    """Advertised listeners of the controller, in the order of controller.listener.names; an empty host
+    stands for this machine's name.
+    """
     controller_listener_names: tuple[str, ...]
-    """The first is the one by which replicas of the metadata log reach each other."""
+    """Listener names of controllers; by the first, replicas of the metadata log connect to each other."""
     quorum_voters: tuple[tuple[int, str, int], ...]
-    """(id, host, port) of each voter of a static quorum, by id; empty when the metadata log says who votes."""
+    """Tuples (id, host, port) of a static quorum's voters, by id; empty if the metadata log stores the voters."""
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
-    """(host, port) of controllers to ask who leads."""
+    """Pairs (host, port) of controllers that can name the leader."""
     log_dirs: tuple[str, ...]
-    """Absolute paths, as the program may change its directory."""
+    """Absolute paths, because the program may change its current directory."""
     metadata_dir: str
     is_default_quorum: bool
-    """Whether nothing was said of a quorum: then, and only then, an empty directory is formatted by a start."""
+    """True if no quorum is configured. Only then a start formats an empty directory."""
 
     def __getitem__(self, name: str) -> Any:
-        """The parsed value of a key."""
+        """Return the parsed value of a key."""
         return self.typed[name]
 
     @property
@@ -83,7 +86,7 @@ class BrokerConfig:
 
 
 def parse_override(text: str) -> tuple[str, str]:
-    """key=value of --override. Raises SettingError."""
+    """Return (key, value) of an --override key=value. Raises SettingError."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
         raise SettingError(f"--override {text!r}: write it as key=value")
@@ -91,7 +94,7 @@ def parse_override(text: str) -> tuple[str, str]:
 
 
 def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> BrokerConfig:
-    """Read the text of a server.properties; overrides win. Raises SettingError."""
+    """Read the text of a server.properties; overrides take precedence. Raises SettingError."""
     try:
         values = read_properties(file_text)
     except ValueError as error:
@@ -101,13 +104,13 @@ def load_config(file_text: str, overrides: Sequence[tuple[str, str]] = ()) -> Br
 
 
 def make_config(values: Mapping[str, str]) -> BrokerConfig:
-    """A configuration from settings by their dotted names. Raises SettingError."""
+    """Return a configuration from settings by their dotted names. Raises SettingError."""
     given = {name: value.strip() for name, value in values.items()}
     for name, value in given.items():
         _check_text(f"the name {name!r}", name, "strict")
         _check_text(name, value, "surrogateescape" if name in _PATHS else "strict")
         if len(value) > STRING_BYTES_MAX and name not in _PATHS:
-            raise SettingError(f"{name}: is longer than {STRING_BYTES_MAX} characters, which no node could be told")
+            raise SettingError(f"{name}: is longer than {STRING_BYTES_MAX} characters; use a shorter value")
     _name_node_twice(given)
     typed = _typed(given)
     if "queued.max.request.bytes" not in given:
@@ -120,7 +123,7 @@ def make_config(values: Mapping[str, str]) -> BrokerConfig:
 
 
 def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig:
-    """The configuration, when the settings can be together. Raises RuleBrokenError."""
+    """Return the configuration if the settings are consistent. Raises RuleBrokenError."""
     quorum = read_quorum(typed)
     listeners = read_listeners(given, typed)
     check_quorum(quorum, listeners, given=given, typed=typed)
@@ -148,9 +151,9 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
 
 
 def _check_text(what: str, text: str, errors: str) -> None:
-    """Refuse what neither a path nor a record of the metadata log can hold: NUL, and half of a character.
+    """Raise SettingError for a NUL or a lone surrogate, which neither a path nor a metadata record can contain.
 
-    Of a path the system need not know the characters: Python writes other bytes as halves that it reads back.
+    The bytes of a path need not be valid UTF-8: Python decodes other bytes to lone surrogates and encodes them back.
     """
     try:
         text.encode("utf-8", errors)
@@ -161,7 +164,7 @@ def _check_text(what: str, text: str, errors: str) -> None:
 
 
 def _name_node_twice(given: dict[str, str]) -> None:
-    """node.id and broker.id are one thing: each stands for the other where only one is given."""
+    """Set both node.id and broker.id if only one is given: they have the same meaning."""
     if given.get("broker.id") == "-1" and "node.id" not in given:
         del given["broker.id"]
     for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
@@ -182,19 +185,19 @@ def _typed(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
-    """Refuse what would promise too much; say once what has no effect."""
+    """Reject settings that kwire does not implement; log once those that have no effect."""
     ignored = []
     for name in sorted(given):
         base = base_name(name)
         key = BROKER_KEYS.get(base)
         if key is None:
-            logger.warning("the setting %s is not known here and has no effect", name)
+            logger.warning("the setting %s is unknown and has no effect", name)
         elif key.use is Use.REFUSED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
         elif key.use is Use.IGNORED or base != name:
             ignored.append(name)
     if ignored:
-        logger.info("settings that are accepted and have no effect here: %s", ", ".join(ignored))
+        logger.info("settings that are accepted without effect: %s", ", ".join(ignored))
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:

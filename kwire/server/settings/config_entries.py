@@ -1,9 +1,9 @@
-"""The configurations of a resource as they are described: value, source, synonyms.
+"""Described configurations of a resource: value, source, synonyms.
 
-A value is looked for in this order, and each place that has one is a synonym: the resource's own, this broker's dynamic
-configuration, the cluster-wide dynamic default of brokers, server.properties, the default. Like Apache Kafka's, the
-list of synonyms begins with the first one of the key's own (or first synonym's) name: a topic's segment.ms which
-log.roll.hours has given is therefore shown as a default.
+A value is looked up in this order: the resource's own configuration, this broker's dynamic configuration, the dynamic
+default of all brokers, server.properties, the default. Each place that has a value is a synonym. As in Apache Kafka,
+the list of synonyms begins with the first one of the key's own (or first synonym's) name. Therefore a topic's
+segment.ms from log.roll.hours is shown as a default.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ALIKE = (
 SYNONYMS: Mapping[str, tuple[str, ...]] = {name: names for names in _ALIKE for name in names} | {
     "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")
 }
-"""Broker keys that say the same thing, first wins."""
+"""Broker keys with the same meaning; the first has precedence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
-    """One configuration as it stands."""
+    """Configuration with its current value."""
 
     name: str
     type: ConfigType
@@ -50,14 +50,14 @@ class ConfigEntry:
 
 
 class ConfigEntries:
-    """Describes resources from one broker's point of view."""
+    """Descriptions of resources by one broker's configuration."""
 
     def __init__(self, config: BrokerConfig, dynamic: DynamicConfigs) -> None:
         self._config = config
         self._dynamic = dynamic
 
     def of_topic(self, overrides: Values) -> list[ConfigEntry]:
-        """All configurations of a topic with these overrides."""
+        """Return all configurations of a topic with these overrides."""
         return [
             self._topic_entry(key, overrides)
             for key in TOPIC_KEYS.values()
@@ -65,22 +65,22 @@ class ConfigEntries:
         ]
 
     def of_group(self, overrides: Values) -> list[ConfigEntry]:
-        """All configurations of a group with these overrides."""
+        """Return all configurations of a group with these overrides."""
         return [self._group_entry(key, overrides) for key in GROUP_KEYS.values()]
 
     def of_client_metrics(self, values: Values) -> list[ConfigEntry]:
-        """All configurations of a client metrics subscription."""
+        """Return all configurations of a client metrics subscription."""
         return [self._client_metrics_entry(key, values) for key in CLIENT_METRICS_KEYS.values()]
 
     def of_broker(self) -> list[ConfigEntry]:
-        """All configurations of this broker, with those that were given without being known."""
+        """Return all configurations of this broker, including unknown settings that were given."""
         given = self._config.values.keys() | self._dynamic.defaults.keys() | self._dynamic.own.keys()
         known = [key for key in BROKER_KEYS.values() if not key.internal or key.name in given]
         entries = [self._broker_entry(key) for key in known]
         return entries + [self._given_entry(name) for name in sorted(given - BROKER_KEYS.keys())]
 
     def of_broker_defaults(self) -> list[ConfigEntry]:
-        """The cluster-wide dynamic defaults of brokers, which have no further defaults."""
+        """Return the dynamic defaults of all brokers, which have no further defaults."""
         return [self._default_entry(name, text) for name, text in self._dynamic.defaults.items()]
 
     # --- one entry
@@ -93,7 +93,7 @@ class ConfigEntries:
         return _entry(key, value, synonyms)
 
     def _topic_text(self, key: ConfigKey, overrides: Values) -> str | None:
-        """An internal one is shown as it was written, spaces and signs and all."""
+        """Return the value as text; an internal key is shown as it was written, with its spaces and signs."""
         return overrides[key.name] if key.internal else render(topic_value(key.name, overrides, self._config.typed))
 
     def _group_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
@@ -116,7 +116,7 @@ class ConfigEntries:
         return _entry(key, value, synonyms, read_only=not key.dynamic)
 
     def _given_entry(self, name: str) -> ConfigEntry:
-        """A setting of one listener, or one that is not known and might be a secret."""
+        """Return a setting of one listener, or an unknown one, which might be a secret."""
         key = dynamic_key(name)
         hidden = key is None or key.sensitive
         names = (name,) if base_name(name) == name else (name, base_name(name))
@@ -149,7 +149,7 @@ class ConfigEntries:
         )
 
     def _synonyms(self, names: Iterable[str], *, first: str | None = None, hidden: bool = False) -> tuple[Synonym, ...]:
-        """Every place that has a value for one of the names, from the first of `first` (or names[0]) on."""
+        """Return every place with a value for one of the names, from the first of `first` (or names[0]) on."""
         names = tuple(names)
         layers: tuple[tuple[Mapping[str, Any], ConfigSource], ...] = (
             (self._dynamic.own, ConfigSource.DYNAMIC_BROKER),

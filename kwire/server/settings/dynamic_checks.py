@@ -1,4 +1,4 @@
-"""Whether a broker may take a dynamic change of its configuration: Apache Kafka's checks, in its order."""
+"""Validation of dynamic changes of a broker's configuration: Apache Kafka's checks, in its order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "
 def check_dynamic(
     config: BrokerConfig, dynamic: DynamicConfigs, values: Mapping[str, str], *, per_broker: bool
 ) -> None:
-    """Raise KafkaError when this broker could not have `values` as its own (or the default) dynamic configuration."""
+    """Raise KafkaError if `values` are not valid as this broker's own (or the default) dynamic configuration."""
     try:
         _check_names(values)
         _check_types(values)
@@ -100,7 +100,7 @@ def _settings(config: BrokerConfig, merged: Mapping[str, str]) -> dict[str, Any]
 
 
 def _check_endpoints(config: BrokerConfig, merged: Mapping[str, str], values: Mapping[str, str]) -> None:
-    """Listeners are those of the start: what a change says of them must come to the same."""
+    """Reject a change of listeners: their settings must result in the same listeners as at start."""
     if not values.keys() & {"listeners", "listener.security.protocol.map"}:
         return
     pairs("listener.security.protocol.map", merged.get("listener.security.protocol.map", ""))
@@ -109,7 +109,7 @@ def _check_endpoints(config: BrokerConfig, merged: Mapping[str, str], values: Ma
 
 
 def _check_steps(now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
-    """What Kafka's parts would refuse to be reconfigured to."""
+    """Raise RuleBrokenError for changes that parts of Kafka's broker reject."""
     checks: tuple[Callable[[Mapping[str, Any], Mapping[str, Any]], str], ...] = (
         _threads_fault,
         _cleaner_fault,
@@ -177,7 +177,7 @@ def _local_retention_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str
 
 
 def _reporters_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
-    """There is no Java here: no reporter but Kafka's own, which needs no loading, can be named."""
+    """Return the error for any metrics reporter but Kafka's own: kwire loads no Java classes."""
     unknown = set(then["metric.reporters"]) - {"org.apache.kafka.common.metrics.JmxReporter"}
     if not unknown:
         return ""
@@ -188,7 +188,7 @@ def _reporters_fault(_: Mapping[str, Any], then: Mapping[str, Any]) -> str:
 
 
 def _check_served(values: Mapping[str, str]) -> None:
-    """Refuse what would promise what kwire does not do; that Kafka takes it is a listed difference."""
+    """Reject settings that kwire does not implement; Kafka accepts them, which is a documented difference."""
     for name, text in values.items():
         key = BROKER_KEYS.get(base_name(name))
         if key is not None and key.use is Use.REFUSED and parse(key, text) != parse(key, key.default):

@@ -1,8 +1,8 @@
-"""The broker's settings as they are altered while it runs (KIP-226).
+"""Dynamic configuration of a broker: settings that are altered while it runs (KIP-226).
 
-A value is looked for in this order: this broker's dynamic configuration, the dynamic default of all brokers,
-server.properties, the default. Both dynamic layers are metadata records; what stands there and cannot be used is left
-out with one log line, since it may have been written by another version.
+A value is looked up in this order: this broker's dynamic configuration, the dynamic default of all brokers,
+server.properties, the default. Both dynamic layers are metadata records. A value that cannot be used is left out with
+one log line, since another version may have written it.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ NOTHING: Final[Values] = {}
 _Taken = tuple[Values, Values, Mapping[str, Any]]
 
 NEVER_ALTERED_TO_NOTHING: Final = ("max.connections", "max.connection.creation.rate")
-"""A file may say 0, a change may not: nobody could connect to undo it."""
+"""Settings that a file may set to 0, but a change may not: no client could connect to undo it."""
 
 
 class DynamicConfigs:
-    """Keeps a BrokerConfig's typed values in step with the committed metadata.
+    """Typed values of a BrokerConfig, kept equal to the committed metadata.
 
-    Nobody may have checked what is committed: a controller takes what is sent to it directly. A value that cannot be
-    used is left out; values that cannot be together change nothing, as in Apache Kafka.
+    Committed values may be invalid: a controller accepts some changes without the broker's checks. A value that cannot
+    be used is left out. As in Apache Kafka, inconsistent values change nothing.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
         self.defaults: Values = {}
-        """The dynamic default of all brokers, as far as it can be used."""
+        """Usable part of the dynamic default of all brokers."""
         self.own: Values = {}
-        """This broker's dynamic configuration, as far as it can be used."""
+        """Usable part of this broker's dynamic configuration."""
         self._config = config
         self._static = dict(config.static)
         self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
-        """Layers that were taken over, and all settings under them: those before the last change, and those after."""
+        """Applied layers with the resulting settings: those before the last change, and those after."""
         self._watchers: list[Callable[[], None]] = []
         self._told: set[str] = set()
-        """What was logged of values that are left out now, so that it is not repeated at each change."""
+        """Logged messages about values that are left out now; they are not repeated at each change."""
         self._told_before: set[str] = set()
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Have `watcher` called after settings have changed."""
+        """Call `watcher` after settings have changed."""
         self._watchers.append(watcher)
 
     def start(self, image: MetadataImage) -> None:
-        """Take over what the committed image says, once, at start."""
+        """Apply the committed image, once, at start."""
         self._take(image)
 
     def text_of(self, name: str) -> str | None:
-        """What a setting was altered to, for this broker or else for all; None if for neither."""
+        """Return the dynamic value of a setting, of this broker or else of all brokers; None without one."""
         return self.own.get(name) or self.defaults.get(name)
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Take over a committed change."""
+        """Apply a committed change."""
         if old.configs is not new.configs and self._raw(old) != self._raw(new):
             self._take(new)
 
     def settings_of(self, image: MetadataImage) -> Mapping[str, Any]:
-        """All settings with typed values as they are under an image: the committed one, or the one before it."""
+        """Return all settings with typed values under an image: the committed one, or the one before it."""
         defaults, own = self._raw(image)
         for known in reversed(self._taken):
             if known[0] is defaults and known[1] is own:
@@ -84,7 +84,7 @@ class DynamicConfigs:
         for watcher in self._watchers:
             try:
                 watcher()
-            except Exception:  # of one part; the others, and the node, go on
+            except Exception:  # of one watcher; the others, and the node, continue
                 logger.exception("a change of the settings could not be applied")
 
     def _raw(self, image: MetadataImage) -> tuple[Values, Values]:
@@ -120,13 +120,13 @@ class DynamicConfigs:
 
 
 def dynamic_key(name: str) -> ConfigKey | None:
-    """The key that a dynamic setting's name stands for; None for names that Kafka keeps for plug-ins."""
+    """Return the key of a dynamic setting's name; None for names that Kafka passes to plug-ins."""
     base = base_name(name)
     return BROKER_KEYS.get(base) or DYNAMIC_ONLY_KEYS.get(base)
 
 
 def _check(name: str, text: str) -> None:
-    """Raise ConfigError or RuleBrokenError for what no broker could use."""
+    """Raise ConfigError or RuleBrokenError for a value that no broker could use."""
     key = dynamic_key(name)
     if key is None:
         return

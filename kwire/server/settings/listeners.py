@@ -1,6 +1,6 @@
-"""Listeners in the settings: which are for clients and brokers, which for controllers, and what is told of each.
+"""Listener settings: listeners for clients and brokers, listeners for controllers, and their advertised addresses.
 
-Whatever cannot be together raises RuleBrokenError with one line that names the setting.
+Inconsistent settings raise RuleBrokenError with one line that names the setting.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kwire.server.settings.setting_rules import RuleBrokenError, pairs
 _PROTOCOLS = "listener.security.protocol.map"
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 refused or replaced, not bound
 DEFAULT_INTER_BROKER_LISTENER = "PLAINTEXT"
-"""That of security.inter.broker.protocol, which has no other value here."""
+"""Listener name of security.inter.broker.protocol, which has no other value in kwire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerAddress:
-    """name://host:port of a listener; an empty host stands for all interfaces."""
+    """Address NAME://host:port of a listener; an empty host stands for all interfaces."""
 
     name: str
     host: str
@@ -28,22 +28,23 @@ class ListenerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners:
-    """Where a node listens and what it tells others. Names are in capitals."""
+    """Bound and advertised listeners of a node. Names are in capitals."""
 
     all: tuple[ListenerAddress, ...]
     clients: tuple[ListenerAddress, ...]
-    """Those of clients and other brokers."""
+    """Listeners for clients and other brokers."""
     advertised: tuple[ListenerAddress, ...]
-    """What clients and other brokers are told."""
+    """Advertised listeners for clients and other brokers."""
     controllers: tuple[ListenerAddress, ...]
     advertised_controllers: tuple[ListenerAddress, ...]
-    """What other nodes are told of the controller, in the order of controller.listener.names; an empty host stands for
-    this machine's name."""
+    """Advertised listeners of the controller, in the order of controller.listener.names; an empty host
+    stands for this machine's name.
+    """
     controller_names: tuple[str, ...]
 
 
 def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listeners:
-    """What the settings say, checked as far as no role is needed to judge it."""
+    """Return the listeners of the settings, after all checks that need no role."""
     names = tuple(name.upper() for name in typed["controller.listener.names"])
     listeners = _addresses("listeners", typed["listeners"])
     told = _addresses("advertised.listeners", typed["advertised.listeners"] or ())
@@ -78,7 +79,7 @@ def _address(setting: str, item: str) -> ListenerAddress:
     name, separator, address = item.partition("://")
     host, colon, port = address.rpartition(":")
     if not (separator and colon and port.isascii() and port.isdigit() and int(port[:6]) <= 65535 and name):
-        raise RuleBrokenError(f"{setting}: {item!r} is no listener; write it as NAME://host:port")
+        raise RuleBrokenError(f"{setting}: {item!r} is not a listener; write it as NAME://host:port")
     return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
 
 
@@ -102,7 +103,7 @@ def _check_protocols(
 def protocols_by_name(
     given: Mapping[str, str], typed: Mapping[str, Any], controller_names: Sequence[str]
 ) -> dict[str, str]:
-    """Security protocols by listener name, both in capitals. Controllers' need no entry where nothing is mapped."""
+    """Return security protocols by listener name, both in capitals. Without a mapping, controllers' need no entry."""
     try:
         found = pairs(_PROTOCOLS, typed[_PROTOCOLS])
     except RuleBrokenError:
@@ -121,7 +122,8 @@ def _advertised(
 ) -> tuple[ListenerAddress, ...]:
     if not is_given:
         return tuple(clients)
-    # A controller alone has no listeners for clients, and what it would tell them does not matter.
+    # A node that is only a controller has no listeners for clients, so its advertised addresses for clients do not
+    # matter.
     unknown = {listener.name for listener in told} - {listener.name for listener in clients}
     if unknown and clients:
         raise RuleBrokenError(
@@ -163,7 +165,7 @@ def _check_early_start(
 def inter_broker_listener(
     given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_broker: bool, is_alone: bool
 ) -> str:
-    """The name of the listener by which brokers reach each other; a broker that is alone may have any."""
+    """Return the name of the listener by which brokers connect to each other; the only broker may have any."""
     setting = "inter.broker.listener.name"
     name = typed[setting]
     if name is not None and "security.inter.broker.protocol" in given:

@@ -1,6 +1,6 @@
-"""What the settings say of the quorum of controllers and of this node's part in it.
+"""Quorum settings: the quorum of controllers, and the roles of this node.
 
-The rules and most words are Apache Kafka's. Whatever cannot be together raises RuleBrokenError with one line.
+The rules and most messages are Apache Kafka's. Inconsistent settings raise RuleBrokenError with one line.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _NAMES = "controller.listener.names"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumSettings:
-    """Who votes, or where to ask, and what this node is."""
+    """Voters or bootstrap controllers, and the roles of this node."""
 
     roles: frozenset[str]
     voters: tuple[tuple[int, str, int], ...]
-    """(id, host, port) of each voter of a static quorum, by id; empty when the metadata log says who votes."""
+    """Tuples (id, host, port) of a static quorum's voters, by id; empty if the metadata log stores the voters."""
     bootstrap_servers: tuple[tuple[str, int], ...]
-    """(host, port) of controllers to ask who leads."""
+    """Pairs (host, port) of controllers that can name the leader."""
 
     @property
     def is_default(self) -> bool:
-        """Whether nothing was said of a quorum: this node is all of it."""
+        """True if no quorum is configured: this node is the whole quorum."""
         return not self.voters and not self.bootstrap_servers
 
 
 def read_quorum(typed: Mapping[str, Any]) -> QuorumSettings:
-    """The settings as they are, not checked against each other. An id that is named twice counts as last named."""
+    """Return the settings without checks against each other. For a repeated id, the last entry counts."""
     voters = dict(_voter(item) for item in typed[_VOTERS])
     return QuorumSettings(
         roles=frozenset(typed["process.roles"]),
@@ -60,9 +60,9 @@ def _address(setting: str, item: str) -> tuple[str, int]:
 def check_quorum(
     quorum: QuorumSettings, listeners: Listeners, *, given: Mapping[str, str], typed: Mapping[str, Any]
 ) -> None:
-    """Hold roles, quorum and listeners against each other."""
+    """Check roles, quorum and listeners against each other."""
     if BROKER in quorum.roles and CONTROLLER in quorum.roles:
-        # Of a node that is the whole quorum nobody needs to know where its controller is.
+        # No other node needs the controller's address if this node is the whole quorum.
         if not quorum.is_default:
             _check_controller(quorum, listeners, typed["node.id"])
     else:

@@ -1,6 +1,6 @@
-"""Rules that tie broker settings together, beyond what each key's own check says. At start and before a dynamic change.
+"""Rules across several broker settings, checked at start and before a dynamic change.
 
-The messages are Apache Kafka's, since tools and people look for them.
+The messages are Apache Kafka's, because tools and users search for them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSe
 
 
 class RuleBrokenError(ValueError):
-    """Settings that cannot be together. `reason` goes without the words that Kafka puts before requirements."""
+    """Error of inconsistent settings. `reason` omits the prefix that Kafka adds to requirements."""
 
     def __init__(self, reason: str, *, prefix: str = "") -> None:
         super().__init__(prefix + reason)
@@ -28,7 +28,7 @@ class RuleBrokenError(ValueError):
 
 
 def check_rules(settings: Mapping[str, Any]) -> None:
-    """Raise RuleBrokenError when a broker could not have these settings."""
+    """Raise RuleBrokenError if a broker could not have these settings."""
     _check_logs(settings)
     _check_cleaner(settings)
     _check_replication(settings)
@@ -121,7 +121,7 @@ def _check_connections(settings: Mapping[str, Any]) -> None:
 
 
 def connection_overrides(text: str) -> dict[str, int]:
-    """Limits of connections by address: address:count pairs, the count after the last colon."""
+    """Return connection limits by address from address:count pairs; the count is after the last colon."""
     return {host: _count(count) for host, count in pairs("max.connections.per.ip.overrides", text).items()}
 
 
@@ -134,7 +134,7 @@ def _count(text: str) -> int:
 
 
 def pairs(name: str, text: str) -> dict[str, str]:
-    """Entries key:value, separated by commas; the value is what follows the last colon."""
+    """Return the entries of a list key:value,...; the value is after the last colon."""
     found = {}
     for item in text.split(",") if text else ():
         key, colon, value = item.strip().rpartition(":")

@@ -5,7 +5,7 @@
 One node is restarted every five minutes. Of the two others resident memory, descriptors, threads and objects are
 sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most, or
 one thread. A run that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections
-plants a leak, which must be found. A row of docs/evidence/soak.md is written at the end, and DIRECTORY/samples.jsonl
+plants a leak, which must be found. A row of docs/evidence/soak.jsonl is written at the end, and DIRECTORY/samples.jsonl
 meanwhile.
 """
 
@@ -19,16 +19,19 @@ from collections import defaultdict
 from dataclasses import asdict, fields
 from pathlib import Path
 
-from tests.campaign.evidence import EvidencePage, current_commit
+from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.soak.load import Load
 from tests.campaign.soak.nodes import Nodes, Sample
 from tests.campaign.soak.trend import HOUR_SECONDS, growth_an_hour
 
-EVIDENCE = EvidencePage(
-    "soak.md",
-    "# Soak\n\nWritten by `make campaign SOAK=3600`. Growth after the warm-up, within an hour or the time measured if\n"
-    "that is less, as a share of the mean; of the two nodes that were never restarted, the larger one.",
-    "commit | seed | seconds | planted | memory | descriptors | threads | objects | work | outcome",
+EVIDENCE = Evidence(
+    name="soak",
+    title="Soak",
+    about="growth after the warm-up as a share of the mean; of the two nodes that were never restarted, the larger "
+    "one; planted: a leak that must be found",
+    columns=("commit", "seed", "seconds", "planted", "memory", "descriptors", "threads", "objects", "work", "outcome"),
+    counted="seconds",
+    sound=r"^flat",
 )
 WARM_UP_SECONDS = 600.0
 RESTART_SECONDS = 300.0

@@ -57,8 +57,8 @@ class Load:
             self._topics,
         ]
         for number, each in enumerate(work):
-            chance = random.Random(self._seed * 1000 + number)
-            self._threads.append(threading.Thread(target=self._guard, args=(each, chance, number), daemon=True))
+            random_source = random.Random(self._seed * 1000 + number)
+            self._threads.append(threading.Thread(target=self._guard, args=(each, random_source, number), daemon=True))
         for thread in self._threads:
             thread.start()
 
@@ -73,10 +73,10 @@ class Load:
         """A soak without some kind of its work has shown nothing."""
         self.errors += [f"no {what} in the whole run" for what in KINDS if not self.done[what]]
 
-    def _guard(self, work: Callable[[random.Random, int], None], chance: random.Random, number: int) -> None:
+    def _guard(self, work: Callable[[random.Random, int], None], random_source: random.Random, number: int) -> None:
         while not self._stop.is_set():
             try:
-                work(chance, number)
+                work(random_source, number)
             except KafkaException as error:
                 cause = error.args[0]
                 self.done[f"{work.__name__[1:]} began again"] += 1
@@ -86,14 +86,16 @@ class Load:
                 self.errors.append(f"{work.__name__[1:]}: {error!r}")
                 self._stop.wait(1)
 
-    def _transactions(self, chance: random.Random, number: int) -> None:
+    def _transactions(self, random_source: random.Random, number: int) -> None:
         producer = Producer({**self._client, "transactional.id": f"soak-{number}"})
         producer.init_transactions(WAIT_SECONDS)
         while not self._stop.is_set():
             producer.begin_transaction()
-            for _ in range(chance.randrange(1, 20)):
-                producer.produce(TRANSACTIONAL, chance.randbytes(200), partition=chance.randrange(PARTITIONS))
-            if chance.random() < 0.3:
+            for _ in range(random_source.randrange(1, 20)):
+                producer.produce(
+                    TRANSACTIONAL, random_source.randbytes(200), partition=random_source.randrange(PARTITIONS)
+                )
+            if random_source.random() < 0.3:
                 producer.abort_transaction(WAIT_SECONDS)
                 self.done["aborts"] += 1
             else:
@@ -101,20 +103,20 @@ class Load:
                 self.done["commits"] += 1
             self._stop.wait(0.05)
 
-    def _members(self, chance: random.Random, number: int) -> None:
+    def _members(self, random_source: random.Random, number: int) -> None:
         """One life of a member."""
         consumer = Consumer(
             {
                 **self._client,
-                "group.id": f"soak-{chance.randrange(GROUPS_MAX)}",
+                "group.id": f"soak-{random_source.randrange(GROUPS_MAX)}",
                 "auto.offset.reset": "latest",
-                "isolation.level": chance.choice(["read_committed", "read_uncommitted"]),
+                "isolation.level": random_source.choice(["read_committed", "read_uncommitted"]),
                 "enable.auto.commit": False,
             }
         )
         try:
             consumer.subscribe([PLAIN, TRANSACTIONAL])
-            for _ in range(chance.randrange(5, 20)):
+            for _ in range(random_source.randrange(5, 20)):
                 if self._stop.is_set():
                     break
                 if [each for each in consumer.consume(500, 0.5) if each.error() is None]:
@@ -124,28 +126,28 @@ class Load:
             consumer.close()
         self.done["members"] += 1
 
-    def _records(self, chance: random.Random, number: int) -> None:
+    def _records(self, random_source: random.Random, number: int) -> None:
         producer = Producer({**self._client, "enable.idempotence": True, "linger.ms": 5})
-        for _ in range(chance.randrange(50, 200)):
+        for _ in range(random_source.randrange(50, 200)):
             if self._stop.is_set():
                 break
             for _ in range(50):
-                producer.produce(PLAIN, chance.randbytes(1000), partition=chance.randrange(PARTITIONS))
+                producer.produce(PLAIN, random_source.randbytes(1000), partition=random_source.randrange(PARTITIONS))
             assert producer.flush(WAIT_SECONDS) == 0, "records were not acknowledged"
             self.done["records"] += 50
             self._stop.wait(0.2)
 
-    def _compacted(self, chance: random.Random, number: int) -> None:
+    def _compacted(self, random_source: random.Random, number: int) -> None:
         producer = Producer({**self._client, "linger.ms": 5})
         while not self._stop.is_set():
             for _ in range(50):
-                value = None if chance.random() < 0.1 else chance.randbytes(500)
-                producer.produce(COMPACTED, value, key=str(chance.randrange(500)))
+                value = None if random_source.random() < 0.1 else random_source.randbytes(500)
+                producer.produce(COMPACTED, value, key=str(random_source.randrange(500)))
             assert producer.flush(WAIT_SECONDS) == 0, "records were not acknowledged"
             self.done["keyed records"] += 50
             self._stop.wait(0.2)
 
-    def _topics(self, chance: random.Random, number: int) -> None:
+    def _topics(self, random_source: random.Random, number: int) -> None:
         """Topics that are made, written to once, and deleted; first those that an earlier error left."""
         admin = AdminClient({**self._client})
         producer = Producer({**self._client})
@@ -153,7 +155,7 @@ class Load:
         for future in admin.delete_topics(left).values() if left else ():
             future.result(WAIT_SECONDS)
         while not self._stop.is_set():
-            name = f"{SHORT_LIVED}{chance.randrange(10**9)}"
+            name = f"{SHORT_LIVED}{random_source.randrange(10**9)}"
             for future in admin.create_topics([NewTopic(name, 3, 3)]).values():
                 future.result(WAIT_SECONDS)
             producer.produce(name, b"value")

@@ -10,7 +10,7 @@ from kwire.cluster.controller.heartbeats import (
     BrokerIncarnation,
     BrokerSessions,
     BrokerState,
-    Wish,
+    RequestedState,
     decide,
     next_state,
     plan_expiry,
@@ -48,13 +48,13 @@ TIMEOUT_MS = 9000
     ],
 )
 def test_the_next_state(current: BrokerState, wish: tuple[bool, ...], expected: BrokerState) -> None:
-    fence, shut_down, is_caught_up, leads_any, may_stop = wish
-    asked = Wish(
+    fence, shut_down, is_caught_up, leads_any, can_shut_down = wish
+    asked = RequestedState(
         fence=fence,
         shut_down=shut_down,
         is_caught_up=is_caught_up,
         leads_any=lambda: leads_any,
-        may_stop=lambda: may_stop,
+        can_shut_down=lambda: can_shut_down,
     )
     assert next_state(current, asked) is expected
 
@@ -218,10 +218,10 @@ def test_forgotten_brokers_hold_nobody_up() -> None:
             broker_id=broker_id, broker_epoch=epoch(broker_id), current_metadata_offset=offset
         )
         sessions.beat(request, state, end_offset=20, now_ms=0)
-    assert not sessions.may_stop(view.image, 1)
+    assert not sessions.can_shut_down(view.image, 1)
     sessions.unregistered(3, epoch(3))
     gone = view.after([records.UnregisterBrokerRecord(broker_id=3, broker_epoch=epoch(3))])
-    assert sessions.may_stop(gone.image, 1)
+    assert sessions.can_shut_down(gone.image, 1)
     assert not sessions.has_session(3, epoch(3), now_ms=0)
     sessions.registered(1, is_new_incarnation=True)
     assert sessions.state(view.image, 1) is UNFENCED
@@ -231,5 +231,5 @@ def test_ids_of_brokers_that_were_never_registered_leave_nothing() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
     before = len(sessions._progress)
-    assert not any(sessions.is_heard(broker_id) for broker_id in range(1000, 2000))
+    assert not any(sessions.has_heartbeat(broker_id) for broker_id in range(1000, 2000))
     assert len(sessions._progress) == before

@@ -137,9 +137,9 @@ class World:
         if known is not None and not known.fenced:
             self.take(made_by(self.view, plan_controlled_shutdown, broker))
 
-    def start(self, broker: int, chance: int) -> None:
+    def start(self, broker: int, random_source: int) -> None:
         back = broker_record(broker, directories=2, fenced=True)
-        was_clean = bool(chance % 2)
+        was_clean = bool(random_source % 2)
         made = made_by(self.view, plan_new_incarnation, broker, directories=back.log_dirs, was_clean=was_clean)
         self.take([*made, back])
 
@@ -147,31 +147,31 @@ class World:
         if broker in self.view.image.brokers:
             self.take(made_by(self.view, plan_unregistration, broker))
 
-    def lose_directory(self, broker: int, chance: int) -> None:
+    def lose_directory(self, broker: int, random_source: int) -> None:
         known = self.view.image.brokers.get(broker)
         if known is not None and len(known.directories) == 2:
-            self.take(made_by(self.view, plan_offline_directories, broker, [directory(broker, chance % 2)]))
+            self.take(made_by(self.view, plan_offline_directories, broker, [directory(broker, random_source % 2)]))
 
-    def move_replica(self, broker: int, chance: int) -> None:
+    def move_replica(self, broker: int, random_source: int) -> None:
         if broker not in self.view.image.brokers:
             return
-        place = self.place(chance)
+        place = self.place(random_source)
         partitions = [AssignReplicasToDirsRequestPartitionData(partition_index=0)]
         topics = [AssignReplicasToDirsRequestTopicData(topic_id=place.topic.topic_id, partitions=partitions)]
-        wanted = AssignReplicasToDirsRequestDirectoryData(id=directory(broker, chance % 2), topics=topics)
+        wanted = AssignReplicasToDirsRequestDirectoryData(id=directory(broker, random_source % 2), topics=topics)
         request = AssignReplicasToDirsRequest(broker_id=broker, broker_epoch=epoch(broker), directories=[wanted])
         plan = DirectoryAssignments(request, self.view)
         at_once(plan.answer())
         self.take([*plan.records])
 
-    def alter(self, number: int, chance: int) -> None:
+    def alter(self, number: int, random_source: int) -> None:
         """The leader is in sync with some of those who may be."""
         place = self.place(number)
         partition = place.partition
         if partition.leader == NO_LEADER:
             return
         others = [broker for broker in partition.replicas if broker != partition.leader]
-        isr = [partition.leader, *(broker for bit, broker in enumerate(others) if chance >> bit & 1)]
+        isr = [partition.leader, *(broker for bit, broker in enumerate(others) if random_source >> bit & 1)]
         wish = AlterPartitionRequestPartitionData(
             partition_index=0,
             leader_epoch=partition.leader_epoch,
@@ -195,11 +195,11 @@ class World:
             after = self.place(number).partition
             assert (answer.leader_epoch, answer.partition_epoch) == (after.leader_epoch, after.partition_epoch)
 
-    def reassign(self, number: int, chance: int) -> None:
+    def reassign(self, number: int, random_source: int) -> None:
         known = sorted(self.view.image.brokers)
         if not known:
             return
-        start, count = chance % len(known), 1 + chance // 8 % 3
+        start, count = random_source % len(known), 1 + random_source // 8 % 3
         replicas = [known[(start + step) % len(known)] for step in range(min(count, len(known)))]
         place = self.place(number)
         record = plan_move(self.view, place, replicas)
@@ -262,8 +262,8 @@ EVENTS = [
 )
 def test_partitions_stay_sound(elr: bool, unclean: bool, min_insync: int, events: list[Any]) -> None:
     world = World(elr=elr, unclean=unclean, min_insync=min_insync)
-    for event, who, chance in events:
-        event(world, who, chance)
+    for event, who, random_source in events:
+        event(world, who, random_source)
     world.settle()
     led = [place.partition for place in world.view.places() if place.partition.leader != NO_LEADER]
     assert not any(is_moving(partition) for partition in led)

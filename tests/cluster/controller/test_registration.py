@@ -69,7 +69,7 @@ def registered(
     *,
     version: int = 4,
     has_session: bool = False,
-    is_heard: bool = False,
+    has_heartbeat: bool = False,
     kraft: int = 0,
 ) -> tuple[list[Any], int]:
     check_broker_registration(
@@ -78,7 +78,7 @@ def registered(
         version=version,
         cluster_id="cluster",
         has_session=lambda _: has_session,
-        is_heard=is_heard,
+        has_heartbeat=has_heartbeat,
         kraft_version=kraft,
     )
     made = made_by(view, plan_broker_registration, wish, version=version)
@@ -178,9 +178,9 @@ def test_a_process_after_a_clean_stop_need_not_wait() -> None:
 
 def test_a_process_that_is_there_is_not_replaced_by_who_knows_its_epoch() -> None:
     with pytest.raises(KafkaError) as refused:
-        registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, is_heard=True)
+        registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, has_heartbeat=True)
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
-    registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, is_heard=True)
+    registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, has_heartbeat=True)
 
 
 def test_what_is_finalized_must_be_supported() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from kwire.cluster.quorum.config import CHECK_QUORUM_FACTOR
 from kwire.cluster.quorum.ready import Answer, Send
 from kwire.cluster.quorum.roles import Leader
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.vote import VoteResponse
 from tests.cluster.quorum.memory_log import Batch
@@ -64,8 +64,8 @@ class Invariants:
         old = node.stored
         assert new.leader_epoch >= old.leader_epoch, "Q2: an epoch goes back"
         if new.leader_epoch == old.leader_epoch:
-            assert old.leader_id in (NOBODY, new.leader_id), "Q2: another leader in the same epoch"
-            assert old.voted_id in (NOBODY, new.voted_id), "Q2: another vote in the same epoch"
+            assert old.leader_id in (NO_NODE, new.leader_id), "Q2: another leader in the same epoch"
+            assert old.voted_id in (NO_NODE, new.voted_id), "Q2: another vote in the same epoch"
 
     def sending(self, node: Node, send: Send) -> None:
         assert node.stored.leader_epoch == node.running.epoch, "Q2: an epoch is durable before anybody hears of it"
@@ -82,7 +82,7 @@ class Invariants:
     def _granted(self, node: Node, response: VoteResponse) -> None:
         epoch = response.topics[0].partitions[0].leader_epoch
         stored = node.stored
-        if stored.voted_id == NOBODY:
+        if stored.voted_id == NO_NODE:
             return  # a pre-vote
         vote = (stored.voted_id, stored.voted_directory_id)
         key = (node.node_id, node.disk, epoch)

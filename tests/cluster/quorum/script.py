@@ -1,8 +1,8 @@
 """Runs the quorum's scripts: one replica, node 1, to which a script says what others would say.
 
 A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that the
-replica wants done because of it. Chance is as low as it can be: election timeouts are 1000 ms. What is appended is
-flushed at once, unless flushes are held. Offsets with epochs are written offset@epoch.
+replica wants done because of it. Random numbers are as low as they can be: election timeouts are 1000 ms. What is
+appended is flushed at once, unless flushes are held. Offsets with epochs are written offset@epoch.
 
     > start voters=1,2,3 log=1,1,2 state=2,3,-1    log: the epoch of each record; state: epoch, leader, vote
                                                    others: static observer auto-join snapshot=10@2
@@ -116,7 +116,7 @@ class ScriptRunner:
             config=self.config,
             state=QuorumState(leader_id=leader, leader_epoch=epoch, voted_id=voted, voted_directory_id=vote_directory),
             log=self.log,
-            chance=LowChance(),
+            random_source=LowChance(),
             static_voters=static if "static" in options else None,
             records=self.log.records(),
         )

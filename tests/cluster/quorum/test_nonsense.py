@@ -18,49 +18,49 @@ STARTS = [
 ]
 
 
-def nonsense(chance: random.Random, runner: ScriptRunner) -> str:
+def nonsense(random_source: random.Random, runner: ScriptRunner) -> str:
     """A command with numbers near the truth."""
-    near = lambda number: max(0, number + chance.choice([-1, 0, 0, 0, 1, 2]))  # noqa: E731
-    node, epoch = chance.choice([1, 2, 3, 4]), near(runner.quorum.epoch)
+    near = lambda number: max(0, number + random_source.choice([-1, 0, 0, 0, 1, 2]))  # noqa: E731
+    node, epoch = random_source.choice([1, 2, 3, 4]), near(runner.quorum.epoch)
     end = f"{near(runner.log.end_offset)}@{near(runner.log.last_epoch)}"
-    known, wait = near(runner.log.end_offset), chance.choice([0, 500])
-    disk = chance.choice(["", " directory=other", " my-directory=other"])
+    known, wait = near(runner.log.end_offset), random_source.choice([0, 500])
+    disk = random_source.choice(["", " directory=other", " my-directory=other"])
     commands = [
         f"vote {node} epoch={epoch} last={end}{disk}",
         f"vote {node} epoch={epoch} last={end} pre{disk}",
         f"begin {node} epoch={epoch}{disk}",
         f"end {node} epoch={epoch} successors=1,2",
         f"fetch {node} epoch={epoch} from={end} wait={wait} known={known}{disk}",
-        f"fetch-snapshot {node} epoch={epoch} snapshot={end} position={chance.choice([0, 5, 700])}",
+        f"fetch-snapshot {node} epoch={epoch} snapshot={end} position={random_source.choice([0, 5, 700])}",
         f"add {node}{disk}",
         f"remove {node}{disk}",
         f"update {node} epoch={epoch} port=9{disk}",
         "describe",
-        f"wait {chance.choice([10, 500, 2000])}",
+        f"wait {random_source.choice([10, 500, 2000])}",
         "append 1" if runner.quorum.is_leader else "wait 1",
         "resign",
     ]
     if runner.asked:
-        asked = chance.choice(runner.asked)
-        what = chance.choice(
+        asked = random_source.choice(runner.asked)
+        what = random_source.choice(
             ["granted", "refused", f"leader={node}", f"epoch={epoch} leader={node}", "error=INVALID_REQUEST"]
         )
-        more = chance.choice(
+        more = random_source.choice(
             ["", f"records={epoch}", f"snapshot={end}", "bytes=5/9", "bytes=9/9", "top=UNKNOWN_SERVER_ERROR"]
         )
         commands += [f"reply {asked} {what} {more}"] * 6 + [f"unreachable {asked}"]
-    return chance.choice(commands)
+    return random_source.choice(commands)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_replica_lives_on(seed: int) -> None:
-    chance = random.Random(seed)
+    random_source = random.Random(seed)
     runner = ScriptRunner()
-    history = [chance.choice(STARTS)]
+    history = [random_source.choice(STARTS)]
     runner.run(history[0])
     epoch = 0
     for _ in range(60):
-        history.append(nonsense(chance, runner))
+        history.append(nonsense(random_source, runner))
         try:
             runner.run(history[-1])
         except Exception as error:

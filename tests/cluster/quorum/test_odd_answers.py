@@ -177,7 +177,7 @@ def test_a_voter_whose_update_is_refused_tells_again_later() -> None:
 
 def test_who_does_not_lead_has_nobody_to_be_succeeded_by() -> None:
     runner = run("start voters=1,2,3 log=1,1 state=3,2,-1")
-    assert not runner.quorum.could_be_succeeded(0)
+    assert not runner.quorum.has_possible_successor(0)
 
 
 def test_the_voter_that_a_request_means_may_be_left_open() -> None:

@@ -183,8 +183,8 @@ def test_a_leader_that_is_no_voter_does_not_count_itself() -> None:
     assert progress.majority_end() == -1
     progress.replica(key(3)).fetched(5, 10, 0)
     assert progress.majority_end() == 5
-    assert not progress.heard_of(key(2))
-    assert progress.heard_of(key(3))
+    assert not progress.record_fetch(key(2))
+    assert progress.record_fetch(key(3))
 
 
 def test_a_replica_is_caught_up_as_of_the_end_that_it_was_shown() -> None:

@@ -9,12 +9,12 @@ import pytest
 from kwire.cluster.quorum.core import Core
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.roles import Ballot, Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from kwire.cluster.quorum.state import NOBODY, QuorumState
+from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.transitions import add_vote, become_follower, become_unattached
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
 from kwire.cluster.quorum.voting import may_grant
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.cluster.quorum.memory_log import MemoryLog
 from tests.cluster.quorum.script import ScriptRunner
 from tests.cluster.quorum.world import World, directory, endpoints, voter
@@ -23,17 +23,21 @@ CANDIDATE = ReplicaKey(2, directory(2))
 VOTERS = VoterSet(voter(node_id) for node_id in (1, 2, 3))
 
 
-def core_with(role: Role, *, leader: int = NOBODY, voted: ReplicaKey | None = None, epoch: int = 5) -> Core:
+def core_with(role: Role, *, leader: int = NO_NODE, voted: ReplicaKey | None = None, epoch: int = 5) -> Core:
     world = World()
     config = world.add_node(1).config
     state = QuorumState(
         leader_epoch=epoch,
         leader_id=leader,
-        voted_id=voted.node_id if voted else NOBODY,
+        voted_id=voted.node_id if voted else NO_NODE,
         voted_directory_id=voted.directory_id if voted else ZERO_UUID,
     )
     quorum = Quorum(
-        config=config, state=state, log=MemoryLog(), chance=SystemChance(1), records=[(-1, VOTERS.to_record())]
+        config=config,
+        state=state,
+        log=MemoryLog(),
+        random_source=SystemRandomSource(1),
+        records=[(-1, VOTERS.to_record())],
     )
     quorum._core.role = role
     return quorum._core

@@ -24,7 +24,7 @@ from kwire.protocol.codec import decode, encode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse, SupportedFeatureKey
 from kwire.protocol.messages.control_records import KRaftVersionRecord
 from kwire.protocol.schema import schema_of
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from tests.cluster.quorum.invariants import Invariants
 from tests.cluster.quorum.memory_log import MemoryLog
 
@@ -139,7 +139,7 @@ class World:
             config=node.config,
             state=node.stored,
             log=node.log,
-            chance=SystemChance(self.random.randrange(2**32)),
+            random_source=SystemRandomSource(self.random.randrange(2**32)),
             static_voters=node.static_voters,
             records=node.log.records(),
         )

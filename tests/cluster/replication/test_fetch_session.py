@@ -12,7 +12,7 @@ from kwire.chunks import at_once
 from kwire.cluster.replication.fetch_session import FetchSession
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchReplicaState, FetchRequest
-from kwire.seams import SystemChance
+from kwire.seams import SystemRandomSource
 from kwire.server.fetch_sessions import FetchSessions
 from kwire.server.session_watch import Key
 from tests.log.support import ManualClock
@@ -41,7 +41,7 @@ class Pair:
         self.restart()
 
     def restart(self) -> None:
-        self.leader = FetchSessions(slots=self.slots, chance=SystemChance(), clock=ManualClock())
+        self.leader = FetchSessions(slots=self.slots, random_source=SystemRandomSource(), clock=ManualClock())
 
     def fetch(self, *, request_arrives: bool = True, answer_arrives: bool = True) -> None:
         request = FetchRequest()
@@ -82,7 +82,7 @@ def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int]
         if what == "wish":
             wish = FetchPartition(partition=key[1], fetch_offset=offset, partition_max_bytes=1)
             pair.wishes[key] = wish
-            pair.follower.wish(key, wish)
+            pair.follower.set_position(key, wish)
         elif what == "forget":
             pair.wishes.pop(key, None)
             pair.follower.forget(key)
@@ -99,7 +99,7 @@ def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
     pair = Pair(10)
     key = KEYS[0]
     for offset in (5, 4):  # the second time it has cut its log back, and knows nothing of what the first answer said
-        pair.follower.wish(key, FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1))
+        pair.follower.set_position(key, FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1))
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=2, replica_epoch=1))
         pair.follower.fill(request)
         plan = at_once(pair.leader.plan(request, uses_topic_ids=True))
@@ -112,11 +112,11 @@ def test_only_what_has_changed_is_named_again() -> None:
     pair = Pair(10)
     for key in KEYS[:3]:
         pair.wishes[key] = FetchPartition(partition=key[1], fetch_offset=0, partition_max_bytes=1)
-        pair.follower.wish(key, pair.wishes[key])
+        pair.follower.set_position(key, pair.wishes[key])
     pair.fetch()
     request = FetchRequest()
     moved = FetchPartition(partition=1, fetch_offset=9, partition_max_bytes=1)
-    pair.follower.wish(KEYS[1], moved)
+    pair.follower.set_position(KEYS[1], moved)
     pair.follower.forget(KEYS[2])
     pair.follower.fill(request)
     assert [topic.partitions for topic in request.topics] == [[moved]]

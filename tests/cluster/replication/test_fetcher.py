@@ -418,8 +418,8 @@ def test_a_log_that_became_durable_does_not_end_a_rest(scene: Scene) -> None:
     scene.is_held = True
     scene.fetcher.add(scene.follower)
     scene.is_held = False
-    assert scene.follower.on_settled is not None
-    scene.follower.on_settled()
+    assert scene.follower.on_log_durable is not None
+    scene.follower.on_log_durable()
     scene.run(0)
     assert scene.leader.requests == 0
     scene.run()

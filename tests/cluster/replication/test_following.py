@@ -69,7 +69,7 @@ def test_a_log_that_begins_anew_inside_a_batch_takes_the_whole_batch(leader: Par
     """DeleteRecords has moved the leader's start into a batch of three records while the follower was away."""
     leader.append(batch(b"d", b"e", b"f"), 3)
     leader.delete_records_before(4)
-    follower.start_anew_at(4)
+    follower.restart_log_at(4)
     copy(leader, follower)
     log = follower.log
     assert (log.log_start_offset, log.log_end_offset, follower.high_watermark) == (4, 6, 6)
@@ -138,7 +138,7 @@ def test_cutting_below_the_high_watermark_is_told(
 def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Partition) -> None:
     copy(leader, follower)
     follow(follower, leader=3, epoch=1)
-    follower.start_anew_at(50)
+    follower.restart_log_at(50)
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (50, 50, 50)
 
 
@@ -190,7 +190,7 @@ def test_what_is_not_flushed_is_neither_committed_nor_fetched_behind(tmp_path: P
     follower = replica(tmp_path, image((1,)), KnownPeers(2), flush_messages=1)
     requests = follower._group_commit = Requests()  # type: ignore[assignment]
     settled: list[bool] = []
-    follower.on_settled = lambda: settled.append(follower.waits_for_flush)
+    follower.on_log_durable = lambda: settled.append(follower.waits_for_flush)
     copy(leader, follower)
     assert (follower.high_watermark, follower.waits_for_flush) == (0, True)
     assert requests.requested == [follower]

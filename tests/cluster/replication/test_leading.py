@@ -149,7 +149,7 @@ def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: Kn
     assert proposal is not None
     in_sync.proposal = proposal
     in_sync.refused(proposal)
-    partition.shrink_in_sync()
+    partition.propose_isr_shrink()
     fetched(partition, 2, 3)
     assert partition.high_watermark == 3
 
@@ -157,11 +157,11 @@ def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: Kn
 def test_who_is_late_for_too_long_is_left_out(leader: Partition, peers: KnownPeers) -> None:
     fetched(leader, 2, 3)
     peers.clock.now_ms += int(LAG_MAX_MS)
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     assert not peers.wanted
     fetched(leader, 2, 3)
     peers.clock.now_ms += 1
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     assert peers.wanted == [leader]
     assert leader.in_sync is not None
     assert leader.in_sync.proposal is not None
@@ -173,7 +173,7 @@ def test_who_has_everything_is_never_late(leader: Partition, peers: KnownPeers) 
     fetched(leader, 2, 3)
     fetched(leader, 3, 3)
     peers.clock.now_ms += 100 * int(LAG_MAX_MS)
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     assert not peers.wanted
 
 
@@ -184,21 +184,21 @@ def test_a_busy_leader_does_not_make_a_follower_late(leader: Partition, peers: K
         append(leader, b"more")
         for broker in (2, 3):
             fetched(leader, broker, end)
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     assert not peers.wanted
 
 
 def test_one_change_at_a_time(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
-    leader.shrink_in_sync()
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
+    leader.propose_isr_shrink()
     assert peers.wanted == [leader]
 
 
 def test_the_metadata_settle_a_proposal(leader: Partition, peers: KnownPeers) -> None:
     fetched(leader, 2, 3)
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     leader.update(image((1, 2), partition_epoch=1), is_led=True)
     assert leader.in_sync is not None
     assert leader.in_sync.proposal is None
@@ -207,7 +207,7 @@ def test_the_metadata_settle_a_proposal(leader: Partition, peers: KnownPeers) ->
 
 def test_metadata_of_the_same_partition_epoch_settle_nothing(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     assert leader.in_sync is not None
     proposal = leader.in_sync.proposal
     leader.update(image(), is_led=True)
@@ -216,7 +216,7 @@ def test_metadata_of_the_same_partition_epoch_settle_nothing(leader: Partition, 
 
 def test_a_refused_proposal_leaves_all_as_it_was(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
-    leader.shrink_in_sync()
+    leader.propose_isr_shrink()
     in_sync = leader.in_sync
     assert in_sync is not None
     proposal = in_sync.proposal
@@ -326,7 +326,7 @@ def test_brokers_that_are_fenced_are_not_waited_for(tmp_path: Path, peers: Known
     partition.wait(waiting, for_tail=True)
     del peers.epochs[2], peers.epochs[3]
     peers.leaving = {2}
-    partition.standings_changed()
+    partition.live_replicas_changed()
     assert waiting.sizes == [0]
     assert partition.low_watermark == 0, "a broker that is about to leave still lives"
     peers.leaving = set()

@@ -48,7 +48,7 @@ class KnownPeers:
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_epoch != UNKNOWN_EPOCH and broker_epoch < self.epochs.get(broker_id, UNKNOWN_EPOCH)
 
-    def changes_wanted(self, partition: Partition) -> None:
+    def send_proposal(self, partition: Partition) -> None:
         self.wanted.append(partition)
 
 

@@ -85,7 +85,7 @@ async def live(session: Session, process: str, kind: str) -> None:
         await asyncio.wait_for(client.start(), PATIENCE_SECONDS)
         while not session.stopping.is_set():
             await step(session, process, client)
-            await asyncio.sleep(session.chance.uniform(0.005, 0.03))
+            await asyncio.sleep(session.random_source.uniform(0.005, 0.03))
     except FAILURES:
         return
     finally:

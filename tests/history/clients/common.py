@@ -42,7 +42,7 @@ class Session:
     name: str
     bootstrap_server: str
     journal: Journal
-    chance: random.Random
+    random_source: random.Random
     stopping: threading.Event = field(default_factory=threading.Event)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
 
@@ -60,11 +60,13 @@ class Session:
 
     def plan(self) -> tuple[list[str], bool]:
         """The keys of the next transaction's records, and whether to commit it."""
-        keys = [key_of(TOPIC, self.chance.randrange(PARTITIONS)) for _ in range(self.chance.randint(2, 5))]
-        return keys, self.chance.random() >= ABORTS
+        keys = [
+            key_of(TOPIC, self.random_source.randrange(PARTITIONS)) for _ in range(self.random_source.randint(2, 5))
+        ]
+        return keys, self.random_source.random() >= ABORTS
 
     def pause(self) -> None:
-        self.stopping.wait(self.chance.uniform(0.005, 0.03))
+        self.stopping.wait(self.random_source.uniform(0.005, 0.03))
 
 
 def run(main: Callable[[Session], None], description: str | None) -> None:

@@ -104,7 +104,7 @@ def transact(copier: Copier) -> None:
     session.journal.note(copier.process, "begin", transaction=name, transactional_id=session.id, protocol="v1")
     copier.producer.begin_transaction()
     copier.copy(records, name)
-    commit = session.chance.random() > 0.1
+    commit = session.random_source.random() > 0.1
     if not end(session, copier.process, copier.producer, commit=commit, transaction=name):
         raise UnusableError  # the consumer has to go back to what is committed
 

@@ -85,7 +85,7 @@ def transact(session: Session, process: str, producer: Any) -> None:
     producer.begin_transaction()
     for key in keys:
         send(session, process, producer, key, failed, transaction=name)
-        if session.chance.random() < 0.5:
+        if session.random_source.random() < 0.5:
             producer.flush(REQUEST_SECONDS)
     producer.flush(REQUEST_SECONDS)
     end(session, process, producer, commit=commit, transaction=name)

@@ -64,13 +64,13 @@ class World:
     def __init__(self, directory: Path, **settings: Any) -> None:
         disk: RealDisk = settings.pop("disk", None) or RealDisk()
         more: list[str] = settings.pop("more_directories", [])
-        chance: FixedChance | None = settings.pop("chance", None)
+        random_source: FixedChance | None = settings.pop("random_source", None)
         self.clock = ManualClock()
         self.settings: dict[str, Any] = SETTINGS | settings
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
-        self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock, chance))
+        self.logs = LogManager([str(directory), *more], surroundings(disk, self.clock, random_source))
         self.logs.load_all(lambda topic: CONFIG)
         self.cleaner = LogCleaner(
             CleanerParts(

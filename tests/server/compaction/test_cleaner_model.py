@@ -55,8 +55,8 @@ class CleanerModel(RuleBasedStateMachine):
 
     def _start(self) -> None:
         self.starts += 1
-        chance = FixedChance(drawn=1_000_000 * self.starts)
-        self.world = World(self.path / "0", more_directories=[str(self.path / "1")], chance=chance)
+        random_source = FixedChance(drawn=1_000_000 * self.starts)
+        self.world = World(self.path / "0", more_directories=[str(self.path / "1")], random_source=random_source)
         self.now_ms = self.world.clock.now_ms = max(self.now_ms, self.world.clock.now_ms)
 
     def _make_topic(self) -> None:

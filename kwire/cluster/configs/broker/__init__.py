@@ -1,4 +1,4 @@
-"""The configuration keys of a broker."""
+"""Configuration keys of a broker."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _LISTENER_PREFIX = r"listener\.name\.[^.]*\.(?:gssapi\.|plain\.|scram-sha-256\.|
 
 
 def base_name(name: str) -> str:
-    """The key that a setting of one listener, or of one of its SASL mechanisms, stands for."""
+    """Return the key without the prefix of a listener or of one of its SASL mechanisms."""
     return re.sub(_LISTENER_PREFIX, "", name, count=1) if name.startswith("listener.name.") else name
 
 
 def default_settings() -> dict[str, Any]:
-    """Every broker key with its typed default."""
+    """Return the typed defaults of all broker keys."""
     return {key.name: parse(key, key.default) for key in BROKER_KEYS.values()}
 
 
@@ -68,12 +68,17 @@ def _rate(name: str, doc: str) -> ConfigKey:
 
 DYNAMIC_ONLY_KEYS = table(
     (
-        _rate("leader.replication.throttled.rate", "Bytes in a second that a leader sends of throttled replicas."),
-        _rate("follower.replication.throttled.rate", "Bytes in a second that a follower takes of throttled replicas."),
+        _rate(
+            "leader.replication.throttled.rate", "Maximum bytes per second that a leader sends of throttled replicas."
+        ),
+        _rate(
+            "follower.replication.throttled.rate",
+            "Maximum bytes per second that a follower fetches of throttled replicas.",
+        ),
         _rate(
             "replica.alter.log.dirs.io.max.bytes.per.second",
-            "Bytes in a second that moves between directories may take.",
+            "Maximum bytes per second of moves between log directories.",
         ),
     )
 )
-"""What may be altered dynamically but is no setting of server.properties."""
+"""Keys that can only be set dynamically, not in server.properties."""

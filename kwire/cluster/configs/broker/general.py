@@ -1,4 +1,4 @@
-"""Broker keys that fit no narrower theme: identity, roles, topics made by the broker, limits of requests, plug-ins."""
+"""Broker keys without a narrower theme: identity, roles, topic defaults, request limits, plug-ins."""
 
 from __future__ import annotations
 
@@ -15,63 +15,65 @@ from kwire.cluster.configs.checks import (
 )
 
 KEYS = (
-    ConfigKey(name="node.id", type=ConfigType.INT, default="1", check=COUNT, doc="This node's id in the cluster."),
-    ConfigKey(name="broker.id", type=ConfigType.INT, default="-1", doc="Older name of node.id; the two must agree."),
+    ConfigKey(name="node.id", type=ConfigType.INT, default="1", check=COUNT, doc="Id of this node in the cluster."),
+    ConfigKey(
+        name="broker.id", type=ConfigType.INT, default="-1", doc="Older name of node.id; both must have the same value."
+    ),
     ConfigKey(
         name="process.roles",
         type=ConfigType.LIST,
         default="broker,controller",
         check=items("broker", "controller", may_be_empty=False),
-        doc="What this process is.",
+        doc="Roles of this process: broker, controller, or both.",
     ),
     ConfigKey(
         name="broker.rack",
         type=ConfigType.STRING,
         default=None,
-        doc="The rack or zone that this broker stands in, as clients are told.",
+        doc="Rack or availability zone of this broker, reported to clients.",
     ),
     ConfigKey(
         name="num.partitions",
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        doc="Partitions of a topic whose creator did not say.",
+        doc="Number of partitions of a topic that is created without this number.",
     ),
     ConfigKey(
         name="default.replication.factor",
         type=ConfigType.INT,
         default="1",
-        doc="Replicas of a topic whose creator did not say.",
+        doc="Replication factor of a topic that is created without one.",
     ),
     ConfigKey(
         name="auto.create.topics.enable",
         type=ConfigType.BOOLEAN,
         default="true",
-        doc="Whether asking for a topic's metadata creates it.",
+        doc="If true, a metadata request for an unknown topic creates it.",
     ),
     ConfigKey(
-        name="delete.topic.enable", type=ConfigType.BOOLEAN, default="true", doc="Whether topics may be deleted."
+        name="delete.topic.enable", type=ConfigType.BOOLEAN, default="true", doc="If true, topics may be deleted."
     ),
     ConfigKey(
         name="fetch.max.bytes",
         type=ConfigType.INT,
         default="57671680",
         check=at_least(1024),
-        doc="Most bytes of one fetch answer.",
+        doc="Maximum bytes of one fetch response.",
     ),
     ConfigKey(
         name="max.incremental.fetch.session.cache.slots",
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        doc="Fetch sessions kept for incremental fetches.",
+        doc="Maximum number of incremental fetch sessions.",
     ),
     ConfigKey(
         name="max.request.partition.size.limit",
         type=ConfigType.INT,
         default="2000",
         check=POSITIVE,
-        doc="Most partitions in one DescribeTopicPartitions answer.",
+        doc="Maximum number of partitions in one DescribeTopicPartitions response.",
     ),
     ConfigKey(
         name="message.max.bytes",
@@ -79,7 +81,7 @@ KEYS = (
         default="1048588",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Largest record batch in bytes, after compression; default of the topic's max.message.bytes.",
+        doc="Maximum size in bytes of a record batch, after compression; default of the topic's max.message.bytes.",
     ),
     ConfigKey(
         name="compression.type",
@@ -87,7 +89,7 @@ KEYS = (
         default="producer",
         check=CODECS,
         update=Update.CLUSTER_WIDE,
-        doc="Codec of stored batches; producer keeps each batch as it came. Default of the topic's compression.type.",
+        doc="Codec of stored batches; producer keeps the producer's codec. Default of the topic's compression.type.",
     ),
     ConfigKey(
         name="compression.gzip.level",
@@ -95,7 +97,7 @@ KEYS = (
         default="-1",
         check=GZIP_LEVEL,
         update=Update.CLUSTER_WIDE,
-        doc="gzip level when the broker compresses; -1 is zlib's own default.",
+        doc="Compression level when the broker compresses with gzip; -1 is zlib's default.",
     ),
     ConfigKey(
         name="compression.lz4.level",
@@ -103,7 +105,7 @@ KEYS = (
         default="9",
         check=between(1, 17),
         update=Update.CLUSTER_WIDE,
-        doc="lz4 level when the broker compresses.",
+        doc="Compression level when the broker compresses with lz4.",
     ),
     ConfigKey(
         name="compression.zstd.level",
@@ -111,7 +113,7 @@ KEYS = (
         default="3",
         check=between(-131072, 22),
         update=Update.CLUSTER_WIDE,
-        doc="zstd level when the broker compresses.",
+        doc="Compression level when the broker compresses with zstd.",
     ),
     ConfigKey(
         name="num.io.threads",
@@ -120,7 +122,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that serve requests in Kafka; one event loop serves them here.",
+        doc="Number of threads that process requests. Accepted, no effect: kwire uses one event loop.",
     ),
     ConfigKey(
         name="background.threads",
@@ -129,19 +131,19 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads for Kafka's periodic work; the event loop does it here.",
+        doc="Number of threads for periodic tasks. Accepted, no effect: kwire uses one event loop.",
     ),
     ConfigKey(
         name="request.timeout.ms",
         type=ConfigType.INT,
         default="30000",
-        doc="Longest wait of a node for another node's answer, and of a client's request for the active controller.",
+        doc="Maximum milliseconds that a node waits for another node, and a client's request for the controller.",
     ),
     ConfigKey(
         name="controlled.shutdown.enable",
         type=ConfigType.BOOLEAN,
         default="true",
-        doc="Whether a broker hands its leaderships on before it stops, if there are others to take them.",
+        doc="If true, a broker moves its leaderships to other brokers before it stops, if there are any.",
     ),
     ConfigKey(
         name="unstable.api.versions.enable",
@@ -149,7 +151,7 @@ KEYS = (
         default="false",
         use=Use.IGNORED,
         internal=True,
-        doc="Whether API versions that are still being developed are offered; none are.",
+        doc="If true, enables API versions in development. Accepted, no effect: kwire has none.",
     ),
     ConfigKey(
         name="unstable.feature.versions.enable",
@@ -157,7 +159,7 @@ KEYS = (
         default="false",
         use=Use.IGNORED,
         internal=True,
-        doc="Whether features that are still being developed may be used; none may.",
+        doc="If true, enables features in development. Accepted, no effect: kwire has none.",
     ),
     ConfigKey(
         name="config.providers",
@@ -166,41 +168,42 @@ KEYS = (
         check=ANY_ITEMS,
         use=Use.REFUSED,
         update=Update.CLUSTER_WIDE,
-        doc="Java classes that fetch settings from elsewhere.",
+        doc="Java classes that read settings from other sources.",
     ),
     ConfigKey(
         name="create.topic.policy.class.name",
         type=ConfigType.CLASS,
         default=None,
         use=Use.REFUSED,
-        doc="A Java class that may refuse new topics.",
+        doc="Java class that may reject new topics.",
     ),
     ConfigKey(
         name="alter.config.policy.class.name",
         type=ConfigType.CLASS,
         default=None,
         use=Use.REFUSED,
-        doc="A Java class that may refuse changes of configuration.",
+        doc="Java class that may reject changes of configurations.",
     ),
     ConfigKey(
         name="client.quota.callback.class",
         type=ConfigType.CLASS,
         default=None,
         use=Use.REFUSED,
-        doc="A Java class that decides which quota applies to a client.",
+        doc="Java class that selects the quota of a client.",
     ),
     ConfigKey(
         name="replica.selector.class",
         type=ConfigType.STRING,
         default=None,
-        doc="Which replica a consumer reads from: the leader (org.apache.kafka.common.replica.LeaderSelector, or "
-        "nothing), or one in the consumer's rack (org.apache.kafka.common.replica.RackAwareReplicaSelector).",
+        doc="Replica that a consumer reads from: the leader (not set, or "
+        "org.apache.kafka.common.replica.LeaderSelector), or a replica in the consumer's rack "
+        "(org.apache.kafka.common.replica.RackAwareReplicaSelector).",
     ),
     ConfigKey(
         name="initial.broker.registration.timeout.ms",
         type=ConfigType.INT,
         default="60000",
-        doc="How long a starting broker looks for controllers, and tries to register with them.",
+        doc="Maximum milliseconds that a starting broker tries to register with a controller.",
     ),
     ConfigKey(
         name="server.max.startup.time.ms",
@@ -209,6 +212,6 @@ KEYS = (
         check=COUNT,
         use=Use.IGNORED,
         internal=True,
-        doc="How long the start may take before the server gives up.",
+        doc="Maximum milliseconds of a start. Accepted, no effect: kwire does not limit it.",
     ),
 )

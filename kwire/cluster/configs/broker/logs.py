@@ -20,15 +20,15 @@ KEYS = (
         type=ConfigType.LIST,
         default="data",
         check=SOME_ITEMS,
-        kafka_default="/tmp/kafka-logs",  # noqa: S108 said, not used
-        doc="The directory of the logs when log.dirs is not set; kwire's own default is ./data.",
+        kafka_default="/tmp/kafka-logs",  # noqa: S108 shown, not used
+        doc="Log directory, used if log.dirs is not set; kwire's default is ./data.",
     ),
     ConfigKey(
         name="log.dirs",
         type=ConfigType.LIST,
         default=None,
         check=SOME_ITEMS,
-        doc="Directories of the logs; takes precedence over log.dir.",
+        doc="Log directories; overrides log.dir.",
     ),
     ConfigKey(
         name="cordoned.log.dirs",
@@ -36,7 +36,7 @@ KEYS = (
         default="",
         check=ANY_ITEMS,
         update=Update.PER_BROKER,
-        doc="Log directories that get no new partitions; * stands for all. Needs metadata.version 4.3-IV0.",
+        doc="Log directories that get no new partitions; * means all. Requires metadata.version 4.3-IV0.",
     ),
     ConfigKey(
         name="log.dir.failure.timeout.ms",
@@ -44,7 +44,7 @@ KEYS = (
         default="30000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How long a broker with a failed directory waits for the controller to learn of it; they are one process.",
+        doc="Milliseconds after which a broker stops if it cannot report a failed log directory to the controller.",
     ),
     ConfigKey(
         name="log.segment.bytes",
@@ -52,48 +52,48 @@ KEYS = (
         default="1073741824",
         check=at_least(1048576),
         update=Update.CLUSTER_WIDE,
-        doc="Bytes at which a segment's file is closed and the next one begun.",
+        doc="Size in bytes at which a segment is closed and the next one is created.",
     ),
     ConfigKey(
         name="log.roll.ms",
         type=ConfigType.LONG,
         default=None,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds after which a segment is closed even when it is not full; wins over log.roll.hours.",
+        doc="Milliseconds after which a segment is closed even if it is not full; overrides log.roll.hours.",
     ),
     ConfigKey(
         name="log.roll.hours",
         type=ConfigType.INT,
         default="168",
         check=POSITIVE,
-        doc="Hours after which a segment is closed even when it is not full.",
+        doc="Hours after which a segment is closed even if it is not full.",
     ),
     ConfigKey(
         name="log.roll.jitter.ms",
         type=ConfigType.LONG,
         default=None,
         update=Update.CLUSTER_WIDE,
-        doc="Largest random time taken off log.roll.ms; wins over log.roll.jitter.hours.",
+        doc="Maximum random milliseconds subtracted from log.roll.ms; overrides log.roll.jitter.hours.",
     ),
     ConfigKey(
         name="log.roll.jitter.hours",
         type=ConfigType.INT,
         default="0",
         check=COUNT,
-        doc="Largest random time in hours taken off log.roll.hours.",
+        doc="Maximum random hours subtracted from log.roll.hours.",
     ),
     ConfigKey(
         name="log.retention.ms",
         type=ConfigType.LONG,
         default=None,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds after which a segment is deleted, -1 is never; wins over minutes and hours.",
+        doc="Milliseconds after which a segment is deleted; -1 means never. Overrides log.retention.minutes and hours.",
     ),
     ConfigKey(
         name="log.retention.minutes",
         type=ConfigType.INT,
         default=None,
-        doc="Minutes after which a segment is deleted; wins over hours.",
+        doc="Minutes after which a segment is deleted; overrides log.retention.hours.",
     ),
     ConfigKey(
         name="log.retention.hours", type=ConfigType.INT, default="168", doc="Hours after which a segment is deleted."
@@ -103,14 +103,14 @@ KEYS = (
         type=ConfigType.LONG,
         default="-1",
         update=Update.CLUSTER_WIDE,
-        doc="Bytes per partition above which the oldest segments are deleted; -1 is no limit.",
+        doc="Size in bytes of a partition above which its oldest segments are deleted; -1 means no limit.",
     ),
     ConfigKey(
         name="log.retention.check.interval.ms",
         type=ConfigType.LONG,
         default="300000",
         check=POSITIVE,
-        doc="Milliseconds between two applications of retention.",
+        doc="Milliseconds between two checks for segments that retention deletes.",
     ),
     ConfigKey(
         name="log.initial.task.delay.ms",
@@ -118,7 +118,7 @@ KEYS = (
         default="30000",
         check=COUNT,
         internal=True,
-        doc="Milliseconds from the start to the first application of retention.",
+        doc="Milliseconds from the start to the first retention check.",
     ),
     ConfigKey(
         name="log.cleanup.policy",
@@ -126,7 +126,7 @@ KEYS = (
         default="delete",
         check=POLICIES,
         update=Update.CLUSTER_WIDE,
-        doc="cleanup.policy of topics that do not say: delete, compact, both, or nothing.",
+        doc="Default of the topic's cleanup.policy: delete, compact, both, or none.",
     ),
     ConfigKey(
         name="log.index.size.max.bytes",
@@ -134,7 +134,7 @@ KEYS = (
         default="10485760",
         check=at_least(4),
         update=Update.CLUSTER_WIDE,
-        doc="Largest size in bytes of a segment's offset index; a full index rolls the segment.",
+        doc="Maximum size in bytes of a segment's offset index; a full index rolls the segment.",
     ),
     ConfigKey(
         name="log.index.interval.bytes",
@@ -142,7 +142,7 @@ KEYS = (
         default="4096",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Bytes of log between two entries of the offset index; more than 65536 has the effect of 65536.",
+        doc="Bytes of log between two entries of the offset index; values above 65536 act as 65536.",
     ),
     ConfigKey(
         name="log.flush.interval.messages",
@@ -150,20 +150,20 @@ KEYS = (
         default="9223372036854775807",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Records after which a log is fsynced, before the append that reaches them is answered.",
+        doc="Number of records after which a log is fsynced, before the append that reaches it is answered.",
     ),
     ConfigKey(
         name="log.flush.interval.ms",
         type=ConfigType.LONG,
         default=None,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds after which unflushed records are fsynced; log.flush.scheduler.interval.ms when not set.",
+        doc="Milliseconds after which unflushed records are fsynced; by default log.flush.scheduler.interval.ms.",
     ),
     ConfigKey(
         name="log.flush.scheduler.interval.ms",
         type=ConfigType.LONG,
         default="9223372036854775807",
-        doc="Default of log.flush.interval.ms; logs that are due are looked for each second whatever it says.",
+        doc="Default of log.flush.interval.ms. kwire checks every second which logs are due, whatever the value.",
     ),
     ConfigKey(
         name="log.flush.offset.checkpoint.interval.ms",
@@ -178,7 +178,7 @@ KEYS = (
         default="60000",
         check=COUNT,
         use=Use.IGNORED,
-        doc="Milliseconds between two writes of the log start offsets; they are written with the recovery points.",
+        doc="Milliseconds between writes of log start offsets. Accepted, no effect: written with recovery points.",
     ),
     ConfigKey(
         name="log.segment.delete.delay.ms",
@@ -186,7 +186,7 @@ KEYS = (
         default="60000",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds between taking a segment out of the log and removing its file.",
+        doc="Milliseconds between the removal of a segment from the log and the deletion of its file.",
     ),
     ConfigKey(
         name="log.preallocate",
@@ -194,7 +194,7 @@ KEYS = (
         default="false",
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Whether a new segment's file is created at its full size; files always grow here.",
+        doc="If true, creates segment files at full size. Accepted, no effect: kwire always grows them.",
     ),
     ConfigKey(
         name="log.message.timestamp.type",
@@ -202,7 +202,7 @@ KEYS = (
         default="CreateTime",
         check=TIMESTAMP_TYPES,
         update=Update.CLUSTER_WIDE,
-        doc="Whether records keep their producer's timestamp (CreateTime) or get the broker's (LogAppendTime).",
+        doc="Timestamp of stored records: the producer's (CreateTime), or the broker's (LogAppendTime).",
     ),
     ConfigKey(
         name="log.message.timestamp.before.max.ms",
@@ -210,7 +210,7 @@ KEYS = (
         default="9223372036854775807",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="How far a record's timestamp may lie in the past.",
+        doc="Maximum milliseconds by which a record's timestamp may be earlier than the broker's clock.",
     ),
     ConfigKey(
         name="log.message.timestamp.after.max.ms",
@@ -218,7 +218,7 @@ KEYS = (
         default="3600000",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="How far a record's timestamp may lie in the future.",
+        doc="Maximum milliseconds by which a record's timestamp may be later than the broker's clock.",
     ),
     ConfigKey(
         name="num.recovery.threads.per.data.dir",
@@ -226,7 +226,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that open and recover logs at start, and flush them at stop; never more than 64 in all.",
+        doc="Number of threads per log directory that recover logs at start and flush them at stop; at most 64 in all.",
     ),
     ConfigKey(
         name="min.insync.replicas",
@@ -234,13 +234,13 @@ KEYS = (
         default="1",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="In-sync replicas without which a produce with acks=all is refused.",
+        doc="Minimum number of in-sync replicas; with fewer, produce requests with acks=all fail.",
     ),
     ConfigKey(
         name="log.cleaner.enable",
         type=ConfigType.BOOLEAN,
         default="true",
-        doc="Whether compacted topics are compacted.",
+        doc="If true, topics with cleanup.policy=compact are compacted.",
     ),
     ConfigKey(
         name="log.cleaner.threads",
@@ -248,21 +248,21 @@ KEYS = (
         default="1",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Shares of the memory for keys; one round runs at a time, and takes one share.",
+        doc="Number of shares of the dedupe buffer; kwire runs one compaction at a time, which uses one share.",
     ),
     ConfigKey(
         name="log.cleaner.io.max.bytes.per.second",
         type=ConfigType.DOUBLE,
         default="1.7976931348623157E308",
         update=Update.CLUSTER_WIDE,
-        doc="Most bytes that compaction reads and writes in a second.",
+        doc="Maximum bytes that compaction reads and writes per second.",
     ),
     ConfigKey(
         name="log.cleaner.dedupe.buffer.size",
         type=ConfigType.LONG,
         default="134217728",
         update=Update.CLUSTER_WIDE,
-        doc="Memory for the keys that compaction looks at in one go; about 150 bytes and its own for each key.",
+        doc="Memory in bytes for the keys of one compaction pass; each key needs its size and about 150 bytes.",
     ),
     ConfigKey(
         name="log.cleaner.io.buffer.size",
@@ -271,14 +271,14 @@ KEYS = (
         check=COUNT,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Memory for the reads and writes of compaction.",
+        doc="Memory in bytes for the reads and writes of compaction.",
     ),
     ConfigKey(
         name="log.cleaner.io.buffer.load.factor",
         type=ConfigType.DOUBLE,
         default="0.9",
         update=Update.CLUSTER_WIDE,
-        doc="How full the memory for keys may become, 1 being to the brim.",
+        doc="Maximum load of the dedupe buffer; 1 means completely full.",
     ),
     ConfigKey(
         name="log.cleaner.backoff.ms",
@@ -286,7 +286,7 @@ KEYS = (
         default="15000",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Pause of a cleaner that found nothing to compact.",
+        doc="Milliseconds that the cleaner waits if there is nothing to compact.",
     ),
     ConfigKey(
         name="log.cleaner.min.cleanable.ratio",
@@ -294,7 +294,7 @@ KEYS = (
         default="0.5",
         check=between(0, 1),
         update=Update.CLUSTER_WIDE,
-        doc="Share of a log that must be uncompacted before it is compacted again.",
+        doc="Minimum ratio of uncompacted bytes at which a log is compacted again.",
     ),
     ConfigKey(
         name="log.cleaner.delete.retention.ms",
@@ -302,7 +302,7 @@ KEYS = (
         default="86400000",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds that a delete marker outlives its compaction.",
+        doc="Milliseconds that a tombstone stays in the log after its compaction.",
     ),
     ConfigKey(
         name="log.cleaner.min.compaction.lag.ms",
@@ -310,7 +310,7 @@ KEYS = (
         default="0",
         check=COUNT,
         update=Update.CLUSTER_WIDE,
-        doc="Shortest time that a record stays uncompacted.",
+        doc="Minimum time in milliseconds that a record stays uncompacted.",
     ),
     ConfigKey(
         name="log.cleaner.max.compaction.lag.ms",
@@ -318,6 +318,6 @@ KEYS = (
         default="9223372036854775807",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Longest time that a record may stay uncompacted.",
+        doc="Maximum time in milliseconds that a record may stay uncompacted.",
     ),
 )

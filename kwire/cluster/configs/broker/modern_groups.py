@@ -1,4 +1,4 @@
-"""Broker keys of consumer, share and streams groups, whose protocols are not served yet."""
+"""Broker keys of consumer, share and streams groups, whose protocols are not supported yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEYS = (
         default="45000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How long a consumer group's member may be silent.",
+        doc="Milliseconds without a heartbeat after which a member of a consumer group is removed.",
     ),
     ConfigKey(
         name="group.consumer.min.session.timeout.ms",
@@ -36,7 +36,7 @@ KEYS = (
         default="5000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How often members of consumer groups send heartbeats.",
+        doc="Heartbeat interval of members of consumer groups, in milliseconds.",
     ),
     ConfigKey(
         name="group.consumer.min.heartbeat.interval.ms",
@@ -60,7 +60,7 @@ KEYS = (
         default="2147483647",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Most members of a consumer group.",
+        doc="Maximum number of members of a consumer group.",
     ),
     ConfigKey(
         name="group.consumer.assignors",
@@ -68,7 +68,7 @@ KEYS = (
         default="uniform,range",
         check=SOME_ITEMS,
         use=Use.IGNORED,
-        doc="Assignors of consumer groups on the broker's side, the first being the default.",
+        doc="Server-side assignors of consumer groups; the first one is the default.",
     ),
     ConfigKey(
         name="group.consumer.migration.policy",
@@ -76,7 +76,7 @@ KEYS = (
         default="bidirectional",
         check=one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
         use=Use.IGNORED,
-        doc="Whether groups may change between the classic and the consumer protocol while they are in use.",
+        doc="Migrations of active groups that are allowed between the classic and the consumer protocol.",
     ),
     ConfigKey(
         name="group.consumer.assignment.interval.ms",
@@ -85,7 +85,7 @@ KEYS = (
         check=COUNT,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Shortest time between two assignments of a consumer group.",
+        doc="Minimum milliseconds between two assignments of a consumer group.",
     ),
     ConfigKey(
         name="group.consumer.min.assignment.interval.ms",
@@ -110,7 +110,7 @@ KEYS = (
         check=at_least(10000),
         use=Use.IGNORED,
         internal=True,
-        doc="How often subscriptions by pattern are matched with the topics again.",
+        doc="Milliseconds between two evaluations of subscriptions by regular expression.",
     ),
     ConfigKey(
         name="group.share.session.timeout.ms",
@@ -118,7 +118,7 @@ KEYS = (
         default="45000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How long a share group's member may be silent.",
+        doc="Milliseconds without a heartbeat after which a member of a share group is removed.",
     ),
     ConfigKey(
         name="group.share.min.session.timeout.ms",
@@ -142,7 +142,7 @@ KEYS = (
         default="5000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How often members of share groups send heartbeats.",
+        doc="Heartbeat interval of members of share groups, in milliseconds.",
     ),
     ConfigKey(
         name="group.share.min.heartbeat.interval.ms",
@@ -166,7 +166,7 @@ KEYS = (
         default="200",
         check=between(1, 1000),
         use=Use.IGNORED,
-        doc="Most members of a share group.",
+        doc="Maximum number of members of a share group.",
     ),
     ConfigKey(
         name="group.share.assignors",
@@ -174,7 +174,7 @@ KEYS = (
         default="simple",
         check=SOME_ITEMS,
         use=Use.IGNORED,
-        doc="Assignors of share groups.",
+        doc="Server-side assignors of share groups.",
     ),
     ConfigKey(
         name="group.share.assignment.interval.ms",
@@ -183,7 +183,7 @@ KEYS = (
         check=COUNT,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Shortest time between two assignments of a share group.",
+        doc="Minimum milliseconds between two assignments of a share group.",
     ),
     ConfigKey(
         name="group.share.min.assignment.interval.ms",
@@ -208,7 +208,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         internal=True,
-        doc="Pause before the state of a share partition is initialised again.",
+        doc="Milliseconds before the initialization of a share partition's state is retried.",
     ),
     ConfigKey(
         name="group.streams.session.timeout.ms",
@@ -216,7 +216,7 @@ KEYS = (
         default="45000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How long a streams group's member may be silent.",
+        doc="Milliseconds without a heartbeat after which a member of a streams group is removed.",
     ),
     ConfigKey(
         name="group.streams.min.session.timeout.ms",
@@ -240,7 +240,7 @@ KEYS = (
         default="5000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How often members of streams groups send heartbeats.",
+        doc="Heartbeat interval of members of streams groups, in milliseconds.",
     ),
     ConfigKey(
         name="group.streams.min.heartbeat.interval.ms",
@@ -264,7 +264,7 @@ KEYS = (
         default="2147483647",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Most members of a streams group.",
+        doc="Maximum number of members of a streams group.",
     ),
     ConfigKey(
         name="group.streams.num.standby.replicas",
@@ -272,7 +272,7 @@ KEYS = (
         default="0",
         check=COUNT,
         use=Use.IGNORED,
-        doc="Standby copies of each stateful task.",
+        doc="Number of standby replicas of each stateful task.",
     ),
     ConfigKey(
         name="group.streams.max.standby.replicas",
@@ -288,7 +288,7 @@ KEYS = (
         default="3000",
         check=COUNT,
         use=Use.IGNORED,
-        doc="How long an empty streams group waits for more members.",
+        doc="Milliseconds for which an empty streams group waits for more members.",
     ),
     ConfigKey(
         name="group.streams.assignment.interval.ms",
@@ -297,7 +297,7 @@ KEYS = (
         check=COUNT,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Shortest time between two assignments of a streams group.",
+        doc="Minimum milliseconds between two assignments of a streams group.",
     ),
     ConfigKey(
         name="group.streams.min.assignment.interval.ms",

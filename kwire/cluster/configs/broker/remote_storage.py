@@ -1,4 +1,4 @@
-"""Broker keys of remote (tiered) storage, which is not served: switching it on is refused, the rest has no effect."""
+"""Broker keys of remote (tiered) storage, which is not supported: enabling it is refused, other keys have no effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEYS = (
         type=ConfigType.BOOLEAN,
         default="false",
         use=Use.REFUSED,
-        doc="Whether old segments may move to remote storage.",
+        doc="If true, old segments may move to remote storage. true is refused: kwire has no remote storage.",
     ),
     ConfigKey(
         name="remote.log.storage.manager.impl.prefix",
@@ -19,7 +19,7 @@ KEYS = (
         default="rsm.config.",
         check=NOT_EMPTY,
         use=Use.IGNORED,
-        doc="Prefix of the settings handed to the remote storage manager.",
+        doc="Prefix of the settings that are passed to the remote storage manager.",
     ),
     ConfigKey(
         name="remote.log.storage.manager.class.name",
@@ -27,14 +27,14 @@ KEYS = (
         default=None,
         check=NOT_EMPTY,
         use=Use.IGNORED,
-        doc="The Java class that copies segments to remote storage.",
+        doc="Java class that copies segments to remote storage.",
     ),
     ConfigKey(
         name="remote.log.storage.manager.class.path",
         type=ConfigType.STRING,
         default=None,
         use=Use.IGNORED,
-        doc="Where that class and its libraries are.",
+        doc="Class path of the remote storage manager.",
     ),
     ConfigKey(
         name="remote.log.metadata.manager.impl.prefix",
@@ -42,7 +42,7 @@ KEYS = (
         default="rlmm.config.",
         check=NOT_EMPTY,
         use=Use.IGNORED,
-        doc="Prefix of the settings handed to the remote metadata manager.",
+        doc="Prefix of the settings that are passed to the remote log metadata manager.",
     ),
     ConfigKey(
         name="remote.log.metadata.manager.class.name",
@@ -50,14 +50,14 @@ KEYS = (
         default="org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager",
         check=NOT_EMPTY,
         use=Use.IGNORED,
-        doc="The Java class that keeps account of remote segments.",
+        doc="Java class that stores the metadata of remote segments.",
     ),
     ConfigKey(
         name="remote.log.metadata.manager.class.path",
         type=ConfigType.STRING,
         default=None,
         use=Use.IGNORED,
-        doc="Where that class and its libraries are.",
+        doc="Class path of the remote log metadata manager.",
     ),
     ConfigKey(
         name="remote.log.metadata.manager.listener.name",
@@ -65,7 +65,7 @@ KEYS = (
         default=None,
         check=NOT_EMPTY,
         use=Use.IGNORED,
-        doc="Listener over which the remote metadata manager reaches brokers.",
+        doc="Listener through which the remote log metadata manager connects to brokers.",
     ),
     ConfigKey(
         name="remote.log.metadata.custom.metadata.max.bytes",
@@ -73,7 +73,7 @@ KEYS = (
         default="128",
         check=COUNT,
         use=Use.IGNORED,
-        doc="Most bytes of a remote segment's custom metadata.",
+        doc="Maximum size in bytes of a remote segment's custom metadata.",
     ),
     ConfigKey(
         name="remote.log.index.file.cache.total.size.bytes",
@@ -82,7 +82,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Bytes of remote segments' indexes kept on this disk.",
+        doc="Maximum bytes of the local cache for indexes of remote segments.",
     ),
     ConfigKey(
         name="remote.log.index.file.cache.ttl.ms",
@@ -91,7 +91,7 @@ KEYS = (
         check=at_least(-1),
         use=Use.IGNORED,
         internal=True,
-        doc="How long an unused index of a remote segment is kept.",
+        doc="Milliseconds after which an unused index of a remote segment leaves the cache.",
     ),
     ConfigKey(
         name="remote.log.manager.thread.pool.size",
@@ -99,7 +99,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Threads for remote storage, by its older name.",
+        doc="Older setting for the number of threads for remote storage.",
     ),
     ConfigKey(
         name="remote.log.manager.copier.thread.pool.size",
@@ -108,7 +108,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that copy segments to remote storage.",
+        doc="Number of threads that copy segments to remote storage.",
     ),
     ConfigKey(
         name="remote.log.manager.expiration.thread.pool.size",
@@ -117,7 +117,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that delete remote segments.",
+        doc="Number of threads that delete remote segments.",
     ),
     ConfigKey(
         name="remote.log.manager.follower.thread.pool.size",
@@ -126,7 +126,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that follow remote metadata on followers.",
+        doc="Number of threads that read remote metadata on followers.",
     ),
     ConfigKey(
         name="remote.log.manager.task.interval.ms",
@@ -134,7 +134,7 @@ KEYS = (
         default="30000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="How often segments to be copied or deleted are looked for.",
+        doc="Milliseconds between two checks for segments to copy or delete.",
     ),
     ConfigKey(
         name="remote.log.manager.task.retry.backoff.ms",
@@ -143,7 +143,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         internal=True,
-        doc="First pause after a failed remote task.",
+        doc="Milliseconds before the first retry of a failed remote task.",
     ),
     ConfigKey(
         name="remote.log.manager.task.retry.backoff.max.ms",
@@ -152,7 +152,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         internal=True,
-        doc="Longest pause after a failed remote task.",
+        doc="Maximum milliseconds between retries of a failed remote task.",
     ),
     ConfigKey(
         name="remote.log.manager.task.retry.jitter",
@@ -161,7 +161,7 @@ KEYS = (
         check=between(0, 0.5),
         use=Use.IGNORED,
         internal=True,
-        doc="Random part of that pause.",
+        doc="Random part of the pause between retries of a remote task.",
     ),
     ConfigKey(
         name="remote.log.manager.copy.max.bytes.per.second",
@@ -170,7 +170,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Most bytes copied to remote storage in a second.",
+        doc="Maximum bytes copied to remote storage per second.",
     ),
     ConfigKey(
         name="remote.log.manager.copy.quota.window.num",
@@ -178,7 +178,7 @@ KEYS = (
         default="11",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Windows over which the rate of copying is measured.",
+        doc="Number of windows over which the copy rate is measured.",
     ),
     ConfigKey(
         name="remote.log.manager.copy.quota.window.size.seconds",
@@ -186,7 +186,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Length of such a window.",
+        doc="Length in seconds of one of these windows.",
     ),
     ConfigKey(
         name="remote.log.manager.fetch.max.bytes.per.second",
@@ -195,7 +195,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Most bytes read from remote storage in a second.",
+        doc="Maximum bytes read from remote storage per second.",
     ),
     ConfigKey(
         name="remote.log.manager.fetch.quota.window.num",
@@ -203,7 +203,7 @@ KEYS = (
         default="11",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Windows over which the rate of remote reads is measured.",
+        doc="Number of windows over which the remote read rate is measured.",
     ),
     ConfigKey(
         name="remote.log.manager.fetch.quota.window.size.seconds",
@@ -211,7 +211,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Length of such a window.",
+        doc="Length in seconds of one of these windows.",
     ),
     ConfigKey(
         name="remote.log.reader.threads",
@@ -220,7 +220,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Threads that read from remote storage.",
+        doc="Number of threads that read from remote storage.",
     ),
     ConfigKey(
         name="remote.log.reader.max.pending.tasks",
@@ -228,7 +228,7 @@ KEYS = (
         default="100",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Remote reads that may wait.",
+        doc="Maximum number of queued remote reads.",
     ),
     ConfigKey(
         name="remote.fetch.max.wait.ms",
@@ -237,7 +237,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Longest wait of a fetch for remote storage.",
+        doc="Maximum milliseconds that a fetch waits for remote storage.",
     ),
     ConfigKey(
         name="remote.list.offsets.request.timeout.ms",
@@ -246,7 +246,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Longest wait of ListOffsets for remote storage.",
+        doc="Maximum milliseconds that ListOffsets waits for remote storage.",
     ),
     ConfigKey(
         name="log.local.retention.ms",
@@ -255,7 +255,7 @@ KEYS = (
         check=at_least(-2),
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds kept on this disk when older segments are remote; -2 follows the retention time.",
+        doc="Milliseconds kept on local disk with remote storage; -2 means the retention time.",
     ),
     ConfigKey(
         name="log.local.retention.bytes",
@@ -264,6 +264,6 @@ KEYS = (
         check=at_least(-2),
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Bytes kept on this disk when older segments are remote; -2 follows the retention size.",
+        doc="Bytes kept on local disk with remote storage; -2 means the retention size.",
     ),
 )

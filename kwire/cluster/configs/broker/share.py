@@ -1,4 +1,4 @@
-"""Broker keys of share groups' records and of the share coordinator, which is not served yet."""
+"""Broker keys of share group records and of the share coordinator, which is not supported yet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEYS = (
         default="5",
         check=between(2, 10),
         use=Use.IGNORED,
-        doc="How often a record is delivered before it is given up.",
+        doc="Maximum deliveries of a record.",
     ),
     ConfigKey(
         name="group.share.max.delivery.count.limit",
@@ -36,7 +36,7 @@ KEYS = (
         default="30000",
         check=between(1000, 3600000),
         use=Use.IGNORED,
-        doc="How long a consumer has to acknowledge a record.",
+        doc="Milliseconds in which a consumer must acknowledge a record.",
     ),
     ConfigKey(
         name="group.share.min.record.lock.duration.ms",
@@ -60,7 +60,7 @@ KEYS = (
         default="2000",
         check=between(100, 10000),
         use=Use.IGNORED,
-        doc="Records of a share partition that may be out for delivery.",
+        doc="Maximum records of a share partition that are being delivered at a time.",
     ),
     ConfigKey(
         name="group.share.max.partition.max.record.locks",
@@ -84,7 +84,7 @@ KEYS = (
         default="2000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Share sessions kept at a time.",
+        doc="Maximum number of share sessions.",
     ),
     ConfigKey(
         name="group.share.persister.class.name",
@@ -92,14 +92,14 @@ KEYS = (
         default="org.apache.kafka.server.share.persister.DefaultStatePersister",
         use=Use.IGNORED,
         internal=True,
-        doc="The Java class that keeps the state of share groups.",
+        doc="Java class that stores the state of share groups.",
     ),
     ConfigKey(
         name="share.fetch.purgatory.purge.interval.requests",
         type=ConfigType.INT,
         default="1000",
         use=Use.IGNORED,
-        doc="How often Kafka tidies its list of waiting share fetches.",
+        doc="Requests between cleanups of the share fetch purgatory.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.num.partitions",
@@ -107,7 +107,7 @@ KEYS = (
         default="50",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Partitions of __share_group_state.",
+        doc="Number of partitions of __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.replication.factor",
@@ -115,7 +115,7 @@ KEYS = (
         default="3",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Replicas of __share_group_state.",
+        doc="Replication factor of __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.min.isr",
@@ -123,7 +123,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="min.insync.replicas of __share_group_state.",
+        doc="Value of min.insync.replicas for __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.segment.bytes",
@@ -131,14 +131,14 @@ KEYS = (
         default="104857600",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="segment.bytes of __share_group_state.",
+        doc="Value of segment.bytes for __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.compression.codec",
         type=ConfigType.INT,
         default="0",
         use=Use.IGNORED,
-        doc="Codec of batches in __share_group_state by number.",
+        doc="Codec number of batches in __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.prune.interval.ms",
@@ -147,7 +147,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         internal=True,
-        doc="How often old records of __share_group_state are deleted.",
+        doc="Milliseconds between two deletions of old records of __share_group_state.",
     ),
     ConfigKey(
         name="share.coordinator.threads",
@@ -155,7 +155,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Threads of the share coordinator.",
+        doc="Number of threads of the share coordinator.",
     ),
     ConfigKey(
         name="share.coordinator.snapshot.update.records.per.snapshot",
@@ -163,7 +163,7 @@ KEYS = (
         default="500",
         check=between(0, 500),
         use=Use.IGNORED,
-        doc="Update records between two snapshots of a share partition.",
+        doc="Number of update records between two snapshots of a share partition.",
     ),
     ConfigKey(
         name="share.coordinator.load.buffer.size",
@@ -171,7 +171,7 @@ KEYS = (
         default="5242880",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Bytes read at a time when share state is loaded.",
+        doc="Batch size in bytes for reading share state when it is loaded.",
     ),
     ConfigKey(
         name="share.coordinator.append.linger.ms",
@@ -179,7 +179,7 @@ KEYS = (
         default="-1",
         check=at_least(-1),
         use=Use.IGNORED,
-        doc="How long the share coordinator gathers records before it writes them.",
+        doc="Milliseconds for which the share coordinator collects records before it writes them.",
     ),
     ConfigKey(
         name="share.coordinator.write.timeout.ms",
@@ -187,7 +187,7 @@ KEYS = (
         default="5000",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Longest wait of the share coordinator for the replicas of its records.",
+        doc="Maximum milliseconds that the share coordinator waits for the replicas of its records.",
     ),
     ConfigKey(
         name="share.coordinator.cold.partition.snapshot.interval.ms",
@@ -196,7 +196,7 @@ KEYS = (
         check=POSITIVE,
         use=Use.IGNORED,
         internal=True,
-        doc="How often share partitions without traffic are written as snapshots.",
+        doc="Milliseconds between two snapshots of share partitions without traffic.",
     ),
     ConfigKey(
         name="share.coordinator.cached.buffer.max.bytes",
@@ -205,6 +205,6 @@ KEYS = (
         check=at_least(524288),
         use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
-        doc="Largest write buffer that the share coordinator keeps for reuse.",
+        doc="Maximum size in bytes of the share coordinator's reused write buffer.",
     ),
 )

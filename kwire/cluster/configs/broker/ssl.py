@@ -1,4 +1,4 @@
-"""Broker keys of TLS, authorization and principals, not served yet: all but the default is refused."""
+"""Broker keys of TLS, authorization and principals, which are not supported yet: only the defaults are accepted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEYS = (
         type=ConfigType.STRING,
         default="",
         use=Use.REFUSED,
-        doc="The class that decides who may do what.",
+        doc="Class that authorizes requests.",
     ),
     ConfigKey(
         name="principal.builder.class",
@@ -19,21 +19,21 @@ KEYS = (
         default="org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="The Java class that makes a principal of an authenticated client.",
+        doc="Java class that creates the principal of an authenticated client.",
     ),
     ConfigKey(
         name="security.providers",
         type=ConfigType.STRING,
         default=None,
         use=Use.REFUSED,
-        doc="Java classes that bring security algorithms.",
+        doc="Java classes that provide security algorithms.",
     ),
     ConfigKey(
         name="connections.max.reauth.ms",
         type=ConfigType.LONG,
         default="0",
         use=Use.REFUSED,
-        doc="How long an authentication lasts before the client must repeat it.",
+        doc="Milliseconds after which a client must authenticate again.",
     ),
     ConfigKey(
         name="ssl.client.auth",
@@ -42,28 +42,28 @@ KEYS = (
         check=one_of("required", "requested", "none"),
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Whether clients must, may or need not show a certificate.",
+        doc="Client certificates: required, requested (optional), or none.",
     ),
     ConfigKey(
         name="ssl.principal.mapping.rules",
         type=ConfigType.STRING,
         default="DEFAULT",
         use=Use.REFUSED,
-        doc="Rules that make a name of a certificate's subject.",
+        doc="Rules that map the subject of a certificate to a principal name.",
     ),
     ConfigKey(
         name="ssl.allow.dn.changes",
         type=ConfigType.BOOLEAN,
         default="false",
         use=Use.REFUSED,
-        doc="Whether a new certificate may have another subject.",
+        doc="If true, a new certificate may have another subject.",
     ),
     ConfigKey(
         name="ssl.allow.san.changes",
         type=ConfigType.BOOLEAN,
         default="false",
         use=Use.REFUSED,
-        doc="Whether a new certificate may have other alternative names.",
+        doc="If true, a new certificate may have other subject alternative names.",
     ),
     ConfigKey(
         name="ssl.protocol",
@@ -71,7 +71,7 @@ KEYS = (
         default="TLSv1.3",
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="TLS version that is preferred.",
+        doc="Preferred TLS version.",
     ),
     ConfigKey(
         name="ssl.provider",
@@ -79,7 +79,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="The Java security provider for TLS.",
+        doc="Java security provider for TLS.",
     ),
     ConfigKey(
         name="ssl.enabled.protocols",
@@ -88,7 +88,7 @@ KEYS = (
         check=ANY_ITEMS,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="TLS versions that are allowed.",
+        doc="Allowed TLS versions.",
     ),
     ConfigKey(
         name="ssl.keystore.type",
@@ -104,7 +104,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="The file with this broker's key and certificates.",
+        doc="File with this broker's private key and certificates.",
     ),
     ConfigKey(
         name="ssl.keystore.password",
@@ -112,7 +112,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Password of that file.",
+        doc="Password of the key store.",
     ),
     ConfigKey(
         name="ssl.key.password",
@@ -120,7 +120,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Password of the key in it.",
+        doc="Password of the private key in the key store.",
     ),
     ConfigKey(
         name="ssl.keystore.key",
@@ -128,7 +128,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="This broker's private key in PEM, instead of a file.",
+        doc="Private key of this broker in PEM format, instead of a key store.",
     ),
     ConfigKey(
         name="ssl.keystore.certificate.chain",
@@ -136,7 +136,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="This broker's certificates in PEM, instead of a file.",
+        doc="Certificates of this broker in PEM format, instead of a key store.",
     ),
     ConfigKey(
         name="ssl.truststore.type",
@@ -152,7 +152,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="The file with the certificates that are trusted.",
+        doc="File with the trusted certificates.",
     ),
     ConfigKey(
         name="ssl.truststore.password",
@@ -160,7 +160,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Password of that file.",
+        doc="Password of the trust store.",
     ),
     ConfigKey(
         name="ssl.truststore.certificates",
@@ -168,7 +168,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Trusted certificates in PEM, instead of a file.",
+        doc="Trusted certificates in PEM format, instead of a trust store.",
     ),
     ConfigKey(
         name="ssl.keymanager.algorithm",
@@ -192,7 +192,7 @@ KEYS = (
         default="https",
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="How the name in a server's certificate is checked.",
+        doc="Algorithm that checks the host name in a server's certificate.",
     ),
     ConfigKey(
         name="ssl.secure.random.implementation",
@@ -200,7 +200,7 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Java's source of randomness for TLS.",
+        doc="Java random number generator for TLS.",
     ),
     ConfigKey(
         name="ssl.cipher.suites",
@@ -209,7 +209,7 @@ KEYS = (
         check=ANY_ITEMS,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="Cipher suites that are allowed; empty allows all of Java's.",
+        doc="Allowed cipher suites; empty means all of Java's.",
     ),
     ConfigKey(
         name="ssl.engine.factory.class",
@@ -217,14 +217,14 @@ KEYS = (
         default=None,
         use=Use.REFUSED,
         update=Update.PER_BROKER,
-        doc="The Java class that makes TLS engines.",
+        doc="Java class that creates TLS engines.",
     ),
     ConfigKey(
         name="delegation.token.secret.key",
         type=ConfigType.PASSWORD,
         default=None,
         use=Use.REFUSED,
-        doc="Secret with which delegation tokens are signed.",
+        doc="Secret key that signs delegation tokens.",
     ),
     ConfigKey(
         name="delegation.token.max.lifetime.ms",
@@ -232,7 +232,7 @@ KEYS = (
         default="604800000",
         check=POSITIVE,
         use=Use.REFUSED,
-        doc="Longest life of a delegation token, renewals included.",
+        doc="Maximum lifetime of a delegation token in milliseconds, with renewals.",
     ),
     ConfigKey(
         name="delegation.token.expiry.time.ms",
@@ -240,7 +240,7 @@ KEYS = (
         default="86400000",
         check=POSITIVE,
         use=Use.REFUSED,
-        doc="Life of a delegation token until it must be renewed.",
+        doc="Milliseconds after which a delegation token must be renewed.",
     ),
     ConfigKey(
         name="delegation.token.expiry.check.interval.ms",
@@ -248,6 +248,6 @@ KEYS = (
         default="3600000",
         check=POSITIVE,
         use=Use.REFUSED,
-        doc="How often expired delegation tokens are looked for.",
+        doc="Milliseconds between two checks for expired delegation tokens.",
     ),
 )

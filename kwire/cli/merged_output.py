@@ -1,4 +1,4 @@
-"""The lines of several processes in one stream: each with the name of who said it in front, in a colour of its own."""
+"""Joint output of several processes: each line has the name of its process in front, in a colour of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_
 
 
 class JointOutput:
-    """Writes to standard output. Colours are for terminals, and for those who did not set NO_COLOR."""
+    """Writer to standard output. Colours are used on terminals, unless NO_COLOR is set."""
 
     def __init__(self, names: Sequence[str], *, lost: Callable[[], None]) -> None:
-        """`lost` is called once, when nobody reads any more."""
+        """`lost` is called once, when the output cannot be written any more."""
         width = max(map(len, names))
         self._prefixes = {
             name: click.style(f"{name:<{width}} |", fg=COLOURS[index % len(COLOURS)])
@@ -26,15 +26,15 @@ class JointOutput:
         self._is_lost = False
 
     def line(self, name: str, text: str) -> None:
-        """What one of them said."""
+        """Write a line of one process."""
         self._write(f"{self._prefixes[name]} {text}")
 
     def note(self, text: str) -> None:
-        """What concerns all of them."""
+        """Write a line about all processes."""
         self._write(click.style("kwire: ", bold=True) + text)
 
     def trouble(self, text: str) -> None:
-        """What went wrong, on standard error."""
+        """Write an error line to standard error."""
         self._write(click.style("kwire: ", bold=True) + click.style(text, fg="red"), err=True)
 
     def _write(self, text: str, *, err: bool = False) -> None:
@@ -43,7 +43,7 @@ class JointOutput:
         try:
             click.echo(text, err=err, color=self._color)
         except OSError:
-            # The terminal or the pipe is gone. What is still in the buffer must not fail once more at the end.
+            # The terminal or the pipe is closed. The rest of the buffer must not fail again at the exit.
             self._is_lost = True
             os.dup2(os.open(os.devnull, os.O_WRONLY), (sys.stderr if err else sys.stdout).fileno())
             self._lost()
