@@ -1,4 +1,4 @@
-# kwire's commands. `make run` and `make test` need python3.11 (or newer) with venv, and make; nothing else.
+# Commands of the project. `make run` and `make test` need only python3.11 (or newer) with venv, and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +18,7 @@ test: $(VENV)/.test
 	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
-# The longest searches: seeds of simulated clusters and quorums, planted bugs, kills, power cuts.
+# Long tests: simulated clusters and quorums with many seeds, planted bugs, kills, power cuts.
 test-long: $(VENV)/.test
 	$(BIN)/pytest -n 2 --dist loadfile -m long
 
@@ -33,7 +33,7 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.run
 
-# The documentation site, in build/site; a broken link fails.
+# Build the documentation site in build/site; a broken link is an error.
 docs: $(VENV)-docs/.docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict --clean
 
@@ -42,13 +42,13 @@ $(VENV)-docs/.docs: pyproject.toml
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
-# The wheels: pure Python for every machine, and for this one with the hot path compiled (needs a C compiler).
+# Build the wheels: pure Python for every machine, and for this machine with a compiled hot path (needs a C compiler).
 wheel: $(VENV)/.test
-	rm -rf build  # setuptools would put what was built before into the wheel, modules that are gone included
+	rm -rf build  # setuptools would copy old build results into the wheel, including deleted modules
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
-# The compiled wheel, unpacked; made again when a source is newer.
+# Build and unpack the compiled wheel; rebuild it when a source is newer.
 COMPILED := .cache/compiled
 $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 	rm -rf build $(COMPILED) && mkdir -p $(COMPILED)/wheel
@@ -57,15 +57,15 @@ $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e wheel/*.whl .
 	@touch $@
 
-# The tests of what is compiled, against the compiled wheel.
+# Run the tests of the compiled modules against the compiled wheel.
 test-compiled: $(COMPILED)/.built
 	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests $(COMPILED)/docs
 	cp -r tests compat_tests docs pyproject.toml $(COMPILED)/
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/protocol tests/log tests/cluster tests/coordinator \
 		tests/server tests/hostile tests/test_crash.py
 
-# Other people's clients against kwire and Apache Kafka. ROW=kcat runs one client, ROW=clusters the rows of several nodes,
-# which a run without a row leaves out; SHORT=1 kwire only, in short.
+# Test stock clients against kwire and Apache Kafka. ROW=kcat runs one client. ROW=clusters runs the rows with several
+# nodes, which a run without ROW leaves out. SHORT=1 runs a short form on kwire only.
 compat: $(VENV)-compat/.compat
 	$(VENV)-compat/bin/python -m compat_tests.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short)
 
@@ -74,7 +74,7 @@ $(VENV)-compat/.compat: pyproject.toml
 	$(VENV)-compat/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[compat]'
 	@touch $@
 
-# Spark's Kafka connector. ROW=batch (or a part of a test's name) runs one row; SHORT=1 in short; BROKER=kwire|kafka|both.
+# Test Spark's Kafka connector. ROW=batch (or a part of a test's name) runs one row; SHORT=1; BROKER=kwire|kafka|both.
 spark: $(VENV)-spark/.spark
 	$(VENV)-spark/bin/python -m spark_jobs.run $(if $(ROW),--row $(ROW)) $(if $(SHORT),--short) $(if $(BROKER),--broker $(BROKER))
 
@@ -83,13 +83,13 @@ $(VENV)-spark/.spark: pyproject.toml
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@touch $@
 
-# The image, through testcontainers and through Compose. Installs Docker on Debian and starts it when none runs (as root).
+# Test the image with testcontainers and Compose. As root: installs Docker on Debian and starts its daemon if needed.
 docker: $(VENV)-compat/.compat
 	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run
 
-# kwire beside Apache Kafka, as both ship. ROW=start|perf-100|small|... runs one row; ROUNDS=1 looks quickly;
-# ROW=three-brokers measures clusters, ROW=growth costs by size (up to LARGEST=1000), which the run without a row leaves out;
-# BROKER=kwire-pure measures the sources without a compiler.
+# Compare kwire with Apache Kafka, both as shipped. ROW=start|perf-100|small|... runs one row; ROUNDS=1 is a short run.
+# A run without ROW leaves out ROW=three-brokers (clusters) and ROW=growth (costs by size, up to LARGEST=1000).
+# BROKER=kwire-pure measures the plain Python sources.
 bench: $(VENV)-bench/.bench
 	$(VENV)-bench/bin/python -m benchmarks.run $(if $(ROW),--row $(ROW)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(BROKER),--broker $(BROKER)) $(if $(LARGEST),--largest $(LARGEST))
@@ -100,12 +100,12 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 		--force-reinstall "$$wheel[bench]"
 	@touch $@
 
-# Long searches for faults; their results are data in docs/evidence. Without a name all run, one after the other; with one,
-# that one alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root),
-# QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests; with MINUTES=25 a
-# part of them, the same command goes on; FAMILY=cluster, streams, connect or scala), SOAK=3600
-# (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (what each
-# request costs the broker); SEED=1
+# Search for faults for a long time; the results are data in docs/evidence. Without a name, all campaigns run one after
+# the other; a name runs that campaign alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root),
+# CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's
+# own tests; MINUTES=25 runs a part, and the same command continues; FAMILY=cluster, streams, connect or scala),
+# SOAK=3600 (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (cost
+# of each request for the broker). SEED=1 is the first seed.
 CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ HOSTILE
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
@@ -127,11 +127,11 @@ chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(foreach name,$(or $(strip $(chosen)),$(CAMPAIGNS)),$(run-$(name)) &&) true
 
-# What was built and what tools remember.
+# Remove build results and caches of tools.
 clean:
 	rm -rf build dist *.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis $(COMPILED)
 	find kwire tests compat_tests spark_jobs benchmarks docker examples -name __pycache__ -prune -exec rm -rf {} +
 
-# The environments and what was fetched, too: the next target installs and fetches anew. `data` stays, whatever happens.
+# Also remove the environments and downloads; the next target installs and downloads again. Never removes `data`.
 distclean: clean
 	rm -rf $(VENV) $(VENV)-compat $(VENV)-spark $(VENV)-bench $(VENV)-docs .cache

@@ -9,10 +9,10 @@ import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Kafka's own producers, each committing one transaction after the other; prints transactions a second.
+ * Kafka's own producers, each of which commits one transaction after the other; prints transactions a second.
  *
- * <p>Ends with status 3 when the producer asks to commit before it has sent the records, which it does once in some
- * thousand transactions with any broker: what it measures then is nothing.
+ * <p>Ends with status 3 if the producer requests a commit before it has sent the records. With any broker this happens
+ * once in some thousand transactions, and the measurement is then invalid.
  */
 public final class Transactions {
     private static final int RECORDS = 10;

@@ -1,4 +1,4 @@
-"""The two brokers as they ship, and what the machine says of their processes."""
+"""The two compared brokers as their projects ship them, and the CPU time and memory of their processes."""
 
 import os
 import resource
@@ -23,25 +23,25 @@ PROGRAMS = {
     "kwire": [sys.executable, "-P", "-m", "kwire"],
     "kwire-pure": [sys.executable, "-P", "-c", _OF_THE_CHECKOUT],
 }
-"""How kwire's command line is called; -P keeps the checkout's own sources out."""
+"""Command line of each kwire variant; -P keeps the checkout's own sources off the import path."""
 
 
 class KwireAsShipped(KwireBroker):
-    """The compiled wheel, as pip installs it on this kind of machine."""
+    """The compiled wheel of kwire, as pip installs it on this kind of machine."""
 
     def command(self) -> list[str]:
         return [*PROGRAMS["kwire"], "server", str(self.properties)]
 
 
 class KwirePure(KwireBroker):
-    """The sources of the checkout: what the wheel without a compiler runs."""
+    """The plain Python sources of the checkout, which run where no compiled wheel is available."""
 
     def command(self) -> list[str]:
         return [*PROGRAMS["kwire-pure"], "server", str(self.properties)]
 
 
 class KafkaAsShipped(ApacheKafka):
-    """Heap and collector as bin/kafka-server-start.sh sets them."""
+    """Apache Kafka with the heap and garbage collector of bin/kafka-server-start.sh."""
 
     @staticmethod
     def java(main: str) -> list[str]:
@@ -58,7 +58,7 @@ COMPARED = ("kwire", "kafka")
 
 
 class Run:
-    """One broker on a fresh directory, for one round."""
+    """A broker with a fresh directory, for one round of measurements."""
 
     def __init__(self, name: str) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix=f"kwire-bench-{name}-"))
@@ -68,7 +68,7 @@ class Run:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.broker.prepare()
-        self.broker.prepare = lambda: None  # type: ignore[method-assign]  # formatting is no part of a start
+        self.broker.prepare = lambda: None  # type: ignore[method-assign]  # formatting is not part of a start
         started = time.perf_counter()
         self.broker.start()
         self.start_seconds = time.perf_counter() - started
@@ -87,11 +87,11 @@ class Run:
         return int((self._proc / "statm").read_text().split()[1]) * PAGE_BYTES / 1e6
 
     def cpu_seconds(self) -> float:
-        """User and system time of the broker's process so far."""
+        """Return the user and system time that the broker's process has used so far."""
         assert self.broker.process is not None
         return cpu_seconds(self.broker.process.pid)
 
 
 def cpu_seconds(pid: int) -> float:
-    """Read the CPU clock of another process (clock_getcpuclockid), which is finer than the ticks of /proc."""
+    """Return the CPU time of another process from its CPU clock, which is more precise than the ticks of /proc."""
     return time.clock_gettime(~pid << 3 | 2)

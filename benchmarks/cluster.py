@@ -1,4 +1,4 @@
-"""Three brokers of one kind that are controllers, too, as they ship, and what the machine says of them together."""
+"""Clusters of three brokers of one kind, each also a controller, and the CPU time and memory of all three."""
 
 import atexit
 import shutil
@@ -38,7 +38,7 @@ METADATA_VERSION = 12
 
 @dataclass
 class ClusterNode:
-    """One process."""
+    """Process of one cluster node."""
 
     node_id: int
     home: Path
@@ -61,7 +61,7 @@ class ClusterNode:
 
 
 class ClusterRun:
-    """A cluster on fresh directories; it stands where a Run of one broker does for topics, loads and tools."""
+    """Cluster on fresh directories. Topics, loads and tools use it like a Run of one broker."""
 
     def __init__(self, name: str, **settings: str) -> None:
         self.name = name
@@ -91,15 +91,17 @@ class ClusterRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Its files go in the end: some file systems make new ones slowly for half a minute after many were removed."""
+        """Kill the nodes. Their files are removed when the program exits: some file systems create files slowly for
+        half a minute after many removals.
+        """
         for node in self.nodes:
             self.kill(node)
         atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
 
-    # --- life of nodes
+    # --- start, kill and restart of nodes
 
     def _prepare(self, node: ClusterNode) -> None:
-        """Settings and a formatted directory; no part of a start."""
+        """Write the node's settings and format its directory; this does not count as part of a start."""
         node.home.mkdir()
         own = {
             "node.id": str(node.node_id),
@@ -123,7 +125,7 @@ class ClusterRun:
         return [*PROGRAMS[self.name], *kwires]
 
     def start(self, node: ClusterNode) -> None:
-        """Run it, without waiting for anything."""
+        """Start the node's process and return at once."""
         with (node.home / "output").open("ab") as output:
             node.process = subprocess.Popen(
                 [*self._program("kafka.Kafka", ["server"]), str(node.properties)],
@@ -134,7 +136,7 @@ class ClusterRun:
             )
 
     def kill(self, node: ClusterNode) -> None:
-        """kill -9."""
+        """Kill the node with kill -9."""
         if node.process is not None:
             node.process.send_signal(signal.SIGKILL)
             node.process.wait()
@@ -146,7 +148,7 @@ class ClusterRun:
         with RawClient(node.bootstrap) as client:
             return len(client.ask(MetadataRequest(topics=[]), METADATA_VERSION).brokers) == NODES
 
-    # --- what stands where a single broker does
+    # --- the same interface as Run, which has one broker
 
     @property
     def broker(self) -> "ClusterRun":
@@ -158,19 +160,19 @@ class ClusterRun:
 
     @property
     def port(self) -> int:
-        """Of node 1."""
+        """Return node 1's client port."""
         return self.nodes[0].client_port
 
     def _pids(self) -> list[int]:
         return [node.process.pid for node in self.nodes if node.process is not None]
 
     def resident_megabytes(self) -> float:
-        """Of all nodes together."""
+        """Return the resident memory of all nodes together."""
         pages = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self._pids()]
         return sum(pages) * PAGE_BYTES / 1e6
 
     def cpu_seconds(self) -> float:
-        """User and system time of all nodes so far."""
+        """Return the user and system time that all nodes have used so far."""
         return sum(cpu_seconds(pid) for pid in self._pids())
 
     # --- topics
@@ -178,7 +180,7 @@ class ClusterRun:
     def make_topic(
         self, topic: str, partitions: int = 1, *, replicas: int = 3, led_by: int = 0, **configs: str
     ) -> None:
-        """Create it, on all nodes; the leader can be chosen. Nobody is waited for."""
+        """Create a topic with a replica on each node, optionally with a chosen leader; do not wait for its replicas."""
         others = [node.node_id for node in self.nodes if node.node_id != led_by]
         wanted = CreatableTopic(
             name=topic,
@@ -196,7 +198,7 @@ class ClusterRun:
         assert made.error_code == ErrorCode.NONE, made
 
     def described(self, topic: str, at: ClusterNode) -> MetadataResponseTopic:
-        """A topic as a node tells clients of it."""
+        """Return a topic from a node's Metadata response."""
         with RawClient(at.bootstrap) as client:
             client.socket.settimeout(SECONDS_MAX)
             request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
@@ -205,7 +207,7 @@ class ClusterRun:
         return found
 
     def await_in_sync(self, topic: str, partitions: int = 1, replicas: int = 3) -> None:
-        """Return when every partition is led and has all its replicas in sync, as all nodes that run tell."""
+        """Wait until every running node's metadata shows a leader and a full in-sync set for each partition."""
         for node in [each for each in self.nodes if each.process is not None]:
             eventually(
                 lambda node=node: self._is_in_sync(topic, node, partitions, replicas),  # type: ignore[misc]
@@ -220,6 +222,6 @@ class ClusterRun:
         )
 
     def leader(self, topic: str) -> ClusterNode:
-        """Who leads the topic's first partition."""
+        """Return the node that leads the topic's first partition."""
         (found,) = [each for each in self.described(topic, self.nodes[0]).partitions if each.partition_index == 0]
         return self.nodes[found.leader_id - 1]

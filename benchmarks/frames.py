@@ -1,4 +1,4 @@
-"""Ready-made requests for the load generator, and where its answers have their error code."""
+"""Encoded requests for the load generator, and the position of the error code in their responses."""
 
 import time
 
@@ -20,7 +20,7 @@ _ARRAY, _INDEX, _THROTTLE = 4, 4, 4
 
 
 def produce_frame(topic: str, partition: int, record_bytes: int, *, acks: int = 1) -> bytes:
-    """A batch of one record."""
+    """Return a Produce request with a batch of one record."""
     batch = encode_batch([Record(value=b"x" * record_bytes, timestamp=int(time.time() * 1000))])
     data = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
@@ -30,12 +30,12 @@ def produce_frame(topic: str, partition: int, record_bytes: int, *, acks: int = 
 
 
 def produce_error_position(topic: str) -> int:
-    """Topics, name, partitions, index; then the code."""
+    """Return the position of the error code: it follows the topics, name, partitions and index."""
     return _SIZE_AND_CORRELATION_ID + _ARRAY + 2 + len(topic) + _ARRAY + _INDEX
 
 
 def fetch_frame(topic: str, partition: int, bytes_max: int, offset: int = 0) -> bytes:
-    """So many bytes of a partition, from its beginning or an offset."""
+    """Return a Fetch request for up to `bytes_max` bytes of a partition, from its beginning or from an offset."""
     asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max)
     request = FetchRequest(
         max_wait_ms=500, min_bytes=1, max_bytes=bytes_max, topics=[FetchTopic(topic=topic, partitions=[asked])]
@@ -44,19 +44,19 @@ def fetch_frame(topic: str, partition: int, bytes_max: int, offset: int = 0) -> 
 
 
 def fetch_error_position(topic: str) -> int:
-    """The throttle time comes first, then as in Produce."""
+    """Return the position of the error code: as in Produce, but after the throttle time."""
     return produce_error_position(topic) + _THROTTLE
 
 
 def offset_commit_frame(group: str, topic: str, partition: int) -> bytes:
-    """An offset of nobody's group; the answer begins as that of a fetch."""
+    """Return an OffsetCommit request for a group without members; its response begins like that of a Fetch."""
     committed = OffsetCommitRequestPartition(partition_index=partition, committed_offset=1, committed_metadata="")
     request = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name=topic, partitions=[committed])])
     return frame(8, OFFSET_COMMIT_VERSION, request)
 
 
 def frame(key: int, version: int, request: object) -> bytes:
-    """Encode a request of a version that is not flexible, its size in front."""
+    """Encode a request of a version that is not flexible, with its size in front."""
     body = bytearray(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\4load")
     encode(request, version, body)
     return len(body).to_bytes(4, "big") + bytes(body)

@@ -1,13 +1,13 @@
-/* A load of ready-made requests over N connections.
+/* Load generator: sends encoded requests over N connections.
  *
  *   load HOST PORT CONNECTIONS SECONDS FRAMES ERROR_POSITION IN_FLIGHT RATE
  *
- * FRAMES is a file of requests, each with its own 4-byte size. Connection i sends request i, then i + CONNECTIONS and so
- * on, modulo their number. ERROR_POSITION is where the response's int16 error code stands, its size field included; any
+ * FRAMES is a file of requests, each with its 4-byte size. Connection i sends requests i, i + CONNECTIONS and so on,
+ * modulo their number. ERROR_POSITION is the position of the response's int16 error code, size field included; any
  * code but 0 ends the run. With RATE 0 every connection keeps IN_FLIGHT requests in flight; else RATE requests a second
  * are sent over all connections at even intervals, whatever the broker does, and latency counts from when a request was
- * due, else from when it was sent. Prints answers, seconds, bytes received, and the latencies at 50, 99 and 99.9 percent in
- * microseconds, of the first million answers.
+ * due, else from when it was sent. Prints responses, seconds, bytes received, and the latencies at 50, 99 and 99.9
+ * percent in microseconds, of the first million responses.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -113,7 +113,7 @@ static void answered(struct connection *connection) {
     answers++;
 }
 
-/* How many answers became whole. */
+/* Receive bytes; return the number of responses that are complete now. */
 static int receive(struct connection *connection) {
     ssize_t count = recv(connection->socket, received, RECEIVE, MSG_DONTWAIT);
     if (count < 0 && errno == EAGAIN) return 0;

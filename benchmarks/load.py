@@ -1,4 +1,4 @@
-"""Calls benchmarks/load.c, which is compiled when it is needed."""
+"""Python interface to benchmarks/load.c, which it compiles on first use."""
 
 import subprocess
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ _NUMBERS = count()
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load met, and what it cost the broker."""
+    """Result of a load: rate, latencies and errors, and the broker's CPU time."""
 
     answers: float
     seconds: float
     bytes_received: float
     cpu_seconds: float
     latencies_us: tuple[float, ...]
-    """At 50, 99 and 99.9 percent, from when a request was due, or sent where no rate is given."""
+    """Latencies at 50, 99 and 99.9 percent, from the time when a request was due or, without a rate, was sent."""
 
     @property
     def rate(self) -> float:
@@ -41,7 +41,7 @@ def load(
     rate: int = 0,
     port: int = 0,
 ) -> Loaded:
-    """Send ready-made requests to a broker, or to the one of a cluster that has this port."""
+    """Send encoded requests to a broker, or to the cluster's broker with this port."""
     path = run.directory / f"frames-{next(_NUMBERS)}"
     path.write_bytes(b"".join(frames))
     before = run.cpu_seconds()

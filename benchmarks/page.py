@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: tables between their marks, and the plot; what stands around them is written by hand."""
+"""Writer of docs/benchmarks.md: tables between their marks, and the plot. The text around them is written by hand."""
 
 import platform
 import subprocess
@@ -14,12 +14,12 @@ PLOT = ROOT / "docs" / "benchmarks.svg"
 
 
 def write(section: str, samples: report.Samples, how_often: str) -> None:
-    """Put a run's figures into the page."""
+    """Write a run's figures into the page."""
     put(PAGE, section, measured(samples, how_often))
 
 
 def put(path: Path, section: str, text: str) -> None:
-    """Replace what stands between the two marks of a section."""
+    """Replace the text between the two marks of a section."""
     begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     before, mark, rest = path.read_text().partition(begin)
     assert mark, f"{path} has no {begin}"
@@ -28,7 +28,7 @@ def put(path: Path, section: str, text: str) -> None:
 
 
 def provenance(how_often: str) -> str:
-    """Say which commit was measured, when and where."""
+    """Return a sentence with the measured commit, the date and the machine."""
     ask = ["git", "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(ask, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     return (
@@ -53,7 +53,7 @@ def measured(samples: report.Samples, how_often: str) -> str:
 
 
 def plot(samples: report.Samples) -> None:
-    """How many times better than Kafka kwire is, as bars around 1; twice and half as good are equally long."""
+    """Plot how many times better than Kafka kwire is, as bars from 1; 2 and 1/2 have bars of the same length."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -76,5 +76,5 @@ def plot(samples: report.Samples) -> None:
 
 
 def more_is_better(figure: str) -> bool:
-    """Of rates more is better; of seconds, memory and CPU less."""
+    """Return True for rates, and False for seconds, memory and CPU, of which less is better."""
     return "/s" in figure and not figure.startswith("latency")

@@ -1,4 +1,4 @@
-"""What the samples say: medians, spreads, ratios, and whether kwire is where it has to be."""
+"""Summary of the samples: medians, spreads, ratios, and whether kwire meets its targets."""
 
 import platform
 import statistics
@@ -37,7 +37,7 @@ WANTED: Mapping[str, tuple[str, float]] = {
     "3,000 partitions of 3 replicas made": ("at most", 1.0),
     "3,000 partitions in sync again": ("at most", 1.0),
 }
-"""How a figure begins, and what kwire's median over Kafka's has to be."""
+"""Prefix of a figure -> the bound of kwire's median divided by Kafka's."""
 WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {
     "live produce p99 beside cold reads, times": ("at most", 2.0),
     "10,000 idle connections, KB each": ("at most", 6.0),
@@ -53,16 +53,16 @@ WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {
     "load of a million committed offsets": ("at most", 15.0),
     "loop held while a million offsets": ("at most", 50.0),
 }
-"""How a figure begins, and what kwire's own median has to be."""
+"""Prefix of a figure -> the bound of kwire's own median."""
 
 
 def wanted(figure: str) -> tuple[str, float] | None:
-    """The bound of a figure's ratio."""
+    """Return the bound of a figure's ratio."""
     return _bound(figure, WANTED)
 
 
 def wanted_of_kwire(figure: str) -> tuple[str, float] | None:
-    """The bound of kwire's own median."""
+    """Return the bound of kwire's own median."""
     return _bound(figure, WANTED_OF_KWIRE)
 
 
@@ -75,7 +75,7 @@ def _holds(value: float, bound: tuple[str, float]) -> bool:
 
 
 def ratio(by_broker: Mapping[str, list[float]]) -> float | None:
-    """kwire's median over Kafka's."""
+    """Return kwire's median divided by Kafka's."""
     ours, theirs = by_broker.get("kwire"), by_broker.get("kafka")
     if not ours or not theirs or not statistics.median(theirs):
         return None
@@ -102,7 +102,7 @@ def bound_text(figure: str) -> str:
 
 
 def cells(figure: str, by_broker: Mapping[str, list[float]], brokers: Sequence[str]) -> list[str]:
-    """Figure, each broker's median and spread, ratio, what was wanted."""
+    """Return the cells of a row: figure, each broker's median and spread, ratio, bound."""
     value = ratio(by_broker)
     spreads = [spread(by_broker.get(name, [])) for name in brokers]
     return [figure, *spreads, "" if value is None else f"{value:.2f}", bound_text(figure)]

@@ -1,9 +1,10 @@
 """`make bench`: kwire beside Apache Kafka in one run, alternately, and one table of medians.
 
-Each round starts both brokers afresh, one after the other, on fresh directories, and the order changes from round to
-round. Of each figure the median over the rounds is shown with the lowest and highest, and the ratio of the medians. A
-whole run of at least three rounds writes its table into docs/benchmarks.md, with the plot; the row three-brokers its.
-The rows growth and growth-... are runs of their own (benchmarks/growth).
+Each round starts both brokers one after the other, on fresh directories, and the order changes from round to round.
+The table shows each figure's median over the rounds with the lowest and highest value, and the ratio of the medians.
+A full run of at least three rounds writes its table and the plot into docs/benchmarks.md; so does the row
+three-brokers, without the plot.
+The rows growth and growth-... are separate runs (benchmarks/growth).
 """
 
 import argparse
@@ -23,7 +24,7 @@ from benchmarks.rows import ALONE, FIRST, ONCE, ROWS, THRICE, small
 
 ROUNDS = 5
 SHOWN_SINCE = 3
-"""Rounds of a whole run that is worth the page; Kafka's perf tools run in the first three only."""
+"""Minimum number of rounds before a full run writes the page; Kafka's perf tools run in the first three only."""
 console = Console(width=150)
 
 

@@ -1,4 +1,4 @@
-"""Topics to measure on: made, led, and written to once."""
+"""Topics for measurements: created, led, and written to once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ def admin(run: Run) -> Iterator[KafkaAdminClient]:
 
 
 def make_topic(run: Run, topic: str, partitions: int = PARTITIONS) -> None:
-    """Create a topic and wait until each of its partitions has taken a record."""
+    """Create a topic and wait until each of its partitions has accepted a record."""
     with admin(run) as client:
         client.create_topics([NewTopic(topic, partitions, 1)])
     producer = KafkaProducer(bootstrap_servers=run.broker.bootstrap)
@@ -32,6 +32,6 @@ def make_topic(run: Run, topic: str, partitions: int = PARTITIONS) -> None:
 
 
 def delete_topic(run: Run, topic: str) -> None:
-    """What a row has written must not fill the disk for the next."""
+    """Delete a row's topic, so that its data does not fill the disk during the next row."""
     with admin(run) as client:
         client.delete_topics([topic])

@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def broker(request, tmp_path_factory):
-    """The broker under test. One process serves the whole run; tests never share topics or groups."""
+    """Start the broker under test. One process serves the whole run; tests never share topics or groups."""
     bootstrap = request.config.getoption("--bootstrap")
     if bootstrap:
         yield RunningBroker(bootstrap)
@@ -43,7 +43,7 @@ def bootstrap(broker):
 
 @pytest.fixture
 def unique():
-    """Make names that no other test of any run uses."""
+    """Return a function that creates names which no other test of any run uses."""
     suffix = uuid.uuid4().hex[:10]
 
     def name(role: str) -> str:
@@ -54,7 +54,7 @@ def unique():
 
 @pytest.fixture
 def topic(unique):
-    """A topic name; the broker does not know it yet."""
+    """Return a topic name that does not exist on the broker yet."""
     return unique("topic")
 
 

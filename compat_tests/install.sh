@@ -1,12 +1,12 @@
 #!/bin/sh
-# Installs what the compatibility suites need beyond Python, as far as it is missing:
+# Install the programs that the compatibility suites need beyond Python and that are missing:
 #   install.sh kcat           the command line client
 #   install.sh kafka          Java and Maven, for Apache Kafka
 #   install.sh java           Java, for Spark
-#   install.sh docker         Docker, its Compose, and what makes a base image where none can be pulled
+#   install.sh docker         Docker, its Compose, and debootstrap for a base image where none can be pulled
 #   install.sh cc             a C compiler, for the load generator of the benchmarks
-#   install.sh network        what makes network namespaces and cuts them off, for campaigns
-# Debian and its relatives only; elsewhere install the same programs by hand.
+#   install.sh network        tools that create network namespaces and cut them off, for campaigns
+# For Debian and its relatives only; elsewhere install the same programs by hand.
 set -eu
 
 packages=""

@@ -1,7 +1,7 @@
 """Run every client's suite against kwire and Apache Kafka, and print one table: `make compat`.
 
-The exit status is 0 only when kwire passes what Kafka passes, nothing passes on kwire alone that docs/differences.md
-does not list, and nothing is skipped but what declares why (skip_as_declared).
+The exit status is 0 only if kwire passes all tests that Kafka passes. docs/differences.md must list each test that
+passes on kwire alone, and each skipped test must declare its reason (skip_as_declared).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from compat_tests.harness.paths import ROOT
 from compat_tests.harness.reference import KAFKA_VERSION, class_path
 from compat_tests.kafka_tests.__main__ import main as run_kafka_tests
 
-#: Row name to (folder, what is tested with).
+#: Row name to (folder, version of the tested client).
 ROWS = {
     "kafka-python": ("kafka_python", lambda: version("kafka-python")),
     "confluent-kafka": ("confluent_kafka_client", lambda: version("confluent-kafka")),
@@ -53,20 +53,20 @@ ROWS = {
     "old-clients": ("old_clients", lambda: "1.1 to 3.9"),
 }
 CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
-"""Rows of several nodes: a run of their own."""
+"""Rows with several nodes, which run separately."""
 ALONE = ("starvation", *CLUSTERS)
-"""Rows that a run without a row leaves out, for the time that they take."""
+"""Rows that a run without ROW leaves out because they take long."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
-"""Rows that the short form leaves out: they need Kafka's jars to compare with, or a machine that is not busy."""
+"""Rows without a short form: they need Kafka's jars for the comparison, or an idle machine."""
 NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
-"""Rows whose short form starts Kafka too, or Kafka's own clients."""
+"""Rows whose short form also starts Kafka or Kafka's own clients."""
 ONE_AT_A_TIME = {"quotas", "starvation"}
-"""Rows that measure rates or latencies: nothing else runs beside them."""
+"""Rows that measure rates or latencies, so that no other row may run beside them."""
 SUITE_SECONDS = 900
 SUITE_SECONDS_OF = {"starvation": 1200}
-"""Rows that take longer than SUITE_SECONDS on one broker."""
+"""Seconds for rows that need more than SUITE_SECONDS on one broker."""
 KAFKA_TESTS = "kafka-tests"
-"""A run of its own, with a table of its own."""
+"""Row that runs separately and prints its own table."""
 
 console = Console(width=110)
 
@@ -95,7 +95,7 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
 
 
 def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | str, str]:
-    """Run pytest in a process group of its own, so that a suite that hangs takes its broker with it."""
+    """Run pytest in its own process group, so that a hanging suite is killed together with its broker."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
         try:
@@ -119,7 +119,7 @@ def new_table() -> Table:
 
 
 def run_both(row: str, *, short: bool) -> tuple[Outcomes, Outcomes | None]:
-    """A row's outcomes on kwire and on Kafka, side by side: most of a suite is waiting."""
+    """Run a row on kwire and on Kafka at the same time, because suites mostly wait; return both outcomes."""
     if short:
         return run_suite(row, "kwire", short=True), None
     with ThreadPoolExecutor(1 if row in ONE_AT_A_TIME else 2) as pool:
@@ -128,7 +128,7 @@ def run_both(row: str, *, short: bool) -> tuple[Outcomes, Outcomes | None]:
 
 
 def prove(rows: Sequence[str], *, short: bool) -> list[str]:
-    """Run the rows, print the table, and return what speaks against kwire."""
+    """Run the rows, print the table, and return the complaints about kwire."""
     table, against = new_table(), []
     for row in rows:
         started = time.monotonic()

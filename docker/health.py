@@ -1,7 +1,7 @@
-"""Is the broker at HOST:PORT in service? The image's health check: `health.py HOST:PORT`, exit status 0 or 1.
+"""Health check of the image: `health.py HOST:PORT` exits with status 0 if the broker is in service, else with 1.
 
-Asks Metadata (version 1, no topics) in one hand-made frame: a broker that names itself serves. It imports nothing but
-the standard library, so that it starts fast, and prints where the broker says its clients shall connect.
+It sends one Metadata request (version 1, no topics); a broker that lists itself in the response is in service. The
+script imports only the standard library, so that it starts fast, and prints the broker's advertised address.
 """
 
 import socket
@@ -25,7 +25,7 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def brokers(address: tuple[str, int]) -> list[str]:
-    """The advertised host:port of each broker that the one at `address` knows."""
+    """Return the advertised host:port of each broker in the Metadata response from `address`."""
     with socket.create_connection(address, timeout=SECONDS_MAX) as connection:
         connection.sendall(struct.pack(">i", len(REQUEST)) + REQUEST)
         (size,) = struct.unpack(">i", read_exactly(connection, 4))

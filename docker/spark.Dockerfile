@@ -22,7 +22,7 @@ ENV PATH=/opt/spark/bin:$PATH PYTHONPATH=/srv PYTHONUNBUFFERED=1
 USER spark
 WORKDIR /var/lib/spark
 COPY spark_jobs/*.py /srv/spark_jobs/
-# The connector comes from Maven Central, once.
+# Download the connector from Maven Central during the build.
 RUN python -c 'from spark_jobs.session import new_session; new_session("warm").stop()'
 VOLUME /var/lib/spark
 ENTRYPOINT ["python", "-m"]

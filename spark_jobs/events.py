@@ -1,12 +1,12 @@
-"""What the events job computes, as functions from data frame to data frame: no source, no sink, no state of its own.
+"""Computation of the events job, as functions from data frame to data frame: no source, no sink, no state.
 
 An event is a JSON object:
     id      string, required
-    kind    string, required: what is counted
+        kind    string, required: the count is per kind
     time    ISO 8601 timestamp, required: when it happened
     user    string
     amount  number
-Other fields are ignored, so that producers can add some.
+Other fields are ignored, so that producers can add fields.
 """
 
 from pyspark.sql import DataFrame
@@ -23,13 +23,13 @@ EVENT = StructType(
         StructField("time", TimestampType()),
         StructField("user", StringType()),
         StructField("amount", DoubleType()),
-        StructField(CORRUPT, StringType()),  # set by from_json when the text does not fit the fields above
+        StructField(CORRUPT, StringType()),  # from_json sets this when the text does not match the fields above
     ]
 )
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """The source's columns, plus `event` and `reason`; a record with a reason is no event."""
+    """Return the source's columns plus `event` and `reason`; a record with a reason is not a valid event."""
     text = f.col("value").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     with_event = records.withColumn("event", f.from_json(text, EVENT, options))
@@ -43,7 +43,7 @@ def parsed(records: DataFrame) -> DataFrame:
 
 
 def dead_letters(records: DataFrame) -> DataFrame:
-    """Bad records as they came, with headers that say why they are here and where they came from."""
+    """Return invalid records unchanged, with headers for the reason and for their topic, partition and offset."""
     bad = parsed(records).where(f.col("reason").isNotNull())
     origin = [
         _header("reason", f.col("reason")),
@@ -60,7 +60,7 @@ def _header(name: str, value: "f.Column") -> "f.Column":
 
 
 def counts(records: DataFrame, *, window: str, watermark: str) -> DataFrame:
-    """Events and their amounts per kind and window of event time; final once the watermark has passed the window."""
+    """Count events and sum amounts per kind and window of event time; final after the watermark passes the window."""
     events = parsed(records).where(f.col("reason").isNull()).select("event.*")
     grouped = events.withWatermark("time", watermark).groupBy(f.window("time", window), "kind")
     totals = grouped.agg(f.count(f.lit(1)).alias("count"), f.round(f.sum("amount"), 2).alias("amount"))
@@ -70,5 +70,5 @@ def counts(records: DataFrame, *, window: str, watermark: str) -> DataFrame:
 
 
 def as_messages(totals: DataFrame) -> DataFrame:
-    """Counts as key and JSON value for a topic: keyed by kind, so that a kind's windows stay in order."""
+    """Convert counts to messages with a JSON value; the key is the kind, so that a kind's windows stay in order."""
     return totals.select(f.col("kind").alias("key"), f.to_json(f.struct(*totals.columns)).alias("value"))

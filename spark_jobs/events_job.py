@@ -3,10 +3,11 @@
     python -m spark_jobs.events_job --bootstrap 127.0.0.1:9092 --input events --output counts \\
         --parquet DIR --checkpoint DIR [--once]
 
---once works through what is there and ends. Otherwise the job runs until SIGTERM or Ctrl-C, which let the batch in
-hand finish. Restarted on its checkpoint, it goes on where it stopped. A batch that is repeated after a crash overwrites
-its own part of the Parquet directory, so each count is there once; topics get it at least once, as Spark's Kafka sink
-promises. Counts leave when the watermark has passed their window's end: the newest windows wait for later events.
+--once processes the available events and ends. Otherwise the job runs until SIGTERM or Ctrl-C, and then finishes its
+current batch. After a restart it continues from its checkpoint. A batch that is repeated after a crash overwrites its
+own part of the Parquet directory, so each count is there once. Topics receive each count at least once, as Spark's
+Kafka sink guarantees. A window's counts are written when the watermark has passed its end: the newest windows wait for
+later events.
 """
 
 import argparse
@@ -29,13 +30,13 @@ from spark_jobs.session import new_session
 logger = logging.getLogger("spark_jobs.events_job")
 
 POLL_SECONDS = 0.2
-#: How long a stop waits for the batches in hand; they are repeated after a restart if it was too short.
+#: Time that a stop waits for current batches; a batch that takes longer is repeated after a restart.
 STOP_SECONDS_MAX = 60.0
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Options:
-    """What the command line says, for a program that starts the job itself."""
+    """Options of the command line, also for programs that start the job themselves."""
 
     bootstrap: str
     input: str
@@ -55,7 +56,7 @@ DEFAULTS = {each.name: each.default for each in fields(Options)}
 
 
 def parse(arguments: Sequence[str] | None) -> tuple[Options, str | None]:
-    """The job's options and Spark's master."""
+    """Return the job's options and Spark's master."""
     summary, _, rest = (__doc__ or "").partition("\n")
     parser = argparse.ArgumentParser(
         prog="events_job", description=summary, epilog=rest, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -88,7 +89,7 @@ def records(spark: SparkSession, options: Options) -> DataFrame:
         .option("subscribe", options.input)
         .option("startingOffsets", options.starting_offsets)
         .option("includeHeaders", "true")
-        # What a transaction wrote counts when it is committed, and never when it is aborted.
+        # Read committed transactions only: records of aborted transactions are not counted.
         .option("kafka.isolation.level", "read_committed")
     )
     if options.max_offsets_per_trigger is not None:
@@ -97,7 +98,7 @@ def records(spark: SparkSession, options: Options) -> DataFrame:
 
 
 def start(spark: SparkSession, options: Options) -> list[StreamingQuery]:
-    """Start both queries; each keeps its own place in the input topic."""
+    """Start both queries; each keeps its own position in the input topic."""
     source = records(spark, options)
     totals = counts(source, window=options.window, watermark=options.watermark)
     writers = {
@@ -115,7 +116,7 @@ def start(spark: SparkSession, options: Options) -> list[StreamingQuery]:
 
 
 def count_writer(options: Options) -> Callable[[DataFrame, int], None]:
-    """Writes one batch of counts to both places. The batch is kept, or each write would compute it anew."""
+    """Return a function that writes a batch of counts to both sinks; its cache avoids computing the batch twice."""
 
     def write(totals: DataFrame, batch: int) -> None:
         totals = totals.coalesce(1).sortWithinPartitions("window_start", "kind").persist()
@@ -132,7 +133,7 @@ def count_writer(options: Options) -> Callable[[DataFrame, int], None]:
 
 
 def wait(queries: Sequence[StreamingQuery], stopping: threading.Event) -> None:
-    """Return when all queries have ended or a stop was asked for. Raises what a query failed with."""
+    """Wait until all queries have ended or a stop is requested. Raises the exception of a failed query."""
     while any(query.isActive for query in queries) and not stopping.wait(POLL_SECONDS):
         raise_failure(queries)
     raise_failure(queries)
@@ -145,7 +146,7 @@ def raise_failure(queries: Sequence[StreamingQuery]) -> None:
 
 
 def stop(queries: Sequence[StreamingQuery]) -> None:
-    """End each query between two batches, as far as it comes to that in time."""
+    """Stop each query between two batches if it gets there within the time limit."""
     pause = threading.Event()
     for query in queries:
         for _ in range(int(STOP_SECONDS_MAX / POLL_SECONDS)):
@@ -172,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         wait(queries, stopping)
     except StreamingQueryException as error:
-        logger.error("the job failed: %s", error)  # noqa: TRY400 the JVM's stack is in the message already
+        logger.error("the job failed: %s", error)  # noqa: TRY400 the message already contains the JVM's stack
         return 1
     finally:
         stop(queries)

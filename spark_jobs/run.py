@@ -1,8 +1,8 @@
 """Run the Spark suite against kwire, Apache Kafka or both, and print one table: `make spark`.
 
 A row is a test module: batch, streaming, pattern, records, sink, admission, data_loss, events_job. One Spark session
-serves all rows of a run. The exit status is 0 only when every test passed, and with both brokers gave the same on
-both, but for what docs/differences.md lists.
+serves all rows of a run. The exit status is 0 only if every test passed. With both brokers, each test must also have
+the same result on both, except those that docs/differences.md lists.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def require_java() -> None:
 
 
 def pytest_command(row: str | None, *, short: bool) -> list[str]:
-    """ROW is a row's name, or else a part of tests' names."""
+    """Return the pytest command; ROW is a row's name or else a part of test names."""
     command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "spark_jobs" / "pytest.ini")]
     command.append(str(TESTS / f"test_{row}.py" if row in ROWS else TESTS))
     if row is not None and row not in ROWS:
@@ -66,12 +66,12 @@ def run_suite(command: Sequence[str], broker: str) -> Outcomes:
 
 
 def shortened(output: str) -> str:
-    """Without the stacks of the JVM, which are longer than everything else."""
+    """Remove the JVM's stack traces, which are longer than the rest of the output."""
     return "\n".join(line for line in output.splitlines() if not re.match(r"E\s+at ", line))
 
 
 def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
-    """Run pytest in a process group of its own, so that a suite that hangs takes Spark and its broker with it."""
+    """Run pytest in its own process group, so that a hanging suite is killed together with Spark and its broker."""
     with subprocess.Popen(
         command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:

@@ -1,7 +1,7 @@
 """Send sample events to a topic with kafka-python: `python -m spark_jobs.sample_events --bootstrap ... --topic events`.
 
 The events are those that events_job.py counts: visits to a shop, spread evenly over the last minutes, a few of them
-late. Every hundredth record is no event, for the dead-letter topic.
+late. Every hundredth record is not a valid event, for the dead-letter topic.
 """
 
 import argparse
@@ -21,7 +21,7 @@ LATE_SECONDS_MAX = 20.0
 
 
 def sample_events(count: int, *, end: float, minutes: float, bad_every: int, seed: int) -> Iterator[Record]:
-    """Keys and values, oldest first but for the late ones; the same arguments give the same records."""
+    """Yield keys and values, oldest first except late events; the same arguments give the same records."""
     random_source = random.Random(seed)
     start, step = end - minutes * 60, minutes * 60 / max(count, 1)
     for number in range(count):
@@ -41,7 +41,7 @@ def _event(random_source: random.Random, number: int, user: str, moment: float) 
 
 
 def iso_time(moment: float) -> str:
-    """Seconds since 1970 as ISO 8601 in UTC, with milliseconds."""
+    """Return a time, in seconds since 1970, as ISO 8601 in UTC with milliseconds."""
     milliseconds = round(moment * 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(milliseconds // 1000)) + f".{milliseconds % 1000:03d}Z"
 

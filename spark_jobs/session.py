@@ -1,4 +1,4 @@
-"""A Spark session with the Kafka connector, small enough for one machine unless spark-submit says otherwise."""
+"""Spark session with the Kafka connector, small enough for one machine unless spark-submit sets other values."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.versions import KAFKA_CONNECTOR
 
-#: Windows and timestamps are told in UTC wherever the job runs; the rest keeps a session on one machine cheap.
+#: Windows and timestamps are in UTC on every machine; the other settings keep a session on one machine cheap.
 SETTINGS: Mapping[str, str] = {
     "spark.jars.packages": KAFKA_CONNECTOR,
     "spark.sql.session.timeZone": "UTC",
@@ -18,7 +18,7 @@ LOCAL_SETTINGS: Mapping[str, str] = {"spark.driver.host": "127.0.0.1", "spark.dr
 
 
 def new_session(name: str, master: str | None = "local[2]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Start Spark; the first time, it fetches the connector from Maven Central. Without a master, spark-submit's."""
+    """Start Spark; the first start downloads the connector. With master None, spark-submit's master is used."""
     builder = SparkSession.builder.appName(name)
     chosen = dict(SETTINGS)
     if master is not None:

@@ -1,7 +1,7 @@
-"""Which Spark, and the Kafka connector that goes with it.
+"""Versions of Spark and of the Kafka connector that belongs to it.
 
-The one place is the installed pyspark, which pyproject.toml pins for `make spark`: whoever installs another one gets
-its connector. PySpark 4 is built for Scala 2.13.
+The version comes from the installed pyspark, which pyproject.toml pins for `make spark`: another pyspark gets its own
+connector. PySpark 4 is built for Scala 2.13.
 """
 
 from importlib.metadata import version

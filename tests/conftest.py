@@ -1,4 +1,4 @@
-"""`pytest --planted-bug NAME` runs with one of tests/planted in the code; without it nothing here does anything."""
+"""Option `--planted-bug NAME`: the tests run with one bug of tests/planted in the code. Without it, nothing changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     if name not in BUGS:
         raise pytest.UsageError(f"no bug is called {name!r}; there are: {', '.join(sorted(BUGS))}")
-    # An example that fails says all that is asked, and must not be tried again when the bug is gone.
+    # The first failing example is enough. Hypothesis must not store it and replay it later without the bug.
     phases = (Phase.explicit, Phase.generate)
     settings.register_profile("planted", settings(), database=None, derandomize=True, phases=phases)
     settings.load_profile("planted")

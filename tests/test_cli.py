@@ -1,4 +1,4 @@
-"""`kwire server` from outside: starts, stops, and refuses in one line what cannot be."""
+"""The command `kwire server` as a process: it starts, stops, and refuses bad input with a message of one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTROLLER = "CONTROLLER://127.0.0.1:0"
 
 @pytest.fixture
 def heeded_hangups() -> Iterator[None]:
-    """Processes that a test begins heed SIGHUP, though the suite may run under nohup."""
+    """Let child processes react to SIGHUP, even if the test suite runs under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -95,7 +95,9 @@ def test_an_unknown_setting_is_warned_of_once(tmp_path: Path) -> None:
 
 
 def refused(tmp_path: Path, *arguments: str, naming: str) -> str:
-    """One line on standard error that names the culprit, status 1, and nothing made in the working directory."""
+    """Check that the server prints one line on standard error with the culprit, exits with status 1, and creates no
+    files.
+    """
     before = sorted(tmp_path.rglob("*"))
     with contextlib.chdir(tmp_path):
         ended = CliRunner().invoke(main, ["server", *arguments])
@@ -240,7 +242,7 @@ def test_a_blank_directory_of_a_configured_quorum_is_named(tmp_path: Path) -> No
 
 @contextlib.contextmanager
 def silent_server(data: Path, prefix: Sequence[str] = (), stdout: Any = subprocess.DEVNULL) -> Iterator[int]:
-    """The process id of a server that nobody hears, once it listens; it is to stop cleanly at the end."""
+    """Start a server with its output discarded, yield its process id when it listens, then check a clean stop."""
     begin = [*prefix, *command(*overrides(log_dirs=str(data), listeners=FREE))]
     process = subprocess.Popen(begin, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL)
     try:
@@ -256,7 +258,7 @@ def silent_server(data: Path, prefix: Sequence[str] = (), stdout: Any = subproce
 
 def listens(process_id: int) -> bool:
     process = Path(f"/proc/{process_id}")
-    with contextlib.suppress(OSError):  # a descriptor is closed meanwhile
+    with contextlib.suppress(OSError):  # a descriptor may be closed while this reads
         sockets = {each.readlink().name for each in (process / "fd").iterdir()}
         lines = [line.split() for line in (process / "net/tcp").read_text().splitlines()[1:]]
         return any(line[3] == "0A" and f"socket:[{line[9]}]" in sockets for line in lines)
@@ -265,7 +267,7 @@ def listens(process_id: int) -> bool:
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
 def test_a_server_whose_standard_streams_are_closed_stops_cleanly(tmp_path: Path, closed: tuple[int, ...]) -> None:
-    """As some programs start others; the descriptors are not those of sockets then."""
+    """Some programs start others with closed streams; sockets must not get descriptors 0, 1 and 2."""
     script = f'exec "$@" {" ".join(f"{descriptor}>&-" for descriptor in closed)}'
     with silent_server(tmp_path / "data", ["sh", "-c", script, "sh"]) as process_id:
         for descriptor in closed:

@@ -1,4 +1,4 @@
-"""What the comparison of kwire and Kafka makes of tests that did not run."""
+"""Comparison of kwire and Kafka: the result for tests that did not run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-outcomes: Any = importlib.import_module("compat_tests.harness.outcomes")  # not typed, and no part of what mypy checks
+outcomes: Any = importlib.import_module("compat_tests.harness.outcomes")  # untyped, and not checked by mypy
 
 
 def report(tmp_path: Path, *skips: str) -> Any:

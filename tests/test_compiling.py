@@ -1,4 +1,4 @@
-"""What is compiled in the wheels for a platform must be what the compiler takes: it refuses some sound Python."""
+"""Modules compiled into the platform wheels: mypyc must accept them, although it rejects some valid Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from setup import hot_modules
 with tempfile.TemporaryDirectory() as target:
     mypyc_build(hot_modules(), CompilerOptions(target_dir=target))
 """
-"""The C sources of all modules; compiling those takes minutes, and finds nothing more."""
+"""Generates the C sources of all modules; compiling the C code would take minutes and find nothing more."""
 
 
 def test_the_hot_path_can_be_compiled(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_hot_path_can_be_compiled(tmp_path: Path) -> None:
 
 
 def nested_generators(node: ast.AST, path: str, *, is_nested: bool = False) -> Iterator[str]:
-    """Yield where a function within a function is a generator."""
+    """Yield the location of each generator function that is defined inside another function."""
     for child in ast.iter_child_nodes(node):
         is_function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         if is_nested and isinstance(child, ast.FunctionDef) and any(map(is_yield, own_nodes(child))):
@@ -45,7 +45,7 @@ def nested_generators(node: ast.AST, path: str, *, is_nested: bool = False) -> I
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what is in a function, without the functions in it."""
+    """Yield the nodes of a function, without those of nested functions."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             yield child
@@ -57,7 +57,9 @@ def is_yield(node: ast.AST) -> bool:
 
 
 def test_no_generator_is_nested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To close one that has ended raises AttributeError where it is compiled: no forwarded request was answered."""
+    """A compiled nested generator raises AttributeError if it is closed after its end; forwarded requests had no
+    response.
+    """
     monkeypatch.chdir(ROOT)
     sources = [ROOT / name for name in runpy.run_path("setup.py")["hot_modules"]()]
     assert sources

@@ -1,4 +1,4 @@
-"""`kwire config explain`, and the page in the documentation that it makes."""
+"""The command `kwire config explain`, and the documentation page that it generates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controllers as processes of their own: a quorum that `kwire format` forms, through kill -9 and restarts."""
+"""Controllers in separate processes: a quorum that `kwire format` creates, with kill -9 and restarts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Controllers:
-    """Three of them."""
+    """Three controller processes."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -80,7 +80,7 @@ class Controllers:
         return status
 
     def describe(self) -> dict[int, Any]:
-        """What each running controller says of the quorum."""
+        """Return the quorum description of each running controller."""
         found = {}
         for node in self.running:
             with RawClient(f"127.0.0.1:{self.ports[node]}") as client:
@@ -88,7 +88,7 @@ class Controllers:
         return found
 
     def leader(self) -> int | None:
-        """The one that describes the quorum as its leader, with a high watermark."""
+        """Return the controller that describes itself as leader, with a high watermark."""
         leaders = [
             node
             for node, partition in self.describe().items()

@@ -73,7 +73,7 @@ def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolatio
 
 @pytest.mark.parametrize("name", ["my,data", "data ", "data\n", ""])
 def test_a_directory_that_log_dirs_cannot_name_is_refused(name: str, tmp_path: Path) -> None:
-    """It would be another one's."""
+    """A log.dirs setting with such a name would mean another directory."""
     with pytest.raises(ValueError, match=r"^data_dir: "):
         kwire.Broker(data_dir=name and str(tmp_path / name))
 
@@ -292,7 +292,7 @@ def test_the_end_of_a_process_that_is_killed_is_told_with_what_it_said_last() ->
 
 @both
 def test_a_start_that_is_interrupted_leaves_nothing_behind(isolation: Isolation, tmp_path: Path) -> None:
-    """As by Ctrl-C or the alarm of a test's timeout, at any moment of the start."""
+    """The interrupt models Ctrl-C, or the alarm of a test timeout, at any moment of the start."""
     code = f"""
         import os, signal, tempfile, kwire
         Broker = kwire.Broker  # imports what it needs, before there are interrupts
@@ -464,7 +464,9 @@ with broker:
 
 @both
 def test_a_stop_that_is_interrupted_is_ended_by_the_next(isolation: Isolation, tmp_path: Path) -> None:
-    """As by Ctrl-C or the alarm of a test's timeout: nothing goes under a broker that still stops."""
+    """The interrupt models Ctrl-C, or the alarm of a test timeout; no directory is removed while the broker still
+    stops.
+    """
     command = [sys.executable, "-c", STOPS, isolation, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ended.stderr == ""

@@ -1,4 +1,4 @@
-"""Slow starts and stops of a broker in a process: waited for while it says its progress, else killed with a reason."""
+"""Slow starts and stops of a broker in a process: kwire waits while the process reports progress, else kills it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IGNORES = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
 
 
 class Scene:
-    """A broker whose process runs a given program; time passes as the process prints, or as the test says."""
+    """A broker whose process runs a given program; time advances when the process prints, or when the test says so."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.patch = patch
@@ -38,7 +38,7 @@ class Scene:
         self.patch.setattr(embedded, "command_of", lambda *_: [sys.executable, "-c", program])
 
     def pass_time_with_lines(self) -> None:
-        """Each line comes 20 s after the one before."""
+        """Let each line arrive 20 s after the previous one."""
         self.patch.setattr(embedded, "_now", lambda: SECONDS_A_LINE * len(self.runner._last_lines))
 
 

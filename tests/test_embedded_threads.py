@@ -1,4 +1,4 @@
-"""An embedded broker and the threads of its program."""
+"""An embedded broker and the threads of the program around it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ threading.Thread(target=work).start()
 
 
 def test_the_broker_lives_as_long_as_any_thread_of_the_program() -> None:
-    """The standard library's pools of threads end with the main thread."""
+    """The thread pools of the standard library end with the main thread; the broker must not depend on them."""
     command = [sys.executable, "-c", THREADS_GO_ON]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

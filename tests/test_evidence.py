@@ -1,4 +1,4 @@
-"""docs/evidence: a line for each run, and the summary that follows from all of them."""
+"""Files in docs/evidence: one line for each run, and a summary computed from all lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example runs as its page says."""
+"""Each example program runs as its documentation page describes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bootstrap_server() -> Iterator[str]:
 
 
 def run(name: str, *arguments: str) -> str:
-    """What an example prints."""
+    """Return the output of an example."""
     ran = subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What `make compat ROW=kafka-tests` makes of an invocation: its id, its state, and the entry that allows it."""
+"""Results of `make compat ROW=kafka-tests`: each run gets an id, a state, and the entry that allows a failure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-# Not typed, and no part of what mypy checks.
+# Untyped, and not checked by mypy.
 allowed: Any = importlib.import_module("compat_tests.kafka_tests.allowed")
 judging: Any = importlib.import_module("compat_tests.kafka_tests.judging")
 running: Any = importlib.import_module("compat_tests.kafka_tests.running")

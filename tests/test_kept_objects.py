@@ -1,4 +1,4 @@
-"""When loaded objects are kept from the garbage collector."""
+"""Loaded objects that are excluded from garbage collection, and when that happens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def thawed() -> Iterator[None]:
 
 
 def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
-    """Whenever it begins to lead: what is in flight then would never be searched for cycles again."""
+    """If each new leadership froze all objects, cycles among the objects in flight would never be collected."""
     now = 0.0
     kept = KeptObjects(lambda: now)
     for _ in range(9):
@@ -67,7 +67,7 @@ def test_what_is_there_at_the_start_is_kept_and_cycles_are_still_found() -> None
 
 
 class Process:
-    """What requests take of its memory, and when it collected, as a test has them."""
+    """A process with request memory, resident memory and collection counts that the test sets."""
 
     def __init__(self) -> None:
         self.request_bytes = self.resident_bytes = 0
@@ -97,7 +97,7 @@ def test_a_full_collection_waits_until_it_is_of_use() -> None:
 
 
 def test_few_objects_that_have_grown_large_are_collected() -> None:
-    """Cycles of some frames may hold gigabytes."""
+    """A few cycles of frames may hold gigabytes."""
     process = Process()
     process.collections = 0
     for _ in range(LOOKS_MAX + 1):
@@ -196,14 +196,14 @@ def test_looks_that_were_in_vain_are_forgotten_when_nothing_is_due_any_more() ->
 
 
 class Cycle:
-    """Is freed by a collection alone."""
+    """An object that only a garbage collection can free."""
 
     def __init__(self) -> None:
         self.itself = self
 
 
 def test_a_full_collection_leaves_out_what_was_alive_at_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_objects, "FROZEN_MAX", 2**31)  # whatever else a process of tests has
+    monkeypatch.setattr(kept_objects, "FROZEN_MAX", 2**31)  # the limit ignores objects of other tests
     collector = Collector()
     old = Cycle()
     is_alive = weakref.ref(old)

@@ -1,4 +1,4 @@
-"""What holds the event loop is counted, and named in the log."""
+"""Loop monitor: delays of the event loop are counted, and the log names their cause."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 
 
 class Ticks:
-    """Ticks of a monitor whose time is the test's."""
+    """A monitor whose ticks happen at times that the test chooses."""
 
     def __init__(self) -> None:
         self.monitor = LoopMonitor()
@@ -43,7 +43,7 @@ def test_ticks_are_counted_by_how_late_they_come() -> None:
     assert ticks.monitor.figures() == LoopFigures(1000, 70.0, 1.0)
     ticks.late(30)
     assert ticks.monitor.figures() == LoopFigures(1001, 70.0, 50.0)
-    ticks.late(-5)  # a timer may be a moment early
+    ticks.late(-5)  # a timer may fire slightly early
     assert ticks.monitor.figures().ticks == 1002
 
 

@@ -33,7 +33,7 @@ def git_files() -> list[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the files that git knows, as a release is."""
+    """Build the wheel from a copy of the files in git, as a release does."""
     source = tmp_path_factory.mktemp("source")
     listed = run("git", "ls-files", "-z", cwd=ROOT).split("\0")
     for name in filter(None, listed):

@@ -1,4 +1,4 @@
-"""The README's code runs, its commands exist, and the site's navigation names every page."""
+"""Documentation pages: the README's code runs, its commands exist, and the site navigation names every page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES_MAX = 60
 
 
 def blocks(text: str) -> list[str]:
-    """The Python code of a page."""
+    """Return the Python code blocks of a page."""
     return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
@@ -36,7 +36,7 @@ def test_the_readmes_code_runs(tmp_path: Path) -> None:
 
 
 def commands() -> list[str]:
-    """The lines that a reader may paste, without their comments."""
+    """Return the command lines that a reader can paste, without comments."""
     return [line.split("  #")[0].strip() for line in README.splitlines() if line.startswith("    ") and line.strip()]
 
 

@@ -1,4 +1,4 @@
-"""Properties files: what Java's Properties.store writes, and what people write by hand."""
+"""Properties files: the format that Java's Properties.store writes, and variants that people write by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.server.settings.config import SettingError, load_config
 @pytest.mark.parametrize(
     ("text", "pairs"),
     [
-        ("a=1\nb=2\\", {"a": "1", "b": "2"}),  # the last line goes on where the file ends
+        ("a=1\nb=2\\", {"a": "1", "b": "2"}),  # the last line ends with a continuation
         ("advertised.listeners=PLAINTEXT\\://here\\:9092", {"advertised.listeners": "PLAINTEXT://here:9092"}),
         ("node.id 3", {"node.id": "3"}),
         ("log.dirs=/d\\u00e4ta", {"log.dirs": "/däta"}),
@@ -22,8 +22,8 @@ from kwire.server.settings.config import SettingError, load_config
         ("a=one\\\\\nb=2", {"a": "one\\", "b": "2"}),
         ("# node.id=1\n! node.id=2\n\n", {}),
         ("a=1\na:2", {"a": "2"}),
-        ("\\\n# node.id=1", {}),  # a backslash alone says nothing, so that a comment may follow it,
-        ("node.id=1\n\\", {"node.id": "1", "": ""}),  # but in the last line
+        ("\\\n# node.id=1", {}),  # a lone backslash is an empty line, so a comment may follow,
+        ("node.id=1\n\\", {"node.id": "1", "": ""}),  # except on the last line
         ("a=\\ud83d\\ude00", {"a": "\N{GRINNING FACE}"}),
     ],
 )

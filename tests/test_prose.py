@@ -1,4 +1,4 @@
-"""Docstrings and comments of kwire keep to docs/words.md, and the linter finds what does not."""
+"""Docstrings and comments follow docs/words.md, and the linter finds those that do not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tests.prose.texts import texts_of
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_prose_of_kwire_has_no_findings() -> None:
-    assert list(findings_in(ROOT / "kwire")) == []
+@pytest.mark.parametrize("folder", ["kwire", "tests", "compat_tests", "spark_jobs", "benchmarks", "docker", "examples"])
+def test_the_prose_has_no_findings(folder: str) -> None:
+    assert list(findings_in(ROOT / folder)) == []
 
 
 @pytest.mark.parametrize(

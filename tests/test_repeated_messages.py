@@ -1,4 +1,4 @@
-"""Messages that repeat are logged once, then once a minute with a count."""
+"""Log messages that repeat: logged once, then once a minute with a count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements that a request names more than once are found in pieces."""
+"""Duplicate elements in a request: found in short steps."""
 
 from __future__ import annotations
 

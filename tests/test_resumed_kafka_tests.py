@@ -1,4 +1,6 @@
-"""`python -m compat_tests.kafka_tests --all --minutes N`: what is run, kept, left, and not asked for."""
+"""Runs of `python -m compat_tests.kafka_tests --all --minutes N`: which tests run, are kept, are left over, or are
+skipped.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-# Not typed, and no part of what mypy checks.
+# Untyped, and not checked by mypy.
 allowed: Any = importlib.import_module("compat_tests.kafka_tests.allowed")
 evidence: Any = importlib.import_module("compat_tests.kafka_tests.evidence")
 judging: Any = importlib.import_module("compat_tests.kafka_tests.judging")
@@ -20,7 +22,7 @@ CLASSES = ["a.FirstTest", "a.SecondTest", "a.ThirdTest"]
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
-    """Which classes ran on which side; each run is one test that needs 100 seconds."""
+    """Record which classes ran on which side; each run is one test that takes 100 seconds."""
     runs: list[tuple[str, str]] = []
 
     def run(selector: str, side: str, _shard: int, _left_out: Sequence[str] = ()) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""The trend by which a soak is judged."""
+"""The trend that decides whether a soak test passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row `starvation`: how its client counts answers and latencies, and what its judge makes of the figures."""
+"""The row `starvation`: how its client counts responses and latencies, and how the figures decide about success."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-attacker: Any = importlib.import_module("compat_tests.starvation.attacker")  # not typed
+attacker: Any = importlib.import_module("compat_tests.starvation.attacker")  # untyped
 judging: Any = importlib.import_module("compat_tests.starvation.judging")
 evidence: Any = importlib.import_module("compat_tests.starvation.evidence")
 measuring: Any = importlib.import_module("compat_tests.starvation.measuring")
@@ -29,7 +29,7 @@ def figures(p99: float = 1.0, **others: Any) -> dict[str, Any]:
 
 
 class Script:
-    """Cases whose runs have these figures."""
+    """Cases whose runs have the given figures."""
 
     def __init__(self, *runs: dict[str, Any]) -> None:
         self.runs = list(runs)
@@ -135,7 +135,7 @@ def test_the_attacker_counts_whole_answers(tmp_path: Path) -> None:
 
 
 def answer_in_parts(server: socket.socket, request: bytes, answer: bytes) -> None:
-    """Take requests until the client leaves, and send the answer one byte at a time."""
+    """Read requests until the client disconnects, and send the response one byte at a time."""
     accepted, _ = server.accept()
     with accepted:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

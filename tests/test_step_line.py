@@ -1,4 +1,4 @@
-"""Work that goes on in steps: one step of all in each turn of the loop, in the order of two lanes."""
+"""Work in steps: each turn of the loop runs one step of all works, in the order of two lanes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_one_step_of_all_is_done_in_a_turn() -> None:
     async def main() -> None:
         nonlocal most
         works = asyncio.gather(*(in_turns(pieces(done, name, 3)) for name in "abcd"))
-        await asyncio.sleep(0)  # each has done its first step
+        await asyncio.sleep(0)  # each work has done its first step
         assert done == ["a0", "b0", "c0", "d0"]
         while not works.done():
             before = len(done)

@@ -1,4 +1,4 @@
-"""The style page as a test: sizes, words that must not stay, names, and the signposts in the root folder."""
+"""The style page as a test: sizes, forbidden words, names, and the signposts in the root folder."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import kwire
 ROOT = Path(__file__).parents[1]
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 500
-UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP)\b")  # the words themselves, for this test
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|WIP)\b")  # these words would match this test itself
 SIGNPOSTS = ("log", "cluster")
 
 
 @cache
 def tracked(*patterns: str) -> list[Path]:
-    """Files that git knows, without the signposts; all that are there where there is no git."""
+    """Return the files in git without the signposts; without git, all files that exist."""
     if not (ROOT / ".git").exists():
         return sorted(path for pattern in patterns for path in ROOT.glob(f"kwire/**/{pattern}"))
     listed = subprocess.run(["git", "ls-files", "-z", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -123,7 +123,7 @@ def test_the_package_offers_what_it_names() -> None:
 
 
 def test_tests_assert_something() -> None:
-    """By an assertion, by pytest.raises, or through a helper of the same file that does."""
+    """A test uses an assertion, pytest.raises, or a helper of the same file that does."""
     idle = []
     for path in SOURCES:
         if not path.name.startswith("test_") or not path.is_relative_to(ROOT / "tests"):
@@ -156,6 +156,6 @@ def test_loggers_are_named_like_their_modules() -> None:
         if isinstance(node, ast.Assign)
         and ast.unparse(node.targets[0]) == "logger"
         and ast.unparse(node.value) != "logging.getLogger(__name__)"
-        and path != ROOT / "kwire/simulation/loop.py"  # an event loop, which asyncio's code expects to log as asyncio's
+        and path != ROOT / "kwire/simulation/loop.py"  # an event loop, whose messages asyncio expects in its own logger
     ]
     assert not odd

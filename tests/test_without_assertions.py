@@ -1,4 +1,4 @@
-"""Python leaves assertions out with -O: then no broker starts."""
+"""Python -O removes assertions: the broker refuses to start."""
 
 from __future__ import annotations
 

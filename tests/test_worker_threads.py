@@ -1,4 +1,4 @@
-"""Calls in threads that live as long as the process."""
+"""Calls in worker threads that live as long as the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop with virtual time, where the tests look for it; it is kwire.simulation.loop's."""
+"""Re-export of the loop with virtual time (kwire.simulation.loop) for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes of a growth run: sizes, how each is measured, which figures may grow; the samples, also as text."""
+"""Axes of a growth run: sizes, how each size is measured, which figures may grow, and samples as JSON."""
 
 import json
 from collections import defaultdict
@@ -13,32 +13,32 @@ Samples = dict[str, dict[str, dict[int, list[float]]]]
 
 @dataclass(frozen=True)
 class Axis:
-    """One kind of element, and the numbers of it that are measured."""
+    """Kind of element (partitions, groups, ...) and the numbers of it that are measured."""
 
     name: str
     element: str
     sizes: tuple[int, ...]
     kafka_sizes: tuple[int, ...]
     measure: Callable[[str, int], Mapping[str, float]]
-    """(broker, size) -> figures of a fresh broker."""
+    """(broker, size) -> figures, measured on a fresh broker."""
     linear: tuple[str, ...] = ()
-    """How the names begin of figures that may grow with each element."""
+    """Prefixes of the figures that may grow linearly with the number of elements."""
     rounds: int = 3
-    """At most: one that takes long is measured less often."""
+    """Maximum number of rounds; an axis that takes long has fewer."""
 
     @property
     def row(self) -> str:
-        """The row of `make bench` that measures this axis alone."""
+        """Return the row of `make bench` that measures this axis alone."""
         return f"growth-{self.name.split()[0]}"
 
     def shape(self, figure: str) -> Shape:
-        """Percentiles at the tail are shown and not judged: a round has too few requests for them."""
+        """Return the growth that a figure may have: any for tail percentiles, because a round has too few requests."""
         if figure.startswith(self.linear):
             return Shape.LINEAR
         return Shape.ANY if " p99" in figure else Shape.FLAT
 
     def up_to(self, largest: int) -> "Axis":
-        """The same axis without the sizes above; 0 keeps all."""
+        """Return the same axis without sizes above `largest`; 0 keeps all sizes."""
         return replace(self, sizes=tuple(size for size in self.sizes if not largest or size <= largest))
 
     def sizes_of(self, broker: str) -> tuple[int, ...]:
@@ -50,7 +50,7 @@ def no_samples() -> Samples:
 
 
 def order(axes: Iterable[Axis], number: int, brokers: Iterable[str]) -> Iterator[tuple[Axis, int, str]]:
-    """Return the costs that a round measures: Kafka's, and those of a slow axis, in the first rounds only."""
+    """Yield (axis, size, broker) for a round: Kafka, and axes with few rounds, are in the first rounds only."""
     names = list(brokers)
     for axis in axes:
         for size in axis.sizes if number % 2 else reversed(axis.sizes):
@@ -61,7 +61,7 @@ def order(axes: Iterable[Axis], number: int, brokers: Iterable[str]) -> Iterator
 
 
 def to_text(measured: Mapping[str, Samples]) -> str:
-    """JSON with a line for each figure."""
+    """Return the samples as JSON with one line for each figure."""
     axes = [
         f"{json.dumps(axis)}: {{\n"
         + ",\n".join(f"{json.dumps(figure)}: {json.dumps(by_broker)}" for figure, by_broker in samples.items())

@@ -1,4 +1,4 @@
-"""Cost against connections that only stay: requests of others, one more connection, memory."""
+"""Cost against the number of idle connections: other clients' requests, one more connection, memory."""
 
 import socket
 import time
@@ -11,11 +11,11 @@ from benchmarks.rows.small import warm_up
 from compat_tests.harness.ports import HOST
 
 OPENED = 20
-"""In a window."""
+"""Connections that are opened in a window."""
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """A broker with as many connections, each greeted and then idle."""
+    """Measure a broker with `size` connections, each of which sent ApiVersions once and is then idle."""
     with GrowthRun(name) as run, ExitStack() as stack:
         make_used(run)
         if name == "kafka":
@@ -29,7 +29,7 @@ def measure(name: str, size: int) -> dict[str, float]:
 
 
 def _open(stack: ExitStack, port: int, count: int) -> None:
-    """Open connections together, fewer than Kafka's backlog takes, and greet the broker on each."""
+    """Open connections in groups that fit Kafka's listen backlog, and send ApiVersions on each."""
     sockets = [stack.enter_context(socket.create_connection((HOST, port))) for _ in range(count)]
     for connection in sockets:
         connection.sendall(API_VERSIONS_V0)
@@ -39,7 +39,7 @@ def _open(stack: ExitStack, port: int, count: int) -> None:
 
 
 def _one_more(run: Run) -> dict[str, float]:
-    """Open a connection, ask for the API versions, close it."""
+    """Measure opening a connection, sending ApiVersions and closing it."""
 
     def once(_: int) -> None:
         with ExitStack() as stack:

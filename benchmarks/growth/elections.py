@@ -22,17 +22,17 @@ from tests.support.raw_client import RawClient
 TOPIC_PARTITIONS = 1000
 SESSION_MS, HEARTBEAT_MS = 4000, 500
 KNOWN_LEAST_SECONDS = (SESSION_MS - HEARTBEAT_MS) / 1000
-"""A broker's last heartbeat may have come so long before its end: its death is noticed no sooner."""
+"""Time until a killed broker's session ends at the earliest: its last heartbeat may be one interval old."""
 PREFERRED = 0
 ELECT_VERSION, QUORUM_VERSION = 2, 1
 ELECTIONS = 5
 IDLE_SHARE = 0.12
-"""CPU of three brokers together, as a share of one core."""
+"""CPU of three brokers together when idle, as a share of one core."""
 LOOK_SECONDS = 0.01
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """One broker, which is not the active controller, leads all partitions; it is stopped, elected again and killed."""
+    """Let one broker lead all partitions, not the active controller; stop it, re-elect it as leader, then kill it."""
     settings = {"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": str(HEARTBEAT_MS)}
     with ClusterRun(name, **settings) as run:
         leader = next(node for node in run.nodes if node.node_id != active_controller(run))
@@ -46,7 +46,7 @@ def measure(name: str, size: int) -> dict[str, float]:
         await_in_sync(run, topics)
         figures = {"all partitions created and in sync, s": time.perf_counter() - started}
         started = time.perf_counter()
-        with RawClient(leader.bootstrap) as client:  # followers open what the metadata tells of a little later
+        with RawClient(leader.bootstrap) as client:  # followers open their logs shortly after the metadata shows them
             client.socket.settimeout(SECONDS_MAX)
             for topic, count in topics.items():
                 write_to_topic(client, topic, count, acks=-1)
@@ -66,7 +66,7 @@ def active_controller(run: ClusterRun) -> int:
         client.socket.settimeout(SECONDS_MAX)
         while (answer := client.ask(request, QUORUM_VERSION)).error_code != 0:
             assert time.perf_counter() < deadline, "no controller is known"
-            time.sleep(LOOK_SECONDS)  # a broker that has just started does not know the controller yet
+            time.sleep(LOOK_SECONDS)  # a broker that has just started does not know the active controller yet
     leader: int = answer.topics[0].partitions[0].leader_id
     return leader
 
@@ -77,7 +77,7 @@ def await_in_sync(run: ClusterRun, topics: dict[str, int]) -> None:
 
 
 def replicated_produce(run: ClusterRun, leader: ClusterNode) -> dict[str, float]:
-    """Records to one partition, acks=all; CPU of the three brokers together."""
+    """Measure produce requests to one partition with acks=all, and the CPU of the three brokers together."""
     frames, position = [produce_frame("many-0", 0, 100, acks=-1)], produce_error_position("many-0")
     sent = partial(load, run, frames, position, connections=1, port=leader.client_port)  # type: ignore[arg-type]
     rest = cpu_share(run, REST_SECONDS)
@@ -85,7 +85,7 @@ def replicated_produce(run: ClusterRun, leader: ClusterNode) -> dict[str, float]
 
 
 def elections(run: ClusterRun, leader: ClusterNode, topics: dict[str, int]) -> dict[str, float]:
-    """SIGTERM until others lead all; preferred elections of one and of all; kill -9 until others lead all."""
+    """Time a clean stop until other brokers lead all, preferred elections of one and of all, and a kill -9 likewise."""
     other = next(node for node in run.nodes if node is not leader)
     assert leader.process is not None
     started = time.perf_counter()
@@ -110,7 +110,7 @@ def elections(run: ClusterRun, leader: ClusterNode, topics: dict[str, int]) -> d
 
 
 def _preferred(run: ClusterRun, topics: dict[str, int]) -> dict[str, float]:
-    """Elections of single partitions first, then of all that are left."""
+    """Time preferred leader elections: single partitions first, then all the others in one request."""
     taken: list[float] = []
     with RawClient(run.nodes[0].bootstrap) as client:
         client.socket.settimeout(SECONDS_MAX)
@@ -125,7 +125,7 @@ def _preferred(run: ClusterRun, topics: dict[str, int]) -> dict[str, float]:
 
 
 def elect(client: RawClient, partitions: dict[str, list[int]]) -> None:
-    """Let the preferred replicas lead."""
+    """Elect the preferred replicas as leaders."""
     wanted = [ElectLeadersTopicPartitions(topic=topic, partitions=indexes) for topic, indexes in partitions.items()]
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=wanted, timeout_ms=60_000)
     answer = client.ask(request, ELECT_VERSION)
@@ -134,7 +134,7 @@ def elect(client: RawClient, partitions: dict[str, list[int]]) -> None:
 
 
 def await_leaders(at: ClusterNode, topics: dict[str, int], leader_id: int, *, led: bool) -> None:
-    """Return when a broker's metadata name this leader for all partitions, or another one for each of them."""
+    """Wait until a broker's metadata shows this leader for all partitions or, without `led`, for none of them."""
     deadline = time.perf_counter() + SECONDS_MAX
     with RawClient(at.bootstrap) as client:
         client.socket.settimeout(SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""Cost against groups of one member each: heartbeats, commits and joins of one of them, lists of all, a restart."""
+"""Cost against the number of one-member groups: one group's requests, ListGroups for all groups, a restart."""
 
 import time
 from collections.abc import Callable
@@ -36,18 +36,18 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 from tests.support.raw_client import RawClient
 
 JOIN, SYNC, COMMIT, OFFSET_FETCH, HEARTBEAT, LIST, DESCRIBE = 3, 3, 7, 5, 3, 4, 5
-"""Versions. JoinGroup 3 gives a member its id at once."""
+"""Versions of the requests. JoinGroup 3 assigns a member id without a second request."""
 SESSION_MS = 1_800_000
-"""Kafka's longest: members of idle groups need no heartbeats meanwhile."""
+"""Kafka's maximum: members of idle groups need no heartbeats during the measurement."""
 ONCE_MORE = 10
-"""Requests of one kind in a window."""
+"""Requests of each kind in a window."""
 HEARTBEAT_ERROR_POSITION = 12
-"""Behind size, correlation id and throttle time."""
+"""Position of the error code: it follows the size, correlation id and throttle time."""
 SUBSCRIPTION = encode_consumer_protocol(ConsumerProtocolSubscription(topics=[USED]))
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """A broker with as many groups: a member joined, its assignment given out, an offset committed."""
+    """Measure a broker with `size` groups, each with one member that has an assignment and a committed offset."""
     with GrowthRun(name) as run:
         make_used(run)
         wait_for_coordinator(run, "group-0")
@@ -69,7 +69,7 @@ def measure(name: str, size: int) -> dict[str, float]:
 
 
 def _join(client: RawClient, group: str) -> tuple[int, str]:
-    """Make the member and leader of a new group; returns generation and member id."""
+    """Join a new group as its only member, which is also its leader; return the generation and the member id."""
     request = JoinGroupRequest(
         group_id=group,
         session_timeout_ms=SESSION_MS,
@@ -106,7 +106,7 @@ def _join(client: RawClient, group: str) -> tuple[int, str]:
 
 
 def _one_group(run: Run, generation: int, member: str) -> dict[str, float]:
-    """Heartbeats of one group's member, and commits of a group without members."""
+    """Measure heartbeats of one group's member, and offset commits of a group without members."""
     beat = HeartbeatRequest(group_id="group-0", generation_id=generation, member_id=member)
     figures = requests(run, "heartbeat", [frame(12, HEARTBEAT, beat)], HEARTBEAT_ERROR_POSITION)
     commit = offset_commit_frame("committer", USED, 0)
@@ -128,7 +128,7 @@ def _list_all(client: RawClient, size: int) -> None:
 
 
 def _restart(run: Run) -> dict[str, float]:
-    """A clean stop, and a start until the last group's committed offset is answered."""
+    """Time a clean stop, and a start until OffsetFetch returns the last group's committed offset."""
     stopped = stop_seconds(run)
     started = time.perf_counter()
     run.broker.launch()

@@ -1,4 +1,4 @@
-"""Numbers of partitions that one broker must stand: 50,000 that all take records, 100,000 that start."""
+"""Large numbers of partitions that one broker must support: 50,000 with records, 100,000 that start."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ WORKING, STARTING = 50_000, 100_000
 
 
 def limits(name: str) -> dict[str, float]:
-    """Create both numbers of partitions on one broker after the other; figures by what is counted."""
+    """Measure one broker with 50,000 partitions and records in each, then with 100,000; return the figures by name."""
     with GrowthRun(name) as run:
         make_used(run)
         figures = _working(run)

@@ -1,4 +1,4 @@
-"""docs/growth.md: a table for each axis between its marks, every sample in docs/evidence/growth.json, and the plot."""
+"""Writer of docs/growth.md (a table for each axis), docs/evidence/growth.json (all samples) and the plot."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +13,7 @@ EVIDENCE = ROOT / "docs" / "evidence" / "growth.json"
 
 
 def write(axes: Iterable[Axis], measured: Mapping[str, Samples], how_often: str) -> None:
-    """Put an axis's figures into its section and into the evidence."""
+    """Write each axis's figures into its section of the page, and the samples into the evidence file."""
     for axis in axes:
         samples = measured[axis.name]
         parts = [page.provenance(how_often), table(axis, samples), ratios(axis, samples)]
@@ -22,7 +22,7 @@ def write(axes: Iterable[Axis], measured: Mapping[str, Samples], how_often: str)
 
 
 def write_once(section: str, figures: Mapping[str, float]) -> None:
-    """Put figures without sizes into their section; none leave it as it is."""
+    """Write figures that have no sizes into their section; without figures, leave the section unchanged."""
     if figures:
         lines = [
             "| figure | kwire |",
@@ -33,5 +33,5 @@ def write_once(section: str, figures: Mapping[str, float]) -> None:
 
 
 def load_evidence() -> dict[str, Samples]:
-    """Every sample of the newest run of each axis."""
+    """Return all samples of each axis's newest run."""
     return from_text(EVIDENCE.read_text()) if EVIDENCE.exists() else {}

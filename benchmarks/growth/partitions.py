@@ -1,4 +1,4 @@
-"""Cost against the partitions of one broker, of which one is used: requests, metadata changes, memory, restarts."""
+"""Cost against the partitions of one broker, one of which is in use: requests, metadata changes, memory, restarts."""
 
 import time
 
@@ -22,11 +22,11 @@ from benchmarks.rows.small import warm_up
 
 TOPIC_PARTITIONS = 100
 TOPICS_AT_ONCE = 10
-"""A thousand partitions in a request: Kafka refuses much larger ones."""
+"""Topics in a request: together a thousand partitions, because Kafka rejects much larger requests."""
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """A broker with as many partitions, each with one record in it."""
+    """Measure a broker with `size` partitions, each with one record."""
     with GrowthRun(name) as run:
         make_used(run)
         figures = fill(run, size - 1)
@@ -48,7 +48,7 @@ def fill(run: Run, partitions: int) -> dict[str, float]:
 
 
 def create_all(run: Run, partitions: int, prefix: str = "idle") -> tuple[dict[str, int], float]:
-    """Create topics (name -> partitions); returns them with the seconds that it took."""
+    """Create topics (name -> partitions); return them and the seconds that it took."""
     topics = {
         f"{prefix}-{first // TOPIC_PARTITIONS}": min(TOPIC_PARTITIONS, partitions - first)
         for first in range(0, partitions, TOPIC_PARTITIONS)
@@ -69,7 +69,7 @@ def write_to_all(run: Run, topics: dict[str, int]) -> None:
 
 
 def restarts(run: Run) -> dict[str, float]:
-    """After kill -9 with a record in each partition that no flush has covered; a clean stop; after it."""
+    """Time a restart after kill -9 with unflushed records in all partitions, a clean stop, and a restart after it."""
     run.broker.kill()
     killed = seconds_until_served(run)
     settle(run)
@@ -81,7 +81,7 @@ def restarts(run: Run) -> dict[str, float]:
 
 
 def seconds_until_served(run: Run) -> float:
-    """From exec until the used partition takes a record."""
+    """Return the seconds from exec until the partition in use accepts a record."""
     started = time.perf_counter()
     run.broker.launch()
     until(lambda: _is_served(run))

@@ -1,4 +1,4 @@
-"""docs/growth.svg: for each axis what should be flat, as a multiple of the smallest size, and what may be linear."""
+"""Plot docs/growth.svg: for each axis the flat costs, as multiples of the smallest size, and the linear costs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Measurements at each size: produce and fetch of one partition, metadata changes, the broker at rest."""
+"""Measurements at each size: produce and fetch of one partition, metadata changes, the idle broker."""
 
 import atexit
 import shutil
@@ -25,16 +25,16 @@ from tests.support.raw_client import RawClient
 from tests.support.requests import batch, produce_request
 
 USED = "used"
-"""The topic of the one partition that is written to and read."""
+"""Topic of the one partition that is written to and read."""
 WARM_UP_SECONDS = 0.5
 WINDOWS = 5
 ANSWERS_LEAST = 20
-"""In a window."""
+"""Minimum number of responses in a window."""
 WINDOW_SECONDS = 0.5
 REST_SECONDS = 5.0
-"""replica.high.watermark.checkpoint.interval.ms"""
+"""Default of replica.high.watermark.checkpoint.interval.ms, in seconds."""
 CHANGES = 8
-"""In a window."""
+"""Changes in a window."""
 SETTLE_SECONDS = 60.0
 IDLE_SHARE = 0.05
 PATIENCE_SECONDS = 600.0
@@ -43,13 +43,13 @@ TOPIC_RESOURCE = 2
 
 
 class Measured(Protocol):
-    """A broker, or several of them."""
+    """Broker, or several of them."""
 
     def cpu_seconds(self) -> float: ...
 
 
 class GrowthRun(Run):
-    """A broker whose files stay until all is measured: file systems are slow for a while after many files went."""
+    """Broker whose files stay until the program exits: file systems are slow for a while after many removals."""
 
     def __exit__(self, *_: object) -> None:
         self.broker.kill()
@@ -70,12 +70,12 @@ def create(client: RawClient, topics: dict[str, int]) -> None:
 
 
 def fresh_batch() -> bytes:
-    """One record of now: retention must not take it."""
+    """Return a batch of one record with the current time, so that retention does not delete it."""
     return batch(b"record", timestamp=int(time.time() * 1000))
 
 
 def write_to_topic(client: RawClient, topic: str, count: int, acks: int = 1) -> None:
-    """Append a record to each partition of a topic, again where there was an error."""
+    """Append a record to each partition of a topic; retry the partitions that returned an error."""
     left = list(range(count))
 
     def write() -> bool:
@@ -111,7 +111,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def stop_seconds(run: Run) -> float:
-    """SIGTERM until the process has ended."""
+    """Return the seconds from SIGTERM until the process has exited."""
     assert run.broker.process is not None
     started = time.perf_counter()
     run.broker.process.send_signal(signal.SIGTERM)
@@ -120,30 +120,31 @@ def stop_seconds(run: Run) -> float:
 
 
 def settle(run: Measured, share: float = IDLE_SHARE) -> None:
-    """Return when the brokers use little CPU: what a creation or a start leaves behind is done."""
+    """Wait until the brokers use little CPU: work that a topic creation or a start left behind is then done."""
     deadline = time.perf_counter() + SETTLE_SECONDS
     while time.perf_counter() < deadline and cpu_share(run, 0.5) > share:
         pass
 
 
 def cpu_share(run: Measured, seconds: float) -> float:
-    """CPU that the broker uses meanwhile, as a part of one core."""
+    """Return the CPU that the broker uses in the next seconds, as a share of one core."""
     cpu, started = run.cpu_seconds(), time.perf_counter()
     time.sleep(seconds)
     return (run.cpu_seconds() - cpu) / (time.perf_counter() - started)
 
 
 def requests(run: Run, name: str, frames: Iterable[bytes], error_position: int) -> dict[str, float]:
-    """Latency and CPU of ready-made requests, one after the other over one connection.
+    """Measure latency and CPU of encoded requests, sent one after the other over one connection.
 
-    The lowest of a few short windows counts: other work on the machine only adds. The tail is the windows' median.
+    The lowest of a few short windows is the result, because other processes on the machine only add time. The tail is
+    the median of the windows.
     """
     sent = partial(load, run, list(frames), error_position, connections=1)
     return figures_of(name, windows_of(sent))
 
 
 def windows_of(sent: Callable[..., Loaded]) -> list[Loaded]:
-    """Windows of a load, after a warm-up."""
+    """Return the windows of a load, after a warm-up."""
     sent(seconds=WARM_UP_SECONDS)
     windows = [sent(seconds=WINDOW_SECONDS) for _ in range(WINDOWS)]
     answered = [window for window in windows if window.answers >= ANSWERS_LEAST]
@@ -161,13 +162,13 @@ def figures_of(name: str, windows: Iterable[Loaded]) -> dict[str, float]:
 
 
 def produce_and_fetch(run: Run) -> dict[str, float]:
-    """One record of 100 bytes to one partition, acks=1; the same partition's first batch."""
+    """Measure produce requests of one 100-byte record with acks=1, and fetches of the same partition's first batch."""
     produced = requests(run, "produce", [produce_frame(USED, 0, 100)], produce_error_position(USED))
     return produced | requests(run, "fetch", [fetch_frame(USED, 0, 100)], fetch_error_position(USED))
 
 
 def repeated(run: Run, once: Callable[[int], None], count: int) -> tuple[float, float]:
-    """Do the same in a few windows: the lowest window's CPU of one, and its median time, in seconds."""
+    """Repeat an operation in a few windows; return the CPU of one (lowest window) and its median time, in seconds."""
     cpus: list[float] = []
     medians: list[float] = []
     for window in range(WINDOWS):
@@ -183,7 +184,7 @@ def repeated(run: Run, once: Callable[[int], None], count: int) -> tuple[float, 
 
 
 def metadata_changes(run: Run) -> dict[str, float]:
-    """A topic of one partition created, its configuration altered, the topic deleted."""
+    """Measure creating a topic with one partition, altering its configuration, and deleting it."""
     figures: dict[str, float] = {}
     with client_of(run) as client:
         for what, change in {"create": create_one, "alter": alter_one, "delete": delete_one}.items():
@@ -212,5 +213,5 @@ def delete_one(client: RawClient, name: str) -> None:
 
 
 def at_rest(run: Run) -> dict[str, float]:
-    """CPU without any request, long enough for a checkpoint of high watermarks, and the resident memory."""
+    """Measure CPU without requests, for at least one high watermark checkpoint, and the resident memory."""
     return {"CPU at rest, us/s": cpu_share(run, REST_SECONDS) * 1e6, "memory, MB": run.resident_megabytes()}

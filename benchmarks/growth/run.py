@@ -1,9 +1,9 @@
 """`make bench ROW=growth`: what a broker costs as partitions, groups, connections and fetch sessions grow.
 
-A run of its own, which the run without a row leaves out; ROW=growth-partitions and so on run one axis. In every round
-each size of an axis is measured on a fresh broker; odd rounds begin with the smallest size, even ones with the largest,
-so that a drift of the machine is no growth. A quick look (fewer rounds) measures kwire only; a whole run writes
-docs/growth.md and its plot.
+This run is separate: a run without ROW leaves it out; ROW=growth-partitions and so on run one axis. In every round
+each size of an axis is measured on a fresh broker. Odd rounds begin with the smallest size, even rounds with the
+largest, so that a machine that becomes slower does not look like growth. A short run (fewer rounds) measures kwire
+only; a full run writes docs/growth.md and its plot.
 """
 
 import subprocess
@@ -54,7 +54,7 @@ ROWS = ("growth", LIMITS, *(axis.row for axis in AXES))
 
 
 def run(wanted: Sequence[str], rounds: int, brokers: Sequence[str], console: Console, largest: int = 0) -> bool:
-    """Measure the axes of these rows, up to the largest size; whether all is as flat and linear as wanted."""
+    """Measure the axes of these rows, up to the largest size; return True if no figure of kwire misses its shape."""
     axes = [axis.up_to(largest) for axis in AXES if "growth" in wanted or axis.row in wanted]
     measured = {axis.name: no_samples() for axis in axes}
     brokers = brokers or (COMPARED if rounds >= ROUNDS else COMPARED[:1])

@@ -1,4 +1,4 @@
-"""Cost against size: medians, a line fitted to them, and whether the cost is flat or linear."""
+"""Cost against size: medians, a fitted line, and the verdict whether the cost is flat or linear."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,15 @@ Series = Mapping[int, Sequence[float]]
 """Size -> one value per round."""
 
 FLAT_AT_MOST = 1.15
-"""The cost at the largest size over that at the smallest."""
+"""Bound of a flat cost: the cost at the largest size divided by that at the smallest."""
 LINEAR_AT_MOST = 1.5
-"""The growth of the cost in the last step over that of the size."""
+"""Bound of a linear cost: its growth in the last step divided by the growth of the size."""
 NOISE_OF_A_SMALL_COST = 0.05
-"""A growth below this part of the cost at the smallest size says nothing."""
+"""Share of the cost at the smallest size; a growth below it is noise."""
 
 
 class Shape(Enum):
-    """The growth that a figure may have."""
+    """Growth that a figure may have."""
 
     FLAT = "flat"
     LINEAR = "linear"
@@ -29,11 +29,11 @@ class Verdict(Enum):
     HOLDS = "holds"
     MISSED = "missed"
     UNCLEAR = "unclear"
-    """The rounds of the two sizes overlap, or nothing grows before the last size."""
+    """The rounds of the smallest and largest size overlap, or the cost grows only in the last step."""
 
 
 class Line(NamedTuple):
-    """Cost at no element, and what each element adds."""
+    """Fitted line: the cost without elements, and the cost that each element adds."""
 
     base: float
     each: float
@@ -52,7 +52,7 @@ def medians(series: Series) -> dict[int, float]:
 
 
 def fit(points: Mapping[int, float]) -> Line:
-    """Fit a line by least squares of the relative errors, so that each size counts alike. Needs two sizes."""
+    """Fit a line by least squares of the relative errors, so that each size has the same weight. Needs two sizes."""
     weights = {size: 1 / max(cost, 1e-12) ** 2 for size, cost in points.items()}
     total = sum(weights.values())
     mean_size = sum(weights[size] * size for size in points) / total
@@ -69,7 +69,7 @@ def growth(points: Mapping[int, float]) -> float:
 
 
 def judge(series: Series, shape: Shape) -> Judgement | None:
-    """Judge a series by the shape that it may have. None where there is nothing to judge."""
+    """Return the verdict on a series for its permitted shape; None if there are too few sizes or any growth is fine."""
     points = medians(series)
     if shape is Shape.FLAT and len(points) >= 2:
         return _judge_flat(series, points)
@@ -87,7 +87,7 @@ def _judge_flat(series: Series, points: Mapping[int, float]) -> Judgement:
 
 
 def _judge_linear(points: Mapping[int, float]) -> Judgement:
-    """Compare the last step's growth, without what the smallest size costs, with that of the size."""
+    """Compare the cost's growth in the last step, beyond the cost at the smallest size, with the growth of the size."""
     smallest, *_, before, last = points
     grown_before, grown = points[before] - points[smallest], points[last] - points[smallest]
     if grown <= NOISE_OF_A_SMALL_COST * points[smallest]:
@@ -102,12 +102,12 @@ _SMALLER = {"s": "ms", "ms": "us", "us": "ns", "MB": "KB", "KB": "B", "ms/s": "u
 
 
 def with_unit(value: float, unit: str) -> str:
-    """Write a small cost in the unit that fits it: 0.0042 MB is 4.2 KB."""
+    """Format a small cost in a smaller unit: 0.0042 MB is 4.2 KB."""
     while abs(value) < 1 and unit in _SMALLER:
         value, unit = value * 1000, _SMALLER[unit]
     return f"{value:,.0f} {unit}" if abs(value) >= 1000 else f"{value:.3g} {unit}"
 
 
 def unit_of(figure: str) -> str:
-    """Return what stands behind a figure's last comma."""
+    """Return a figure's unit: the text after its last comma."""
     return figure.rpartition(", ")[2]

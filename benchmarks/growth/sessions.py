@@ -1,4 +1,4 @@
-"""Cost against the topics of one fetch session (KIP-227): one partition moves, or none; and what opening it takes."""
+"""Cost against the topics of one fetch session (KIP-227): one active partition, none, and opening the session."""
 
 import statistics
 import time
@@ -20,19 +20,19 @@ from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTop
 from tests.support.raw_client import RawClient
 
 FETCH_VERSION = 12
-"""The newest that names topics."""
+"""Newest version whose requests name topics instead of topic ids."""
 MOVED = "topic-0"
 FETCHES = 12
-"""In a window."""
+"""Fetches in a window."""
 WARM_FETCHES = 2000
-"""Requests of the kind that is measured, before it is measured: Kafka's compiler needs them."""
+"""Fetches before the measurement, of the same kind: Kafka's just-in-time compiler needs them."""
 TOPICS_AT_ONCE = 1000
 WAIT_MS = 10_000
 PAUSE_SECONDS = 0.005
 
 
 def measure(name: str, size: int) -> dict[str, float]:
-    """A broker with as many topics of one partition, each with a record in it, all in one session."""
+    """Measure a broker with `size` one-partition topics, each with a record, all in one fetch session."""
     with GrowthRun(name) as run:
         with client_of(run) as client:
             topics = [f"topic-{number}" for number in range(size)]
@@ -52,7 +52,7 @@ def measure(name: str, size: int) -> dict[str, float]:
 
 
 class Session:
-    """A consumer's side of a fetch session whose partitions are read up to their ends."""
+    """Client side of a fetch session, whose partitions are read up to their ends."""
 
     def __init__(self, client: RawClient, topics: list[str]) -> None:
         self.client = client
@@ -64,7 +64,7 @@ class Session:
         assert self.id, "no session was opened"
         self.epoch = 1
         self.to_tell: list[str] = []
-        """Partitions that were read since the last fetch: the next one names their new offsets."""
+        """Partitions that were read since the last fetch: the next fetch sends their new offsets."""
 
     def request(self, topics: list[str], wait_ms: int = 0) -> FetchRequest:
         asked = [
@@ -91,7 +91,7 @@ class Session:
         return request
 
     def receive(self, request: FetchRequest) -> list[str]:
-        """Topics that had records."""
+        """Return the topics that had records in the response."""
         answer = self.client.receive(request, FETCH_VERSION)
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code).name
         moved = [each.topic for each in answer.responses if any(part.records for part in each.partitions)]
@@ -116,7 +116,7 @@ def _figures(run: Run, session: Session, producer: RawClient) -> dict[str, float
 def _window(
     run: Run, session: Session, producer: RawClient, once: Callable[[Run, Session, RawClient], tuple[float, float]]
 ) -> tuple[float, list[float]]:
-    """Mean CPU of a fetch, and what each took."""
+    """Return the mean CPU of a fetch, and the time that each fetch took."""
     found = [once(run, session, producer) for _ in range(FETCHES)]
     return statistics.fmean(cpu for cpu, _ in found), [taken for _, taken in found]
 
@@ -130,7 +130,7 @@ def _nothing(run: Run, session: Session, _: RawClient) -> tuple[float, float]:
 
 
 def _one_ready(run: Run, session: Session, producer: RawClient) -> tuple[float, float]:
-    """The record is there before the fetch comes."""
+    """Append a record, then fetch it."""
     assert append_one(producer, MOVED)
     time.sleep(PAUSE_SECONDS)
     cpu, started = run.cpu_seconds(), time.perf_counter()
@@ -143,7 +143,7 @@ def _one_ready(run: Run, session: Session, producer: RawClient) -> tuple[float, 
 
 
 def _one_waited(run: Run, session: Session, producer: RawClient) -> tuple[float, float]:
-    """The fetch waits when the record comes: its CPU with that of the append, and the time from the append on."""
+    """Append a record while the fetch waits; measure the CPU of both, and the time from the append to the response."""
     cpu = run.cpu_seconds()
     request = session.send(WAIT_MS)
     time.sleep(PAUSE_SECONDS)

@@ -15,7 +15,7 @@ def header(axis: Axis) -> list[str]:
 
 
 def rows(axis: Axis, samples: Samples) -> list[list[str]]:
-    """One row for each figure and broker: medians by size, growth, the fitted cost of an element, the verdict."""
+    """Return a row for each figure and broker: medians by size, growth, fitted cost of an element, verdict."""
     return [
         _row(axis, figure, broker, series)
         for figure, by_broker in samples.items()
@@ -33,7 +33,7 @@ def _row(axis: Axis, figure: str, broker: str, series: Mapping[int, Sequence[flo
 
 
 def verdict_text(shape: Shape, judgement: Judgement | None) -> str:
-    """Say in a few words what was wanted and what came out."""
+    """Return in a few words which growth is permitted and which was measured."""
     if judgement is None:
         return ""
     if judgement.verdict is Verdict.HOLDS:
@@ -55,7 +55,7 @@ def is_met(axis: Axis, figure: str, series: Mapping[int, Sequence[float]]) -> bo
 
 
 def missed(axis: Axis, samples: Samples) -> list[str]:
-    """Figures of kwire that are not as flat or linear as wanted."""
+    """Return kwire's figures that miss the bound of a flat or linear cost."""
     return [
         figure
         for figure, by_broker in samples.items()
@@ -64,7 +64,7 @@ def missed(axis: Axis, samples: Samples) -> list[str]:
 
 
 def table(axis: Axis, samples: Samples) -> str:
-    """The axis's table in Markdown; what is missed is bold."""
+    """Return the axis's table in Markdown; missed bounds are bold."""
     titles = header(axis)
     lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
     for cells in rows(axis, samples):
@@ -75,7 +75,7 @@ def table(axis: Axis, samples: Samples) -> str:
 
 
 def ratios(axis: Axis, samples: Samples) -> str:
-    """kwire's median over Kafka's at each size that both were measured at."""
+    """Return kwire's median divided by Kafka's, for each size at which both were measured."""
     sizes = axis.sizes_of("kafka")
     lines = [
         "| kwire / Apache Kafka 4.3.1 | " + " | ".join(f"{size:,}" for size in sizes) + " |",
@@ -90,7 +90,7 @@ def ratios(axis: Axis, samples: Samples) -> str:
 
 
 def lines_of(axis: Axis, samples: Samples, shape: Shape) -> Lines:
-    """The lines of one panel: flat figures as multiples of their smallest size, linear ones as they are."""
+    """Return the lines of one panel: flat figures as multiples of their smallest size, linear ones as they are."""
     found: Lines = []
     for figure, by_broker in samples.items():
         if axis.shape(figure) is not shape:

@@ -1,7 +1,7 @@
-"""Appends to a partition's log beside plain writes to the same file system; prints one JSON object.
+"""Benchmark of appends to a partition's log beside plain writes to the same file system; prints one JSON object.
 
-Run as a script with `python -P`, so that the installed kwire is measured. Both write whole files of new pages, in
-alternated rounds; the rate of each is its median over the rounds.
+Run it as a script with `python -P`, so that the installed kwire is measured. Both write whole files of new pages, in
+alternating rounds; the rate of each is the median of its rounds.
 """
 
 import json
@@ -24,13 +24,13 @@ SIZES = {"16 KB": 16 * 1024, "1 MB": 1024 * 1024}
 
 
 def batch_of(size: int) -> bytes:
-    """One batch of records of 1 KB, of about this size."""
+    """Return a batch of about `size` bytes, with records of 1 KB."""
     records = [Record(value=os.urandom(RECORD_BYTES), timestamp=1) for _ in range(size // (RECORD_BYTES + 20))]
     return bytes(encode_batch(records))
 
 
 def appended(batch: bytes, directory: str) -> float:
-    """Bytes per second through PartitionLog.append."""
+    """Return the bytes per second that PartitionLog.append reaches."""
     surroundings = Surroundings(disk=RealDisk(), clock=SystemClock(), random_source=SystemRandomSource())
     log = open_log(directory, topic="t", partition=0, config=LogConfig(), surroundings=surroundings)
     count = ROUND_BYTES // len(batch)
@@ -43,7 +43,7 @@ def appended(batch: bytes, directory: str) -> float:
 
 
 def written(batch: bytes, directory: str) -> float:
-    """Bytes per second through pwrite."""
+    """Return the bytes per second that pwrite reaches."""
     descriptor = os.open(f"{directory}/plain", os.O_RDWR | os.O_CREAT)
     count, position = ROUND_BYTES // len(batch), 0
     started = time.perf_counter()

@@ -1,10 +1,11 @@
-"""Latency of heartbeats sent from the event loop, a thread or a process of their own.
+"""Latency of heartbeats sent from the event loop, from a thread, or from a separate process.
 
 Run `python -m benchmarks.in_process.control_plane`.
 
-A process works as a busy broker does, in steps on its event loop. Beside that something wakes up every 20 ms, as a
-heartbeat or a vote would: on the loop, in a thread of the same process, or in a process of its own. The table shows how
-late it comes, in milliseconds. Steps hold the interpreter, as Python does, or give it back, as a slow write does.
+A process works like a busy broker, in steps on its event loop. Beside it a timer fires every 20 ms, as for a
+heartbeat or a vote: on the loop, in a thread of the same process, or in a separate process. The table shows how
+late the timer fires, in milliseconds. Steps hold the interpreter lock, as Python code does, or release it, as a slow
+write does.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ ALONE: Final = "--alone"
 
 
 def hold(step_ms: int) -> None:
-    """Run Python for so long."""
+    """Run Python code for `step_ms`."""
     end = time.perf_counter() + step_ms / 1000
     while time.perf_counter() < end:
         pass
 
 
 def sleep(step_ms: int) -> None:
-    """Wait as a blocking system call does: without the interpreter."""
+    """Wait like a blocking system call: without the interpreter lock."""
     time.sleep(step_ms / 1000)
 
 
 async def work(step: Callable[[int], None], step_ms: int) -> None:
-    """One step in each turn of the loop."""
+    """Run one step in each turn of the event loop."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         step(step_ms)
@@ -49,7 +50,7 @@ async def work(step: Callable[[int], None], step_ms: int) -> None:
 
 
 async def wake_on_loop() -> list[float]:
-    """How late each timer of the loop was, in ms."""
+    """Return how late each timer of the loop fired, in milliseconds."""
     late = []
     end = time.monotonic() + SECONDS
     while (began := time.monotonic()) < end:
@@ -59,7 +60,7 @@ async def wake_on_loop() -> list[float]:
 
 
 def wake_here() -> list[float]:
-    """How late each wait of this thread was, in ms."""
+    """Return how late each wait in this thread ended, in milliseconds."""
     late = []
     end = time.monotonic() + SECONDS
     while (began := time.monotonic()) < end:
@@ -69,7 +70,7 @@ def wake_here() -> list[float]:
 
 
 def lateness(place: str, step: Callable[[int], None], step_ms: int) -> list[float]:
-    """How late heartbeats from that place are beside such steps."""
+    """Return how late the timers at a place fire while the loop runs such steps."""
     if place == "on the loop":
 
         async def both() -> list[float]:

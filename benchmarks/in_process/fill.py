@@ -1,6 +1,6 @@
-"""Fills a topic's partitions in the log directory of a stopped broker: `python -P fill.py DIRECTORY TOPIC MEGABYTES`.
+"""Fill a topic's partitions in the log directory of a stopped broker: `python -P fill.py DIRECTORY TOPIC MEGABYTES`.
 
-Kafka and kwire share the format, so that both are given the same bytes, written by the same code.
+Kafka and kwire share the file format, so this code writes the same bytes for both.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Looking up offsets and times in a large partition, warm; prints one JSON object.
+"""Benchmark of offset and timestamp lookups in a large partition in the page cache; prints one JSON object.
 
-Run as a script with `python -P GIGABYTES`, so that the installed kwire is measured.
+Run it as a script with `python -P GIGABYTES`, so that the installed kwire is measured.
 """
 
 import json
@@ -29,7 +29,7 @@ STEP_MS = 100
 
 
 def filled(directory: str, size: int) -> PartitionLog:
-    """Batches of 16 KB, each 100 ms after the one before, in segments of 1 GB; opened after a clean stop."""
+    """Fill a log with 16 KB batches, 100 ms apart, in segments of 1 GB; return it reopened after a clean stop."""
     values = [os.urandom(1000) for _ in range(RECORDS)]
     log = opened(directory)
     now_ms = FIRST_MS
@@ -66,7 +66,7 @@ def microseconds(look_up: Callable[[int], object], upper: int) -> dict[str, floa
 
 
 def by_offset(log: PartitionLog, offset: int) -> int:
-    """Where the batch is, without the reading of it."""
+    """Look up the position of the batch with this offset, without reading the batch."""
     segment = log.segments[log.segments.index_of(offset)]
     return segment.position_of(offset)
 
@@ -75,7 +75,7 @@ LARGE_BATCHES = WorkersForLargeBatches(ThreadWorkers(1))
 
 
 def by_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
-    """The first record with this timestamp or a later one."""
+    """Look up the first record with this timestamp or a later one."""
     return at_once(TimestampSearch(lambda: log, LARGE_BATCHES).first(timestamp))
 
 

@@ -1,6 +1,6 @@
-"""A start with a million committed offsets; prints one JSON object. Run as a script with `python -P`.
+"""Benchmark of a start with a million committed offsets; prints one JSON object. Run it as a script with `python -P`.
 
-The log is what a broker has after a million first commits: nothing in it can be left out.
+The log has only first commits, as after a million new offsets: compaction can remove none of them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from kwire.server.broker import BrokerServer
 from kwire.server.settings.config import make_config
 
 GROUPS, TOPICS, PARTITIONS = 1_000, 10, 100
-"""A million together."""
+"""Factors of a million offsets."""
 STEP_SECONDS = 0.001
 
 
@@ -39,7 +39,7 @@ async def make_topic(directory: str) -> None:
 
 
 def fill(directory: str) -> None:
-    """One batch for each group and topic."""
+    """Write one batch for each group and topic."""
     clock = SystemClock()
     log = open_log(
         f"{directory}/{GROUP_OFFSETS_TOPIC}-0",
@@ -63,7 +63,7 @@ def fill(directory: str) -> None:
 
 
 async def longest_hold(held: list[float]) -> None:
-    """Note for how long nothing else ran, again and again."""
+    """Measure repeatedly how long other work has delayed a timer of the event loop."""
     while True:
         before = time.perf_counter()
         await asyncio.sleep(STEP_SECONDS)
@@ -74,7 +74,7 @@ async def load(directory: str) -> dict[str, float]:
     server = BrokerServer(make_config(settings(directory)), loaded=KeptObjects().loaded)
     held: list[float] = []
     started = time.perf_counter()
-    await server.start()  # while this runs nobody is served, and nobody is held up
+    await server.start()  # the broker serves no client before this returns, so no client is delayed
     watch = asyncio.get_running_loop().create_task(longest_hold(held))
     await server.services.groups.loaded()
     seconds = time.perf_counter() - started

@@ -1,7 +1,7 @@
-"""Reads of a cached log beside plain pread, both sent through a socket; prints one JSON object.
+"""Benchmark of cached log reads beside plain pread, both sent through a socket; prints one JSON object.
 
-Run as a script with `python -P`, so that the installed kwire is measured. A process at the other end of the socket
-throws away what comes. The log was opened anew and read once, so that every CRC has been checked.
+Run it as a script with `python -P`, so that the installed kwire is measured. A process at the other end of the socket
+discards the bytes. The log was reopened and read once, so that every CRC has been checked.
 """
 
 import json
@@ -25,7 +25,7 @@ ROUNDS = 11
 
 
 def filled(directory: str) -> PartitionLog:
-    """A log of batches of 16 KB, as it is after a restart."""
+    """Return a log of 16 KB batches, in the state after a restart."""
     batch = bytes(encode_batch([Record(value=os.urandom(1000), timestamp=1) for _ in range(16)]))
     log = opened(directory)
     for _ in range(LOG_BYTES // len(batch)):
@@ -42,7 +42,7 @@ def opened(directory: str) -> PartitionLog:
 
 
 def fetches(log: PartitionLog) -> Iterator[bytes]:
-    """The whole log, as a consumer asks for it."""
+    """Yield the whole log in pieces, as a consumer's fetches read it."""
     offset = 0
     while offset < log.log_end_offset:
         data = log.read(offset, FETCH_BYTES)
@@ -51,7 +51,7 @@ def fetches(log: PartitionLog) -> Iterator[bytes]:
 
 
 RECORDS_IN: dict[int, int] = {}
-"""How many records an answer of some size has: the reader's own work is no part of what is measured."""
+"""Number of records by response size: counting records must not take time in the measurement."""
 
 
 def learn(log: PartitionLog) -> None:

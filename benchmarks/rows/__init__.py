@@ -1,4 +1,4 @@
-"""What is measured: each row takes a running broker and gives figures by name. Their order is that of a round."""
+"""Rows of the benchmark, in the order of a round: each takes a running broker and returns figures by name."""
 
 from collections.abc import Callable, Mapping
 
@@ -54,10 +54,10 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "30-takeovers": replicated.thirty_takeovers,
     "3000-partitions": replicated.many_partitions,
 }
-"""What is measured once in a run, on brokers and directories of its own, with repetitions of its own."""
+"""Rows that are measured once in a run, on brokers and directories of their own, with their own repetitions."""
 ALONE = ("three-brokers", "cluster", "takeover", "30-takeovers", "3000-partitions")
-"""Rows that would make a whole run too long."""
+"""Rows that a run without ROW leaves out because they take too long."""
 THRICE = ("perf-100", "perf-1000")
-"""Rows of the first three rounds only: they take longest."""
+"""Rows of the first three rounds only, because they take longest."""
 FIRST = ("start", "perf-100", "perf-1000", "small")
-"""Rows that measure a fresh broker or warm it up themselves. All others find it warm, in a whole run or alone."""
+"""Rows that need a fresh broker or warm it up themselves. All others get a warm broker, in a full run or alone."""

@@ -24,9 +24,9 @@ STALE, LIVE = "stale", "live"
 
 
 def cold_reads(run: Run) -> Mapping[str, float]:
-    """500 produce requests a second, acks=1, alone and beside 4 consumers that read 1 MB each time from the device.
+    """Measure 500 produce requests a second, acks=1, alone and beside 4 consumers that read 1 MB each from the device.
 
-    Then beside consumers that get as much from the page cache, which tells what of it the device has done.
+    Then measure them beside consumers that read the same amount from the page cache: the difference is the device's.
     """
     make_topic(run, STALE)
     make_topic(run, LIVE)
@@ -37,7 +37,7 @@ def cold_reads(run: Run) -> Mapping[str, float]:
             stored += load(run, frames, produce_error_position(STALE), seconds=0.2, connections=1).answers
     _live(run, WARM_UP_SECONDS)
     alone = _live(run, MEASURED_SECONDS)
-    offsets = range(1, RECORDS + 1)  # behind the small record that make_topic leaves
+    offsets = range(1, RECORDS + 1)  # after the small record that make_topic writes
     reads = [fetch_frame(STALE, index, SIZE + 1000, offset) for offset in offsets for index in range(PARTITIONS)]
     with _dropped(run), ThreadPoolExecutor(1) as pool:
         position, seconds = fetch_error_position(STALE), MEASURED_SECONDS + 1
@@ -63,7 +63,7 @@ def cold_reads(run: Run) -> Mapping[str, float]:
 
 
 def _live(run: Run, seconds: float) -> float:
-    """Return the 99th percentile in microseconds, from when a request was due."""
+    """Return the 99th percentile in microseconds, from the time when a request was due."""
     frames = [produce_frame(LIVE, partition, 100) for partition in range(PARTITIONS)]
     loaded = load(run, frames, produce_error_position(LIVE), seconds=seconds, connections=10, rate=RATE)
     return loaded.latencies_us[1]
@@ -71,7 +71,7 @@ def _live(run: Run, seconds: float) -> float:
 
 @contextmanager
 def _dropped(run: Run) -> Iterator[None]:
-    """Have the system forget what it has in memory of the stale topic's files, again and again."""
+    """Drop the stale topic's files from the page cache repeatedly."""
     files = [os.open(path, os.O_RDWR) for path in Path(run.directory).rglob(f"{STALE}-*/*.log")]
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""How fast a compacted topic's dirty part is cleaned, on one core."""
+"""Speed of compacting the dirty part of a topic's log, on one core."""
 
 import contextlib
 import os
@@ -26,12 +26,12 @@ REPETITIONS = 3
 RECORDS = 500
 VALUE_BYTES = range(50, 150)
 DIFFERENT_BATCHES = 400
-"""Each of their 200,000 keys comes again and again."""
+"""Batches that are repeated; together they have 200,000 keys."""
 SECONDS = 60.0
 
 
 def compactions() -> Figures:
-    """Megabytes a second of closed segments; values of some 100 bytes in batches of 500, most of them obsolete."""
+    """Measure megabytes a second of closed segments: values of about 100 bytes in batches of 500, most obsolete."""
     rates = {}
     for name in COMPARED:
         with Run(name) as run:
@@ -53,8 +53,8 @@ def _on_one_core(run: Run) -> list[float]:
 
 
 def _rate(run: Run, peer: Peer, topic: str, megabytes: int) -> float:
-    """Fill a topic that may not be compacted, allow it, and wait for the checkpoint that names it."""
-    # No share is larger than the whole.
+    """Fill a topic with compaction blocked, then allow it, and time it until the checkpoint has the topic."""
+    # The dirty ratio is never above 1, so compaction does not start yet.
     peer.create_topic(topic, cleanup_policy="compact", segment_bytes=SEGMENT_BYTES, min_cleanable_dirty_ratio=1.0)
     closed = _fill(peer, topic, megabytes * 1024 * 1024)
     started = time.perf_counter()
@@ -67,7 +67,7 @@ def _rate(run: Run, peer: Peer, topic: str, megabytes: int) -> float:
 
 
 def _fill(peer: Peer, topic: str, size: int) -> int:
-    """Bytes in closed segments."""
+    """Fill the topic; return the bytes in closed segments."""
     random_source = random.Random(7)
     batches = [_batch(random_source) for _ in range(DIFFERENT_BATCHES)]
     written = 0
@@ -98,8 +98,8 @@ def _alter(peer: Peer, kind: int, name: str, setting: str, value: str) -> None:
 
 
 def _pin(run: Run, cores: set[int]) -> None:
-    """Every thread; processes that begin later inherit it."""
+    """Pin every thread to these cores; processes that it starts later inherit them."""
     assert run.broker.process is not None
     for thread in Path(f"/proc/{run.broker.process.pid}/task").iterdir():
-        with contextlib.suppress(ProcessLookupError):  # a thread that has just ended
+        with contextlib.suppress(ProcessLookupError):  # the thread has just ended
             os.sched_setaffinity(int(thread.name), cores)

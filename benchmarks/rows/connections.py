@@ -1,4 +1,4 @@
-"""Connections that only stay: what each costs, and what the others feel of them."""
+"""Idle connections: the memory of each, and the latency of other clients."""
 
 import socket
 import time
@@ -13,14 +13,14 @@ from compat_tests.harness.ports import HOST
 
 FEW, MANY = 1_000, 10_000
 AT_ONCE = 40
-"""Connections that are opened before the first of them is waited for: below the 50 that Kafka lets wait."""
+"""Connections that are opened before the first is awaited: below Kafka's listen backlog of 50."""
 API_VERSIONS_V0 = bytes.fromhex("0000000e" + "0012" + "0000" + "00000001" + "0004") + b"idle"
 SETTLE_SECONDS = 1.0
 RATE = 2000
 
 
 def idle_connections(run: Run) -> Mapping[str, float]:
-    """Kilobytes of the broker's memory per connection, and the median latency of others beside 10,000 of them."""
+    """Measure the broker's memory per connection (KB) and the median latency of other clients beside 10,000 of them."""
     topic = "idle"
     make_topic(run, topic)
     figures: dict[str, float] = {}
@@ -42,7 +42,7 @@ def idle_connections(run: Run) -> Mapping[str, float]:
 
 
 def _open(opened: ExitStack, port: int) -> None:
-    """A batch of connections, each greeted as a client greets."""
+    """Open a group of connections and send ApiVersions on each, as a client does."""
     sockets = [opened.enter_context(socket.create_connection((HOST, port))) for _ in range(AT_ONCE)]
     for connection in sockets:
         connection.sendall(API_VERSIONS_V0)

@@ -1,4 +1,4 @@
-"""The log by itself: kwire's code in a process of its own, beside what the system does without it."""
+"""Rows about the log alone: kwire's code in a separate process, beside plain system calls."""
 
 import json
 import subprocess
@@ -14,14 +14,14 @@ Figures = Mapping[str, Mapping[str, list[float]]]
 
 
 def in_process(script: str, *arguments: str) -> Any:
-    """What a script of benchmarks/in_process says; -P keeps the checkout's own sources out."""
+    """Return the JSON output of a script of benchmarks/in_process; -P keeps the checkout's own sources out."""
     command = [sys.executable, "-P", str(ROOT / "benchmarks" / "in_process" / script), *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return json.loads(done.stdout) if done.stdout else None
 
 
 def appends() -> Figures:
-    """Bytes per second of PartitionLog.append as a part of what plain writes reach."""
+    """Measure bytes per second of PartitionLog.append, as a share of plain writes."""
     return {
         f"append of {size}, part of plain writes": {"kwire": [rates["append"] / rates["write"]]}
         for size, rates in in_process("appends.py").items()
@@ -29,13 +29,13 @@ def appends() -> Figures:
 
 
 def reads() -> Figures:
-    """Bytes per second of cached reads, sent, as a part of what pread and send reach."""
+    """Measure bytes per second of cached reads that are sent, as a share of pread and send."""
     rates = in_process("reads.py")
     return {"cached read of 1 MB, part of pread and send": {"kwire": [rates["read"] / rates["pread"]]}}
 
 
 def lookups() -> Figures:
-    """Microseconds until an offset or a time is found."""
+    """Measure the microseconds to find an offset or a timestamp."""
     taken = in_process("lookups.py", str(LOOKUP_GIGABYTES))
     return {
         f"look-up by {what} in {LOOKUP_GIGABYTES} GB {percentile}, us": {"kwire": [value]}

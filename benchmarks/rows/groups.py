@@ -1,4 +1,4 @@
-"""A hundred consumers that join one group at the same time."""
+"""Row about a group that a hundred consumers join at the same time."""
 
 import asyncio
 import contextlib
@@ -28,14 +28,14 @@ RETRY = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, Erro
 
 
 class Member:
-    """One consumer's side of the group protocol."""
+    """Client side of the group protocol for one consumer."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, group: str) -> None:
         self.reader, self.writer, self.group = reader, writer, group
         self.member_id = ""
         self.generation = -1
         self.settled = -1
-        """The generation in which the member has its assignment; -1 while it joins."""
+        """Generation in which the member has its assignment; -1 while it joins."""
 
     async def ask(self, request: object, version: int, answer: type) -> object:
         schema = schema_of(type(request))
@@ -50,7 +50,7 @@ class Member:
         return decode(answer, version, frame, 5 if version in schema.flexible else 4)
 
     async def live(self, everybody: list["Member"], done: asyncio.Event) -> None:
-        """Join, and join again whenever a heartbeat says so, until all members are in one generation."""
+        """Join, and join again when a heartbeat returns an error, until all members have the same generation."""
         while not done.is_set():
             await self._settle()
             if all(member.settled == self.settled for member in everybody):
@@ -78,7 +78,7 @@ class Member:
         self.settled = self.generation
 
     async def _sync(self, joined: JoinGroupResponse) -> ErrorCode:
-        """The leader assigns something to everybody; to others the list is empty."""
+        """Send SyncGroup: the group's leader assigns a part to each member, other members send an empty list."""
         assignments = [
             SyncGroupRequestAssignment(member_id=member.member_id, assignment=b"part") for member in joined.members
         ]
@@ -111,7 +111,7 @@ class Member:
 
 
 def group_join(run: Run) -> Mapping[str, float]:
-    """Seconds from the first join until all hundred are assigned in one generation; the best of three groups."""
+    """Measure the seconds from the first join until all hundred have an assignment in one generation; best of three."""
     make_topic(run, TOPIC)
     return {
         "100 consumers joined (best of 3 groups), s": min(
@@ -121,7 +121,7 @@ def group_join(run: Run) -> Mapping[str, float]:
 
 
 def wait_for_coordinator(run: Run, group: str) -> None:
-    """Have the topic of committed offsets made, and the group's coordinator ready."""
+    """Wait until the group's coordinator is ready; the first request creates the topic of committed offsets."""
 
     async def find() -> None:
         member = Member(*await asyncio.open_connection(HOST, run.broker.port), group)

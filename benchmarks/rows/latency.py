@@ -1,4 +1,4 @@
-"""How long one request takes when the broker is far from busy, and how long a record from producer to consumer."""
+"""Latency of one request on a broker with low load, and of one record from producer to consumer."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ RECORDS = 6000
 
 
 def latency(run: Run) -> Mapping[str, float]:
-    """2,000 produce requests a second of one 100-byte record each, acks=1, timed from when they were due."""
+    """Measure 2,000 produce requests a second of one 100-byte record each, acks=1, timed from when they were due."""
     topic = "latency"
     make_topic(run, topic)
     frames = [produce_frame(topic, partition, 100) for partition in range(PARTITIONS)]
@@ -30,7 +30,7 @@ def latency(run: Run) -> Mapping[str, float]:
 
 
 def end_to_end(run: Run) -> Mapping[str, float]:
-    """Kafka's own EndToEndLatency: one record at a time, acks=1, 100 bytes, mean over the records."""
+    """Run Kafka's own EndToEndLatency: one record at a time, acks=1, 100 bytes; return the mean of the records."""
     topic = "end-to-end"
     make_topic(run, topic, 1)
     output = tool(

@@ -1,4 +1,4 @@
-"""Committed offsets: how many a second from 20 connections, and how long a million of them take to load."""
+"""Committed offsets: commits a second from 20 connections, and the time to load a million offsets."""
 
 from collections.abc import Mapping
 
@@ -16,12 +16,12 @@ MEASURED_SECONDS = 3.0
 
 
 def offset_commits(run: Run) -> Mapping[str, float]:
-    """Each connection commits one offset after the other, for groups that nobody is a member of."""
+    """Measure offset commits: each connection sends one after the other, for groups without members."""
     make_topic(run, TOPIC)
     for number in range(GROUPS):
         wait_for_coordinator(run, f"committer-{number}")
     frames = [offset_commit_frame(f"committer-{number}", TOPIC, number % PARTITIONS) for number in range(GROUPS)]
-    position = fetch_error_position(TOPIC)  # the answers begin alike
+    position = fetch_error_position(TOPIC)  # the responses begin like those of Fetch
     load(run, frames, position, seconds=WARM_UP_SECONDS)
     measured = load(run, frames, position, seconds=MEASURED_SECONDS)
     delete_topic(run, TOPIC)
@@ -29,7 +29,7 @@ def offset_commits(run: Run) -> Mapping[str, float]:
 
 
 def million_offsets() -> Figures:
-    """A start with a million committed offsets, and the longest that the event loop was held meanwhile."""
+    """Measure a start with a million committed offsets, and the longest delay of the event loop during it."""
     figures = in_process("offsets.py")
     return {
         "load of a million committed offsets, s": {"kwire": [figures["seconds"]]},

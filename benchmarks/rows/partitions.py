@@ -1,4 +1,4 @@
-"""A topic of 2,000 partitions: made, and written to all over."""
+"""Row about a topic of 2,000 partitions: its creation, and writes to all partitions."""
 
 import time
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ MEASURED_SECONDS = 3.0
 
 
 def many_partitions(run: Run) -> Mapping[str, float]:
-    """Seconds until all have taken a record; small requests over all of them, 5 in flight on 20 connections."""
+    """Measure the seconds until all have a record, and small requests to all: 20 connections with 5 in flight."""
     topic = "wide"
     started = time.perf_counter()
     make_topic(run, topic, PARTITIONS)

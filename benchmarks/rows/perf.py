@@ -1,4 +1,4 @@
-"""Kafka's own ProducerPerformance and ConsumerPerformance."""
+"""Rows of Kafka's own ProducerPerformance and ConsumerPerformance."""
 
 import itertools
 import subprocess
@@ -9,11 +9,11 @@ from benchmarks.topics import delete_topic, make_topic
 from compat_tests.harness.reference import class_path
 
 BATCHING = {"": (), ", large batches": ("batch.size=131072", "linger.ms=5")}
-"""The producer's defaults, and what its documentation tells those who want throughput."""
+"""The producer's defaults, and the values that its documentation recommends for throughput."""
 
 
 def perf(size: int, records: int):
-    """Records a second for each of acks, compression and batching; CPU of the broker per gigabyte in and out."""
+    """Measure records a second by acks, compression and batching, and the broker's CPU per gigabyte in and out."""
 
     def row(run: Run) -> Mapping[str, float]:
         figures: dict[str, float] = {}
@@ -64,7 +64,7 @@ def _consume(run: Run, topic: str, records: int) -> float:
 
 
 def tool(name: str, *arguments: object) -> str:
-    """What one of Kafka's tools prints; it must succeed."""
+    """Return the output of one of Kafka's tools. Raises if it fails."""
     command = ["java", "-Xmx512M", "-cp", class_path(), f"org.apache.kafka.tools.{name}", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Large batches without a client's own work: one record of 131 KB or 1 MB in a batch, produced and fetched."""
+"""Large batches without the work of a real client: batches with one record of 131 KB or 1 MB, produced and fetched."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ SIZES = {"131 KB": 131_000, "1 MB": 1_000_000}
 
 
 def raw(run: Run) -> Mapping[str, float]:
-    """Megabytes a second over 6 connections with one request in flight each."""
+    """Measure megabytes a second over 6 connections with one request in flight each."""
     figures: dict[str, float] = {}
     for name, size in SIZES.items():
         topic = f"raw-{size}"

@@ -1,4 +1,4 @@
-"""Three brokers: their start, replicated produce with acks=all, the takeover of a dead leader, many partitions."""
+"""Rows of three brokers: start, replicated produce with acks=all, takeover after a leader's death, many partitions."""
 
 import re
 import statistics
@@ -29,7 +29,7 @@ MANY = 3000
 SESSION_MS = 2000
 HEARTBEAT_MS = 500
 TAKEOVERS = 6
-"""For a quick look."""
+"""Takeovers of a short run."""
 PRODUCE_VERSION = 11
 
 
@@ -38,7 +38,7 @@ def _samples() -> dict[str, dict[str, list[float]]]:
 
 
 def cluster() -> Figures:
-    """Seconds until three nodes are a cluster, and what they hold then; produce with acks=all to three replicas."""
+    """Measure the seconds until three nodes form a cluster, their memory, and acks=all produce to three replicas."""
     figures = _samples()
     for number in range(REPETITIONS):
         for name in COMPARED if number % 2 else reversed(COMPARED):
@@ -83,10 +83,10 @@ def _rate(run: ClusterRun, topic: str, size: int, records: int, properties: tupl
 
 
 def _latency(run: ClusterRun) -> dict[str, float]:
-    """Single records to partitions that node 1 leads, far below what it can take, timed from when they were due."""
+    """Measure single records to partitions that node 1 leads, far below its capacity, timed from when they were due."""
     run.make_topic("latency", PARTITIONS, led_by=1)
     run.await_in_sync("latency", PARTITIONS)
-    for partition in range(PARTITIONS):  # its leader may hear of that after the node that was asked
+    for partition in range(PARTITIONS):  # the leader may receive the topic's metadata after the node that created it
         while not _takes_a_record(run.nodes[0], "latency", partition):
             pass
     frames = [produce_frame("latency", partition, 100, acks=-1) for partition in range(PARTITIONS)]
@@ -98,7 +98,7 @@ def _latency(run: ClusterRun) -> dict[str, float]:
 
 
 def takeovers(count: int = TAKEOVERS) -> Figures:
-    """From kill -9 of a leader to the first record that its heir acknowledges, with the session's end in between."""
+    """Time kill -9 of a leader to its successor's first acknowledged record; includes the broker session timeout."""
     figures = _samples()
     for name in COMPARED:
         settings = {"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": str(HEARTBEAT_MS)}
@@ -109,7 +109,7 @@ def takeovers(count: int = TAKEOVERS) -> Figures:
         p99 = statistics.quantiles(gaps, n=100, method="inclusive")[98]
         for figure, value in {"p50": statistics.median(gaps), "p99": p99}.items():
             figures[f"takeover {figure}, s"][name].append(value)
-            # The last heartbeat may have come so long before the end: nobody can know of it sooner.
+            # The last heartbeat may be one interval old, so the session cannot end earlier than this.
             known_least = (SESSION_MS - HEARTBEAT_MS) / 1000
             figures[f"takeover {figure} without the session, s"][name].append(value - known_least)
     return figures
@@ -129,7 +129,7 @@ def _takeover(run: ClusterRun) -> float:
 
 
 def _takes_a_record(node: ClusterNode, topic: str, partition: int = 0) -> bool:
-    """Whether a node leads the partition, and has a record acknowledged by its followers."""
+    """Return True if a node leads the partition and its followers acknowledge a record."""
     with RawClient(node.bootstrap) as client:
         answer = client.ask(produce_request(topic, batch(b"record"), partition=partition), PRODUCE_VERSION)
     code: int = answer.responses[0].partition_responses[0].error_code
@@ -138,13 +138,16 @@ def _takes_a_record(node: ClusterNode, topic: str, partition: int = 0) -> bool:
 
 
 def thirty_takeovers() -> Figures:
-    """The same, often enough for its percentiles."""
+    """Measure 30 takeovers, which is enough for percentiles."""
     return takeovers(30)
 
 
 def many_partitions() -> Figures:
-    """3,000 partitions with three replicas each: made, as all nodes tell; each with a record on every replica; in sync
-    again after a kill -9 of one node."""
+    """Measure 3,000 partitions with three replicas each.
+
+    The times: until all nodes show them, until each replica has a record, and until all are in sync again after a
+    kill -9 of one node.
+    """
     figures = _samples()
     for name in COMPARED:
         with ClusterRun(name) as run:
@@ -168,7 +171,7 @@ def many_partitions() -> Figures:
 
 
 def _write_to_all(run: ClusterRun, topic: str, node: ClusterNode) -> None:
-    """Give every partition that the node leads a record, acknowledged by all replicas."""
+    """Write a record, acknowledged by all replicas, to each partition that the node leads."""
     found = run.described(topic, node).partitions
     left = [each.partition_index for each in found if each.leader_id == node.node_id]
     with RawClient(node.bootstrap) as client:
@@ -183,7 +186,7 @@ def _write_to_all(run: ClusterRun, topic: str, node: ClusterNode) -> None:
 
 
 def three_brokers() -> Figures:
-    """All of it, for the page."""
+    """Measure all of it, for the page."""
     return {**cluster(), **thirty_takeovers(), **many_partitions()}
 
 

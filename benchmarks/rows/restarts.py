@@ -1,4 +1,4 @@
-"""Starts with much on disk: after a clean stop, after a crash, and with many partitions."""
+"""Starts with much data: after a clean stop, after a crash, and with many partitions."""
 
 import time
 from collections import defaultdict
@@ -13,7 +13,7 @@ from benchmarks.topics import admin, make_topic
 TOPIC = "kept"
 PARTITIONS = 1_000
 MEGABYTES = 5
-"""In each partition."""
+"""Megabytes in each partition."""
 STARTS = 2
 MANY_TOPICS, MANY_PARTITIONS = 10, 1_000
 SETTLE_SECONDS = 2.0
@@ -21,7 +21,7 @@ CLEAN_FILE, RECOVERY_POINTS = ".kafka_cleanshutdown", "recovery-point-offset-che
 
 
 def restarts() -> Figures:
-    """Seconds from exec to the first answer with 1,000 partitions and 5 GB, all of it to be scanned or nothing."""
+    """Measure the seconds from exec to the first response with 1,000 partitions and 5 GB, after a crash and a stop."""
     figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name in COMPARED:
         with Run(name) as run:
@@ -41,7 +41,7 @@ def restarts() -> Figures:
 
 
 def many_partitions() -> Figures:
-    """A broker with 10,000 partitions: how soon it answers, and what each costs."""
+    """Measure a broker with 10,000 partitions: time to the first response, and memory of each partition."""
     with Run("kwire") as run:
         time.sleep(SETTLE_SECONDS)
         before = run.resident_megabytes()
@@ -64,7 +64,7 @@ def many_partitions() -> Figures:
 
 
 def _make_topic(run: Run, topic: str, partitions: int) -> None:
-    """Without a record in each partition."""
+    """Create a topic without writing a record to each partition."""
     with admin(run) as client:
         client.create_topics([NewTopic(topic, partitions, 1)])
 
@@ -76,6 +76,6 @@ def _start_seconds(run: Run) -> float:
 
 
 def _data(run: Run) -> Path:
-    """The broker's log directory."""
+    """Return the broker's log directory."""
     (meta,) = run.directory.rglob("meta.properties")
     return meta.parent

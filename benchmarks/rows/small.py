@@ -13,7 +13,7 @@ MEASURED_SECONDS = 4.0
 
 
 def warm_up(run: Run) -> None:
-    """Bring a broker up to speed that has served nothing yet: a row run alone then finds it as in a whole run."""
+    """Warm up a broker that has served no request, so that a row that runs alone has the conditions of a full run."""
     make_topic(run, TOPIC)
     load(run, *_requests(), seconds=WARM_UP_SECONDS, in_flight=5)
     delete_topic(run, TOPIC)
@@ -25,7 +25,7 @@ def _requests() -> tuple[list[bytes], int]:
 
 
 def small_requests(run: Run) -> Mapping[str, float]:
-    """One request in flight per connection, as a synchronous client has, and five, as a producer by default."""
+    """Measure one request in flight per connection (a synchronous client) and five (a producer's default)."""
     make_topic(run, TOPIC)
     frames, position = _requests()
     load(run, frames, position, seconds=WARM_UP_SECONDS, in_flight=5)

@@ -1,4 +1,4 @@
-"""From exec to the first answer, and what a broker holds while nobody asks for anything."""
+"""Time from exec to the first response, and memory of an idle broker."""
 
 import time
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ SETTLE_SECONDS = 2.0
 
 
 def start(run: Run) -> Mapping[str, float]:
-    """Seconds until ApiVersions is answered; memory when nothing has happened."""
+    """Measure the seconds until ApiVersions is answered, and the memory of a broker that has served nothing else."""
     time.sleep(SETTLE_SECONDS)
     return {"start to first answer, s": run.start_seconds, "memory idle, MB": run.resident_megabytes()}
 
 
 def memory_after_load(run: Run) -> Mapping[str, float]:
-    """Memory behind all rows before this one."""
+    """Measure the memory after all earlier rows."""
     time.sleep(SETTLE_SECONDS)
     return {"memory after load, MB": run.resident_megabytes()}

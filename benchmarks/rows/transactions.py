@@ -1,4 +1,4 @@
-"""Transactions of ten records each, by Kafka's own producer, which has an epoch for each of them (KIP-890)."""
+"""Transactions of ten records each from Kafka's own producer, which bumps its epoch for each of them (KIP-890)."""
 
 import subprocess
 from collections import defaultdict
@@ -20,11 +20,11 @@ MEASURED_SECONDS = 3.0
 REPETITIONS = 2
 ATTEMPTS_MAX = 5
 SENT_TOO_LATE = 3
-"""Status of the program when its producer has asked to commit a transaction before it sent the records."""
+"""Exit status of the program when its producer requests a commit before it has sent the records."""
 
 
 def transactions() -> Figures:
-    """First as both ship, which is durable in kwire and not in Kafka; then durable in both."""
+    """Measure both with their default durability (kwire flushes, Kafka does not), then with both flushing."""
     figures: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for name in COMPARED:
         with Run(name) as run:

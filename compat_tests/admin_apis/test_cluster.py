@@ -1,4 +1,4 @@
-"""The quorum of one, its features, and what has configurations, as a single broker describes them."""
+"""Cluster APIs on a single broker: its quorum of one voter, its features, and its resources with configurations."""
 
 import pytest
 
@@ -105,7 +105,7 @@ def test_levels_that_cannot_be(peer, wish, why, version):
 
 @pytest.mark.parametrize("level", [0, 6, 31])
 def test_metadata_versions_out_of_range(peer, level):
-    """Kafka reads older metadata versions than kwire: only the code is the same for those in between."""
+    """Kafka supports older metadata versions than kwire: between their minimums only the error code is the same."""
     answer = update(peer, ("metadata.version", level, 1))
     assert answer.error_code == INVALID_UPDATE_VERSION
     assert "Local controller 1 only supports versions" in answer.error_message

@@ -1,4 +1,4 @@
-"""Elections, reassignments and log directories where there is one broker."""
+"""Elections, reassignments and log directories on a single broker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a broker without authentication and authorizer says when it is asked about them, and about transactions."""
+"""Security and transaction APIs on a broker without authentication and authorizer return Kafka's responses."""
 
 import pytest
 

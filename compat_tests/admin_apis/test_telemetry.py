@@ -1,4 +1,4 @@
-"""Telemetry of clients on a broker without a receiver: answered to those who ask all the same (KIP-714)."""
+"""Client telemetry (KIP-714) on a broker without a telemetry receiver: requests get a response all the same."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""aiokafka, as its users call it: short helpers that the tests of this folder share."""
+"""Helpers for aiokafka, as applications call it, that the tests of this folder share."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from compat_tests.harness.waiting import DeadlineExceededError
 
 
 async def holds(condition, what, seconds=30):
-    """Wait until the condition's value, awaited if need be, is true."""
+    """Wait until the condition's value is true; the condition may return an awaitable."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = condition()
@@ -69,7 +69,7 @@ async def create_topic(bootstrap, topic, partitions=1, **configs):
 
 
 async def send_all(client, topic, records, partition=0):
-    """Send without waiting between records, so that batches form; return the metadata of each."""
+    """Send without waiting between records, so that batches form; return the metadata of each record."""
     futures = [
         await client.send(
             topic,
@@ -86,7 +86,7 @@ async def send_all(client, topic, records, partition=0):
 
 
 async def read(client, count, seconds=30):
-    """Take batches until `count` records arrived; more than that is returned too, for the caller to notice."""
+    """Read batches until `count` records arrived; return extra records too, so that the caller can detect them."""
     received = []
 
     async def enough():

@@ -1,4 +1,4 @@
-"""Coroutine tests: each runs in an event loop of its own, with a deadline."""
+"""Support for coroutine tests: each runs in its own event loop, with a deadline."""
 
 import asyncio
 import inspect

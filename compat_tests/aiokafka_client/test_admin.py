@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, configurations and records, and the errors of each."""
+"""The admin client: topics, partitions, configurations and records, with their errors."""
 
 import pytest
 from aiokafka import TopicPartition

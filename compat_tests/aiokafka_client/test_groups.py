@@ -1,4 +1,4 @@
-"""Consumer groups: sharing partitions, committed offsets, static members."""
+"""Consumer groups: assignment of partitions, committed offsets, static members."""
 
 from contextlib import AsyncExitStack
 
@@ -16,7 +16,7 @@ QUICK = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
 
 
 async def shares(members, expected):
-    """Wait until the members share all partitions without overlap, in these numbers."""
+    """Wait until the members own all partitions without overlap, in these numbers."""
 
     def shared():
         assigned = [each.assignment() for each in members]

@@ -1,4 +1,4 @@
-"""Seeking and looking offsets up: inside batches, by timestamp, at both ends."""
+"""Seeks and offset lookups: inside batches, by timestamp, at both ends."""
 
 import pytest
 from aiokafka import TopicPartition
@@ -10,7 +10,7 @@ RECORDS = numbered(60)
 
 
 async def fill(bootstrap, topic):
-    """One partition with 60 records in three batches."""
+    """Fill one partition with 60 records in three batches."""
     await create_topic(bootstrap, topic)
     async with producer(bootstrap, linger_ms=100, compression_type="snappy") as client:
         for start in (0, 20, 40):

@@ -1,4 +1,4 @@
-"""What is sent comes back byte for byte: every shape of record, codec, acknowledgement and batch."""
+"""Records are returned byte for byte as they were sent, for every kind of record, codec, acks and batch."""
 
 import pytest
 from aiokafka.errors import MessageSizeTooLargeError
@@ -6,7 +6,7 @@ from aiokafka.errors import MessageSizeTooLargeError
 from compat_tests.aiokafka_client.client import as_record, create_topic, producer, read_from, send_all
 from compat_tests.harness.payloads import CODECS, FIRST_TIMESTAMP_MS, Record, large_value, numbered, varied_records
 
-# aiokafka refuses a record without key and value.
+# aiokafka rejects a record without key and value.
 RECORDS = varied_records(both_null=False)
 
 

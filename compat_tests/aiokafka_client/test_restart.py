@@ -1,4 +1,4 @@
-"""A broker that stops or dies in the middle: clients go on, nothing is lost, nothing doubled."""
+"""Clients during a stop or crash of the broker: they continue, and no record is lost or duplicated."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Transactions: what commits is read once and in order, what aborts never; fencing, timeouts, kills."""
+"""Transactions: committed records are read once and in order, aborted ones never; fencing, timeouts, kills."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ READ_COMMITTED = {"isolation_level": "read_committed"}
 
 
 async def run(client, transaction):
-    """One transaction of a plan, with its end."""
+    """Run one transaction of a plan and commit or abort it."""
     await client.begin_transaction()
     for (topic, partition), value in transaction.records:
         await client.send(topic, value, partition=partition)
@@ -23,7 +23,7 @@ async def run(client, transaction):
 
 
 async def read_places(bootstrap, places, number, isolation="read_committed"):
-    """The values of each place, read until there are so many."""
+    """Read each partition until `number` values arrived; return the values by partition."""
     async with consumer(bootstrap, isolation_level=isolation) as client:
         client.assign([TopicPartition(*place) for place in places])
         await client.seek_to_beginning()
@@ -142,7 +142,7 @@ async def test_consume_transform_produce_moves_each_record_once(bootstrap, uniqu
             commits = not commits
 
         async def all_committed():
-            # A commit is answered before its markers are written, and aiokafka does not ask for stable offsets.
+            # The commit response comes before the markers are written, and aiokafka does not request stable offsets.
             return [await reader.committed(where) for where in reader.assignment()] == [40] * PARTITIONS
 
         await holds(all_committed, "the committed offsets")
@@ -151,7 +151,7 @@ async def test_consume_transform_produce_moves_each_record_once(bootstrap, uniqu
 
 
 async def move(client, reader, records, target, group, *, commits):
-    """Write what was read, with the offsets behind it; back to what is committed after an abort."""
+    """Write the records and commit their offsets in a transaction; after an abort, seek to the committed offsets."""
     await client.begin_transaction()
     next_offsets = {}
     for each in records:
@@ -180,7 +180,7 @@ async def test_transactions_go_on_over_a_kill(broker, topic, unique):
 
 
 async def persist(client, topic, value):
-    """One transaction until it is committed; only what was not sent may be tried again."""
+    """Repeat one transaction, with an abort after each failed send, until all sends succeed; then commit it once."""
     while True:
         await client.begin_transaction()
         try:

@@ -1,4 +1,4 @@
-"""Clusters of one kind of node: three nodes that are broker and controller, or a controller with two brokers."""
+"""Clusters of one kind of node: three combined nodes, or a controller with two brokers."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,24 +12,24 @@ from compat_tests.quorum.nodes import Nodes, initial_controllers
 
 START_SECONDS = 90.0
 SHAPES = {"combined": ("broker,controller",) * 3, "separate": ("controller", "broker", "broker")}
-"""The roles of nodes 1, 2 and 3."""
+"""Roles of nodes 1, 2 and 3."""
 FAST = {
-    # A killed broker may register again only when its old session is over: 9 s by default.
+    # A killed broker may register again only after its old session has expired: 9 s by default.
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
 }
 
 
 class Cluster:
-    """Nodes that form a cluster and end together."""
+    """Nodes that form a cluster; all stop together."""
 
     def __init__(self, kind, directory, roles, **settings):
-        """`kind` is that of all nodes, or has one for each."""
+        """Create the nodes. `kind` is the kind of all nodes, or a list with one kind for each."""
         kinds = kind if isinstance(kind, tuple) else (kind,) * len(roles)
         self.name = kinds[0]
         self.directory = directory
         self.format_options = ()
-        """What each node is formatted with beside who votes."""
+        """Options of the format command of each node, in addition to those for the voters."""
         self._nodes = Nodes(directory)
         for each, its_roles in zip(kinds, roles, strict=True):
             self._nodes.add(each, its_roles, **{**SETTINGS, **FAST, **settings})
@@ -58,7 +58,7 @@ class Cluster:
         return ",".join(node.address for node in self.controllers)
 
     def start(self):
-        """Form it, and return when all brokers know one another."""
+        """Start all nodes and wait until every broker lists all brokers."""
         self._nodes.write()
         with ThreadPoolExecutor(2) as pool:
             for formatted in [pool.submit(node.format, *self._options(node)) for node in self.nodes]:
@@ -73,7 +73,7 @@ class Cluster:
         return ("--initial-controllers", initial_controllers(self.controllers), *self.format_options)
 
     def await_brokers(self, *, without=()):
-        """Return when each broker that runs tells clients of all that run."""
+        """Wait until each running broker returns all running brokers in its metadata."""
         running = [node for node in self.brokers if node.node_id not in without]
         wanted = {node.node_id for node in running}
         for node in running:
@@ -89,7 +89,7 @@ class Cluster:
         return set(told.brokers) == wanted
 
     def normal(self, text):
-        """Without what differs from run to run: addresses and directories."""
+        """Replace the parts that differ from run to run: addresses and directories."""
         for node in self.nodes:
             text = text.replace(str(node.home), f"HOME{node.node_id}")
             text = text.replace(str(node.client_port), f"PORT{node.node_id}")

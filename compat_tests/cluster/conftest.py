@@ -1,4 +1,4 @@
-"""The tested cluster and Apache Kafka's beside it, one shape at a time."""
+"""Fixtures: the tested cluster and an Apache Kafka cluster beside it, one shape at a time."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +17,7 @@ def tested(request):
 
 
 class Alive:
-    """The clusters that are up; they end before others begin."""
+    """Running clusters; they stop before other clusters start."""
 
     def __init__(self):
         self.what = None
@@ -49,14 +49,14 @@ def alive():
 
 @pytest.fixture(scope="module")
 def clusters(alive, tested, shape, tmp_path_factory):
-    """The tested cluster, and Kafka's where the tested one is not Kafka's."""
+    """Yield the tested cluster and, unless it is Kafka itself, a cluster of Kafka."""
     kinds = ["kwire", "kafka"] if tested == "kwire" else ["kafka"]
     return alive.start(kinds, shape, tmp_path_factory.mktemp)
 
 
 @pytest.fixture(scope="session")
 def archives():
-    """One archive of classes serves all modules."""
+    """Return one archive of loaded Java classes for all modules."""
     return []
 
 
@@ -70,7 +70,7 @@ def both(clusters, archives, tmp_path_factory):
 
 @pytest.fixture
 def json_file(tmp_path):
-    """Write what a tool reads from a file of JSON, and give the file's name."""
+    """Return a function that writes JSON to a file for a tool and returns the file's name."""
 
     def write(name, content):
         path = tmp_path / f"{name}.json"

@@ -1,4 +1,4 @@
-"""kafka-python, confluent-kafka, aiokafka and the Java client behind one face: they produce, and read in groups."""
+"""Drivers with one interface for kafka-python, confluent-kafka, aiokafka and the Java client."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ class Confluent:
         client = confluent_client.producer(bootstrap, enable_idempotence=True)
 
         def hand_over(topic, partition, values):
-            """What is returned waits until all are acknowledged and returns their offsets."""
+            """Send the values; return a function that waits for all acknowledgements and returns their offsets."""
             told = {}
             for value in values:
                 report = lambda error, message: told.__setitem__(message.value(), error or message.offset())  # noqa: E731
@@ -44,7 +44,7 @@ class Confluent:
             client.subscribe([topic])
 
             def read(count):
-                """Read so many, commit, and return (partition, value) of each."""
+                """Read `count` records, commit, and return (partition, value) of each."""
                 found = [(each.partition(), each.value()) for each in confluent_client.read(client, count, SECONDS)]
                 client.commit(asynchronous=False)
                 return found
@@ -159,4 +159,4 @@ class Java:
 
 
 DRIVERS = {each.name: each for each in (Confluent, KafkaPython, Aiokafka)}
-"""Those that need nothing but themselves."""
+"""Drivers that need no other process."""

@@ -1,4 +1,4 @@
-"""The files of a metadata log as Kafka's DumpLogSegments and its metadata shell show them."""
+"""Files of a metadata log, read by Kafka's DumpLogSegments and by its metadata shell."""
 
 import json
 import re
@@ -15,7 +15,7 @@ TROUBLE = re.compile(r"rror|isvalid: false|Could not|Skipping|Found|xception")
 
 
 def dumped(paths):
-    """What DumpLogSegments shows: names of KRaft's own records, and the metadata records as (type, data)."""
+    """Return DumpLogSegments' output: names of KRaft's control records, and metadata records as (type, data)."""
     command = [
         "java",
         *JVM,
@@ -31,7 +31,7 @@ def dumped(paths):
         timeout=SECONDS_MAX,
         check=True,
     )
-    # Texts of configurations are anybody's; what the tool itself complains of is outside of payloads.
+    # Configuration values can contain any text; the tool's own complaints are outside of payloads.
     assert not TROUBLE.search(PAYLOAD.sub("", ran.stdout)), ran.stdout
     assert ran.stderr == ""
     records = [json.loads(payload) for payload in PAYLOAD.findall(ran.stdout)]
@@ -39,7 +39,7 @@ def dumped(paths):
 
 
 def shell(snapshot, *command):
-    """What the metadata shell says to a command. It may say it before it has read all of the file."""
+    """Return the metadata shell's output for a command. The shell may answer before it has read the whole file."""
     jars = java_jars("kafka-shell", KAFKA_VERSION)
     main = ["java", *JVM, "-cp", f"{jars}/*", "org.apache.kafka.shell.MetadataShell", "--snapshot", str(snapshot)]
     ran = subprocess.run([*main, *command], capture_output=True, text=True, timeout=SECONDS_MAX, check=True)

@@ -1,4 +1,4 @@
-"""Where things are in a cluster: leaders of partitions, coordinators of groups and transactional ids."""
+"""Placement in a cluster: leaders of partitions, coordinators of groups and transactional ids."""
 
 from confluent_kafka.admin import AdminClient
 
@@ -16,7 +16,7 @@ GROUP, TRANSACTION = 0, 1
 
 
 def create_spread(cluster, topic):
-    """Partition 0 on the first broker, 1 on the next, and so on; returns when all brokers know it."""
+    """Create a topic with partition 0 on the first broker, 1 on the next, and so on; wait until all brokers have it."""
     ids = [node.node_id for node in cluster.brokers]
     assignments = [CreatableReplicaAssignment(partition_index=at, broker_ids=[each]) for at, each in enumerate(ids)]
     wanted = CreatableTopic(name=topic, num_partitions=-1, replication_factor=-1, assignments=assignments)
@@ -28,7 +28,7 @@ def create_spread(cluster, topic):
 
 
 def leaders(bootstrap, topic):
-    """Partition to leader, as one broker tells it."""
+    """Return a map from partition to leader, from one broker's metadata."""
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic]
     return {index: each.leader for index, each in found.partitions.items()}
 
@@ -42,7 +42,7 @@ def transactional_id_coordinated_by(cluster, broker_id, name):
 
 
 def _coordinated_by(cluster, broker_id, name, kind):
-    """A name that begins with this one and whose coordinator is that broker."""
+    """Return a name with this prefix whose coordinator is the given broker."""
     names = [f"{name}-{number}" for number in range(32)]
     with RawClient(cluster.brokers[0].bootstrap) as client:
 

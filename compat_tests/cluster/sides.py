@@ -1,4 +1,4 @@
-"""Tools on the tested cluster and on one of Apache Kafka of the same shape, with the words that stand for addresses."""
+"""Tools on the tested cluster and on an Apache Kafka cluster of the same shape, with placeholders for addresses."""
 
 import re
 
@@ -7,16 +7,16 @@ from compat_tests.kafka_tools.tools import ToolBox
 
 PLACE = re.compile(r"\{(BROKER|CONTROLLER|HOME|DIRECTORY)(\d)\}")
 CONTROLLERS = ("--bootstrap-controller", "{CONTROLLERS}")
-"""Arguments that turn a tool to the controllers."""
+"""Arguments that make a tool connect to the controllers."""
 
 
 def through(broker_id):
-    """Arguments that turn a tool to one broker."""
+    """Return the arguments that make a tool connect to one broker."""
     return ("--bootstrap-server", f"{{BROKER{broker_id}}}")
 
 
 class ClusterTools(ToolBox):
-    """Runs tools against a cluster; arguments may hold {CONTROLLERS}, {BROKER1}, {HOME1}, {DIRECTORY1}."""
+    """Tools that run against a cluster; arguments may contain {CONTROLLERS}, {BROKER1}, {HOME1}, {DIRECTORY1}."""
 
     def __init__(self, cluster, archive):
         super().__init__(cluster.bootstrap, archive)
@@ -47,7 +47,7 @@ class ClusterTools(ToolBox):
 
 
 class ClusterSide(Side):
-    """One cluster with its tools."""
+    """Cluster with its tools."""
 
     def __init__(self, cluster, archive):
         self.name = cluster.name

@@ -1,4 +1,4 @@
-"""Clients of a cluster whose brokers go and come back: they wait for whoever leads, and use the others meanwhile."""
+"""Clients of a cluster during restarts of brokers: they wait for new leaders and use the other brokers meanwhile."""
 
 import signal
 
@@ -17,14 +17,14 @@ PLACES = 2
 
 @pytest.fixture(scope="module")
 def cluster(alive, tested, tmp_path_factory):
-    """Only the tested one: a controller, and brokers 2 and 3."""
+    """Start the tested cluster alone: a controller, and brokers 2 and 3."""
     [only] = alive.start([tested], "separate", tmp_path_factory.mktemp)
     return only
 
 
 @pytest.fixture
 def spread(cluster, topic):
-    """Partition 0 is on broker 2, and 1 on broker 3."""
+    """Create a topic with partition 0 on broker 2 and partition 1 on broker 3."""
     create_spread(cluster, topic)
     return topic
 
@@ -47,7 +47,7 @@ def numbers(first, last):
 
 
 def away(cluster, node_id, number):
-    """Broker stopped or killed, and everybody told."""
+    """Stop or kill a broker, and wait until all other brokers have noticed."""
     cluster[node_id].end(number)
     cluster.await_brokers(without={node_id})
 
@@ -84,7 +84,7 @@ def places(topic):
 
 
 def test_transactions_over_brokers(cluster, spread, unique, java):
-    """The coordinator is on one broker, and writes its markers on both."""
+    """The coordinator is on one broker and writes markers on both, so it must send them over the network."""
     both = [(spread, partition) for partition in range(PLACES)]
     for coordinator in (2, 3):
         plan = alternating(both, 9)
@@ -126,7 +126,7 @@ def test_an_open_transaction_outlives_its_coordinator(cluster, spread, unique, n
 
 
 def test_offsets_in_a_transaction_whose_group_is_elsewhere(cluster, spread, unique, java):
-    """Consume from both brokers, produce to both, with the group at one and the transaction at the other."""
+    """The group's coordinator and the transaction's coordinator are on different brokers; records come from both."""
     target = unique("target")
     create_spread(cluster, target)
     source = java.producer(cluster.bootstrap, unique("source"))

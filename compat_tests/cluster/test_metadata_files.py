@@ -1,4 +1,4 @@
-"""Kafka's own readers of metadata, on the log and the snapshots of a cluster that has been through a lot."""
+"""Kafka's own tools read the metadata log and snapshots of a cluster with many kinds of metadata changes."""
 
 import signal
 
@@ -66,7 +66,7 @@ def test_kafkas_readers_understand_them(cluster):
     topics = live(cluster)
     controller = cluster[1]
     eventually(lambda: len(snapshots(controller)) > 1, "a snapshot")
-    for node in reversed(cluster.nodes):  # a broker takes leave of the controller
+    for node in reversed(cluster.nodes):  # brokers stop first, because their controlled shutdown needs the controller
         node.end(signal.SIGTERM)
     newest = snapshots(controller)[-1]
     control, records = dumped([newest])
@@ -108,7 +108,7 @@ def snapshots(node):
 
 
 def live(cluster):
-    """Bring about every kind of record that a cluster writes; the topics that are left are returned."""
+    """Cause every kind of metadata record that a cluster writes; return the topics that remain."""
     bootstrap = cluster[2].bootstrap
     names = {f"topic-{number}" for number in range(TOPICS)}
     for name in sorted(names):
@@ -141,7 +141,7 @@ def change_features(client):
 
 
 def change_configs(client):
-    """Set and taken away: of a topic, of all brokers, of one, of a group and of client metrics."""
+    """Set and delete configurations of a topic, all brokers, one broker, a group and client metrics."""
     wishes = [
         (2, "topic-2", "retention.ms", "99"),
         (4, "", "log.retention.ms", "888888"),
@@ -171,11 +171,11 @@ def change_quotas(client):
 
 
 def move(client, topic):
-    """Begin to move a partition, and think better of it."""
+    """Begin to move a partition, and cancel the move."""
     for replicas in ([3], None):
         wanted = ReassignablePartition(partition_index=0, replicas=replicas)
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=[wanted])])
         answer = client.ask(request, 0)
         assert answer.error_code == 0
-        # What is empty may have moved meanwhile: then there is nothing to cancel.
+        # An empty partition may have moved already: then there is no reassignment to cancel.
         assert answer.responses[0].partitions[0].error_code in ({0} if replicas else {0, 85})

@@ -1,4 +1,4 @@
-"""A broker of one kind in a quorum of the other: it registers, serves, hands on what the controller decides, goes."""
+"""A broker of one kind with a controller of the other: it registers, serves, applies metadata changes and leaves."""
 
 import re
 import signal
@@ -29,13 +29,14 @@ from compat_tests.harness.waiting import eventually
 
 ROLES = ("controller", "broker", "broker")
 COMPLAINT = re.compile(r"\bERROR\b(?!.* state\.change\.logger)|Traceback|UNSUPPORTED_VERSION|UnsupportedVersion")
-"""What a node would say of something that the other kind cannot answer. Kafka's log of states may find a new partition
-missing, among its own kind as well."""
+"""Log lines about requests that the other kind cannot answer. Kafka's state change log is excluded: it can report a new
+partition as missing in a cluster of Kafka only, too.
+"""
 
 
 @pytest.fixture(scope="module", params=["broker", "controller"])
 def mixed(request, tested, alive, tmp_path_factory):
-    """A tested broker follows Apache Kafka's controller; or Kafka's broker follows the tested controller."""
+    """Start a tested broker with Apache Kafka's controller, or Kafka's broker with the tested controller."""
     alive.end()
     kinds = ("kafka", "kafka", tested) if request.param == "broker" else (tested, tested, "kafka")
     cluster = Cluster(kinds, tmp_path_factory.mktemp("mixed"), ROLES)

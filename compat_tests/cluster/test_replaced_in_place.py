@@ -1,4 +1,4 @@
-"""Each node of Apache Kafka's cluster is replaced by a tested one on its directories, and then by Kafka's again."""
+"""Each node of an Apache Kafka cluster is replaced by a tested node on its directories, and then by Kafka again."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Kafka's tools while a broker is away: partitions without a leader, elections, and a broker that is forgotten."""
+"""Kafka's tools while a broker is down: partitions without a leader, elections, and unregistering the broker."""
 
 import re
 import signal
@@ -20,7 +20,7 @@ def shape():
 
 @pytest.fixture
 def without_three(clusters):
-    """Broker 3 is stopped for as long as the test."""
+    """Stop broker 3 for the duration of the test."""
     for cluster in clusters:
         cluster[3].end(signal.SIGTERM)
     for cluster in clusters:

@@ -1,4 +1,4 @@
-"""Kafka's tools for topics, records, configurations and moves on a controller and two brokers."""
+"""Kafka's tools for topics, records, configurations and reassignments on a controller and two brokers."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def shape():
 
 @pytest.fixture
 def spread(both, topic):
-    """A topic with a partition on each broker: 0 on broker 2, 1 on broker 3."""
+    """Create a topic with a partition on each broker: 0 on broker 2, 1 on broker 3."""
     both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "2,3")
     return topic
 
@@ -154,7 +154,7 @@ def test_quotas_through_either_broker(both, unique):
 
 
 def test_a_move_that_has_no_room_waits_and_is_cancelled(both, topic, json_file):
-    """Kafka's move is held back by a throttle; what is looked at is the same before any record is copied."""
+    """A throttle keeps Kafka's reassignment pending, so that both brokers are compared before any record is copied."""
     both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "2", "--config", "max.message.bytes=2000000")
     fill = ("--producer-props", "acks=all", "batch.size=1", "linger.ms=0", "max.request.size=2000000")
     rest = ("--topic", topic, "--num-records", "6", "--record-size", "1000000", "--throughput", "-1")

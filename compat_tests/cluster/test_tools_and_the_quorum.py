@@ -22,12 +22,12 @@ def shape():
 
 
 def sorted_figures(text):
-    """Who leads, and what the figures are, is each cluster's own business."""
+    """Replace numbers and sort lines: the leader and the figures differ between the clusters."""
     return "\n".join(sorted(without_numbers(text).splitlines()))
 
 
 def refused(both, *command):
-    """The exception's name, which is the same on both; the reason is told in other words."""
+    """Run a command that must fail on both sides with the same exception; its message may differ."""
     answers = both.run_each(*command)
     names = [set(re.findall(r"errors\.(\w+Exception)", ran.said)) for ran in answers]
     assert names[0] == names[-1], [ran.said for ran in answers]
@@ -36,7 +36,7 @@ def refused(both, *command):
 
 
 def replicas(side):
-    """Node id to status, as the tool tells it."""
+    """Return a map from node id to status, as the tool prints it."""
     lines = side.tools.run(QUORUM, "describe", "--replication").lines[1:]
     return {int(line.split()[0]): line.split()[-1] for line in lines}
 
@@ -107,7 +107,7 @@ def test_features_go_down_and_up(both):
     ],
 )
 def test_features_that_cannot_be_are_refused(both, where, wish):
-    first_line = lambda text: text.partition(". ")[0]  # noqa: E731 - the reason is told in other words
+    first_line = lambda text: text.partition(". ")[0]  # noqa: E731 - the messages differ
     both.run(FEATURES, *where, *wish, status=1, change=first_line)
 
 
@@ -121,7 +121,7 @@ def test_who_is_there(both, where):
 
 
 def test_brokers_tell_of_the_same_apis(both):
-    """What kwire does not serve it does not advertise either."""
+    """The API lists agree for APIs that both serve: kwire does not advertise APIs that it does not serve."""
     answers = both.run_each("kafka-broker-api-versions")
     ours, theirs = (
         [set(API.findall(part)) for part in ran.output.split("\n)")[:3]] for ran in (answers[0], answers[-1])

@@ -1,4 +1,4 @@
-"""The broker under test and Apache Kafka beside it, both compacting as often as they can."""
+"""Fixtures: the broker under test and Apache Kafka, both compacting as often as possible."""
 
 import pytest
 
@@ -15,7 +15,7 @@ BACKOFF_MS = "200"
 
 @pytest.fixture(autouse=True)
 def _eager(each):  # noqa: F811 the fixture
-    """Have every cleaner look for work all the time."""
+    """Make every cleaner look for work without pauses."""
     setting = IncrementalAlterConfigsAlterableConfig(
         name="log.cleaner.backoff.ms", config_operation=0, value=BACKOFF_MS
     )

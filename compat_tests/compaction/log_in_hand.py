@@ -1,4 +1,4 @@
-"""One partition that is filled with known records and read back whole."""
+"""Partition that is filled with known records and read back completely."""
 
 import random
 
@@ -9,12 +9,12 @@ from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.records import Record, decode_all, encode_batch, iterate_headers
 
 SEGMENT_BYTES = 1024 * 1024
-"""The least that Kafka takes."""
+"""Kafka's minimum for segment.bytes."""
 KEYS = 150
 
 
 def batches(seed, batch_count, *, producer_id=-1):
-    """Batches of a few kilobytes, one record in five a tombstone, with all codecs; the same for the same seed."""
+    """Return batches of a few kilobytes in all codecs; one record in five is a tombstone. Depends on the seed only."""
     random_source = random.Random(seed)
     sequence = 0
     for index in range(batch_count):
@@ -39,7 +39,7 @@ def batches(seed, batch_count, *, producer_id=-1):
 
 
 class LogInHand:
-    """Knows what was produced, and from which offset on nothing can be compacted yet."""
+    """Partition with known contents, and the offset up to which it can be compacted."""
 
     def __init__(self, peer, topic):
         self.peer = peer
@@ -54,7 +54,7 @@ class LogInHand:
             self.sizes.append((answer.base_offset, len(batch)))
 
     def new_producer_id(self):
-        """From a broker that may have started just now."""
+        """Return a new producer id, also from a broker that has just started."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         given = []
 
@@ -68,7 +68,7 @@ class LogInHand:
 
     @property
     def surely_closed(self):
-        """Below this offset all segments are closed."""
+        """Return an offset below which all segments are closed."""
         size = 0
         for base_offset, batch_size in reversed(self.sizes):
             size += batch_size
@@ -77,7 +77,7 @@ class LogInHand:
         return 0
 
     def read(self):
-        """Everything that is there: records as (offset, key, value, timestamp, headers)."""
+        """Return all remaining records as (offset, key, value, timestamp, headers)."""
         found, offset = [], 0
         while True:
             answer = self.peer.fetch(self.topic, offset)
@@ -96,6 +96,6 @@ class LogInHand:
                 return found
 
     def is_compacted(self, found):
-        """Whether nothing below the closed part's end has a later record of its key there."""
+        """Return True if no record in the closed part has a later record with its key there."""
         closed = [(offset, key) for offset, key, *_ in found if offset < self.surely_closed]
         return len({key for _, key in closed}) == len(closed)

@@ -1,4 +1,4 @@
-"""The same records in the same segments leave the same records behind on both brokers."""
+"""Compaction of the same segments keeps the same records on both brokers."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def fill(logs, seed, *, producers=False):
 
 
 def survivors(logs, is_done=lambda found: True):
-    """What each log has left when all of it is compacted."""
+    """Wait until each log is fully compacted; return the remaining records of each."""
     results = []
     for log in logs:
         found = []

@@ -6,9 +6,9 @@ import java.util.Scanner;
 import java.util.TreeMap;
 
 /**
- * Reads properties files as java.util.Properties does. Each line of the input is one file, UTF-8 in base64; each line of
- * the output is "malformed", or the pairs of the file in the order of their keys: key and value as hexadecimal UTF-16,
- * parted by `=`, pairs parted by a blank.
+ * Reads properties files with java.util.Properties. Each line of the input is one file, UTF-8 in base64. Each line of
+ * the output is "malformed", or the pairs of the file in the order of their keys: key and value as hexadecimal UTF-16
+ * with `=` between them, and a blank between pairs.
  */
 public class Properties {
     public static void main(String[] arguments) throws Exception {

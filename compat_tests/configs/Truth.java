@@ -16,10 +16,10 @@ import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * What Apache Kafka knows of configurations, from its own classes.
+ * Configuration data of Apache Kafka, from its own classes.
  *
- * "keys" prints every key as JSON. "start FILE" reads name=value lines and prints, for each, what the settings of FILE
- * with that one changed would say at start: "ok", or the message that refuses them, as a JSON string.
+ * "keys" prints every key as JSON. "start FILE" reads lines name=value. For each it prints the result of a start with
+ * the settings of FILE and this one changed: "ok", or the error message, as a JSON string.
  */
 public class Truth {
     private static final ObjectMapper JSON = new ObjectMapper();

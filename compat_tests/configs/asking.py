@@ -1,4 +1,4 @@
-"""Configurations asked for and changed by raw requests, answers as plain values that can be compared."""
+"""Configuration requests over a raw connection; responses become plain values that can be compared."""
 
 from kwire.protocol.messages.alter_configs import AlterConfigsAlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -14,7 +14,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def describe(peer, kind, name, *keys, version=4, synonyms=True, documentation=False):
-    """The whole result for one resource."""
+    """Return the complete DescribeConfigs result for one resource."""
     resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys) or None)
     request = DescribeConfigsRequest(
         resources=[resource],
@@ -26,7 +26,7 @@ def describe(peer, kind, name, *keys, version=4, synonyms=True, documentation=Fa
 
 
 def entries(result):
-    """Everything but the documentation, by name."""
+    """Return all fields except the documentation, by configuration name."""
     assert result.error_code == 0, result
     return {
         each.name: {
@@ -42,7 +42,7 @@ def entries(result):
 
 
 def alter(peer, kind, name, *changes, validate_only=False):
-    """(error code, message) of changing one resource; a change is (key, operation, value)."""
+    """Change one resource; return (error code, message). A change is (key, operation, value)."""
     configs = [
         IncrementalAlterConfigsAlterableConfig(name=key, config_operation=operation, value=value)
         for key, operation, value in changes
@@ -53,12 +53,12 @@ def alter(peer, kind, name, *changes, validate_only=False):
 
 
 def tried(peer, kind, name, key, value, operation=SET):
-    """(error code, message) of a change that is only validated."""
+    """Validate a change without applying it; return (error code, message)."""
     return alter(peer, kind, name, (key, operation, value), validate_only=True)
 
 
 def replace(peer, kind, name, values, *, version=2):
-    """(error code, message) of the old AlterConfigs, only validated: `values` would be the whole configuration."""
+    """Validate AlterConfigs, which replaces the whole configuration by `values`; return (error code, message)."""
     configs = [AlterConfigsAlterableConfig(name=key, value=value) for key, value in values]
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
     (answer,) = peer.ask(AlterConfigsRequest(resources=[resource], validate_only=True), version).responses
@@ -66,7 +66,7 @@ def replace(peer, kind, name, values, *, version=2):
 
 
 def created(peer, name, key, value):
-    """(error code, message) of creating a topic with one configuration, only validated."""
+    """Validate the creation of a topic with one configuration; return (error code, message)."""
     configs = [CreatableTopicConfig(name=key, value=value)]
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, configs=configs)
     request = CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=True)

@@ -1,4 +1,4 @@
-"""A raw connection to the broker under test, and one to Apache Kafka beside it."""
+"""Fixtures: raw connections to the broker under test and to Apache Kafka."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from compat_tests.raw.peer import Peer
 
 @pytest.fixture(scope="session")
 def reference(broker, tmp_path_factory):
-    """Apache Kafka: the broker under test where that is Kafka itself."""
+    """Return Apache Kafka; this is the broker under test if that is Kafka itself."""
     if broker.name == "kafka":
         yield broker
         return
@@ -34,11 +34,11 @@ def kafka(reference):
 
 @pytest.fixture
 def both(peer, kafka):
-    """The broker under test and Apache Kafka, as (peer, peer)."""
+    """Return raw connections to the broker under test and to Apache Kafka."""
     return peer, kafka
 
 
 @pytest.fixture
 def each(broker, both):
-    """One peer per broker: two, or one where the broker under test is Kafka itself."""
+    """Return one raw connection per broker: two, or one if the broker under test is Kafka itself."""
     return both[:1] if broker.name == "kafka" else both

@@ -1,9 +1,9 @@
-"""Keys whose answers differ from Apache Kafka's on purpose, each listed in docs/differences.md."""
+"""Keys whose values differ from Apache Kafka's on purpose; docs/differences.md lists each."""
 
 from kwire.cluster.config_keys import Use
 from kwire.cluster.configs.broker import BROKER_KEYS
 
-#: Told to each broker by its harness, or its own identity.
+#: Keys that the harness sets differently for each broker, or that belong to a broker's identity.
 OF_THE_NODE = {
     "advertised.listeners",
     "broker.heartbeat.interval.ms",
@@ -15,7 +15,7 @@ OF_THE_NODE = {
     "log.dirs",
     "process.roles",
 }
-#: Keys for which kwire has a default of its own.
+#: Keys with a default of kwire's own.
 OWN_DEFAULT = {
     "group.initial.rebalance.delay.ms",
     "log.dir",
@@ -24,12 +24,12 @@ OWN_DEFAULT = {
     "socket.receive.buffer.bytes",
     "socket.send.buffer.bytes",
 }
-#: Kafka sets it for all brokers by itself while eligible leader replicas are on, and guards it.
+#: Kafka sets this key for all brokers and protects it while eligible leader replicas are enabled.
 OF_A_FEATURE = {"min.insync.replicas"}
 
 VALUES_DIFFER = OF_THE_NODE | OWN_DEFAULT | OF_A_FEATURE
 
-#: What kwire refuses where Kafka would take it; of a class, Kafka sees later that it is not there.
+#: Values that kwire rejects and Kafka accepts; Kafka finds only later that a class does not exist.
 REFUSED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REFUSED} | {"replica.selector.class"}
-#: The same code in other words; what is accepted depends on the listeners that a broker has.
+#: Keys with the same code but another message: the valid values depend on the broker's listeners.
 LISTENERS = {"listeners", "listener.security.protocol.map"}

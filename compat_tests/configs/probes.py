@@ -1,4 +1,4 @@
-"""Values that are tried for a configuration key: good ones, bad ones, and those at the edges of its validator."""
+"""Test values for a configuration key: valid, invalid, and at the limits of its validator."""
 
 import re
 
@@ -18,7 +18,7 @@ VALUES = {
 
 
 def values_for(key):
-    """What to try for a key as Apache Kafka defines it."""
+    """Return the values to test for a key as Apache Kafka defines it."""
     tried = dict.fromkeys(VALUES[key["type"]])
     for number in re.findall(r"-?\d+", key["validator"] or "") if key["type"] in {"INT", "SHORT", "LONG"} else ():
         tried |= dict.fromkeys(str(int(number) + step) for step in (-1, 0, 1))

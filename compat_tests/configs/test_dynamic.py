@@ -1,4 +1,4 @@
-"""Dynamic configurations: which wins, what deleting uncovers, that they count at once and outlive a restart."""
+"""Dynamic configurations: precedence, the value after a deletion, immediate effect, and persistence over a restart."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every key of Kafka's own tables is known, and described as Kafka describes it."""
+"""Every configuration key of Kafka exists in kwire and has the same description."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_the_table_is_kafkas(kind):
 
 
 def without_values(described):
-    """What must be equal even where a broker's values are its own."""
+    """Return the fields that must be equal even if the broker's values differ."""
     return {
         name: {field: value for field, value in each.items() if field not in {"value", "source", "synonyms"}}
         if name in VALUES_DIFFER
@@ -94,7 +94,7 @@ def is_taken_over(peer):
 
 
 def test_values_of_every_source_are_described_alike(both, each, topic):
-    """The topic's own, this broker's, the default of all brokers, the file's; unknown names are told as secrets."""
+    """Values of all sources (topic, this broker, all brokers, file) agree; values of unknown keys are hidden."""
     try:
         for peer in each:
             peer.create_topic(topic, segment_ms="86400000", max_compaction_lag_ms="5000", flush_messages="6")

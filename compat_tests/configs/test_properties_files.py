@@ -1,4 +1,4 @@
-"""Properties files are read as java.util.Properties reads them: 10,000 random ones, and what we write."""
+"""Properties files are parsed as by java.util.Properties: 10,000 random files, and files that kwire writes."""
 
 import base64
 import random
@@ -17,14 +17,14 @@ PIECES = (
     *("\\:", "\\=", "\\#", "\\ ", "\\t", "\\n", "\\r", "\\f", "\\b", "\\z", "\\u0041", "\\u00e9", "\\ud83d\\ude00"),
     *("\\u12", "\\uzzzz", "\\u", "\x0b", "\x1c", "\x85", "\u2028"),
 )
-"""What files are drawn from; the last line has malformed escapes, and what only Python takes for the end of a line."""
+"""Pieces of random files. The last line has malformed escapes, and characters that end a line only in Python."""
 MALFORMED = "malformed"
 BROKEN = ("\\u12", "\\uzzzz", "\\u")
 SOUND = tuple(piece for piece in PIECES if piece not in BROKEN)
 
 
 def draw(random_source: random.Random) -> str:
-    """A file; malformed escapes end it for both, so most files have none."""
+    """Return a random file; a malformed escape is an error for both parsers, so most files have none."""
     pieces = PIECES if random_source.random() < 0.1 else SOUND
     return "".join(random_source.choice(pieces) for _ in range(random_source.randrange(1, 30)))
 
@@ -46,7 +46,7 @@ def read_here(file: str) -> str:
 
 
 def units(text: str) -> str:
-    """The UTF-16 code units, in hexadecimal."""
+    """Return the UTF-16 code units in hexadecimal."""
     return text.encode("utf-16-be", "surrogatepass").hex()
 
 

@@ -1,4 +1,4 @@
-"""Settings of server.properties: what Kafka refuses at start, kwire refuses, in one line that names what is wrong."""
+"""Invalid settings in server.properties: kwire rejects what Kafka rejects, in one line that names the setting."""
 
 import subprocess
 import sys
@@ -12,13 +12,13 @@ from compat_tests.harness.process import SETTINGS
 from kwire.cluster.directory import read_properties
 from kwire.server.settings.config import SettingError, make_config
 
-#: kwire needs neither a controller's listener nor a quorum to be told of.
+#: kwire needs neither a controller listener nor quorum settings.
 NEEDLESS = {"controller.listener.names", "controller.quorum.bootstrap.servers"}
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    """The settings of a combined node, as Kafka needs them."""
+    """Return the settings of a combined node, as Kafka needs them."""
     directory = tmp_path_factory.mktemp("start")
     settings = SETTINGS | {
         "node.id": "1",

@@ -1,4 +1,4 @@
-"""Changes that are only validated: for every key, good, bad and borderline values get Kafka's code and message."""
+"""Validate-only changes: for every key, valid, invalid and borderline values get Kafka's code and message."""
 
 import pytest
 
@@ -31,7 +31,7 @@ RESOURCES = {
 
 
 def probes(kind):
-    """(key, value, operation) for every key of a kind."""
+    """Yield (key, value, operation) for every key of a kind."""
     for name, key in truth.keys(kind).items():
         fixed = kind == "broker" and key["update"] == "read-only"
         values = ["nonsense", key["default"] or "1"] if fixed else values_for(key)
@@ -41,9 +41,9 @@ def probes(kind):
 
 
 def agree(key, ours, theirs):
-    """Whether two (code, message) are the same, as far as they should be."""
+    """Return True if two (code, message) pairs agree as far as this key requires."""
     if theirs[0] == -1:
-        return ours[0] != 0  # Kafka stumbled
+        return ours[0] != 0  # Kafka failed with an unexpected error
     if key in REFUSED:
         return ours[0] == theirs[0] or (ours[0], theirs[0]) == (INVALID_REQUEST, 0)
     return ours == theirs

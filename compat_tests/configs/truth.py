@@ -1,4 +1,4 @@
-"""What Apache Kafka's own classes say of configurations; Truth.java asks them."""
+"""Configuration data from Apache Kafka's own classes, through Truth.java."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def _run(*arguments, text=""):
 
 @cache
 def all_keys():
-    """Every key: kind, name, type, has_default, default, validator, internal, update."""
+    """Return every key: kind, name, type, has_default, default, validator, internal, update."""
     return json.loads(_run("keys"))
 
 
@@ -29,7 +29,7 @@ def keys(kind):
 
 
 def at_start(base, changes):
-    """What Kafka says at start to the settings of a file, each time with one of the (name, value) changes."""
+    """Return Kafka's errors at start for a settings file, each time with one (name, value) changed."""
     lines = _run("start", str(base), text="".join(f"{name}={value}\n" for name, value in changes)).splitlines()
     said = [json.loads(line) for line in lines if line.startswith('"')]
     assert len(said) == len(changes)

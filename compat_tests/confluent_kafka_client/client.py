@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka), as its users call it: short helpers that the tests of this folder share."""
+"""Helpers for confluent-kafka (librdkafka), as applications call it, that the tests of this folder share."""
 
 from contextlib import contextmanager
 
@@ -34,7 +34,7 @@ def admin(bootstrap):
 
 
 def result(futures):
-    """The answer about the only thing asked for."""
+    """Return the result of the only future."""
     (future,) = futures.values()
     return future.result(timeout=20)
 
@@ -47,7 +47,7 @@ def create_topic(bootstrap, topic, partitions=1, **configs):
 
 
 def send_all(client, topic, records, partition=0):
-    """Hand all records over, flush, and return (offset, error) for each in its order."""
+    """Produce all records, flush, and return (offset, error) for each in order."""
     reports = {}
 
     def report(number):
@@ -76,7 +76,7 @@ def offsets_of(reports):
 
 
 def read(client, count, seconds=20):
-    """Consume until `count` records arrived; more than that is returned too, for the caller to notice."""
+    """Consume until `count` records arrived; return extra records too, so that the caller can detect them."""
     received = []
 
     def enough():

@@ -1,4 +1,4 @@
-"""A group member of confluent-kafka in a thread of its own."""
+"""Group member of confluent-kafka in its own thread."""
 
 from compat_tests.confluent_kafka_client.client import consumer
 from compat_tests.harness.members import Member, running, wait_for_shares

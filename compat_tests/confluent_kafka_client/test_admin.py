@@ -1,4 +1,4 @@
-"""The admin client: topics, partitions, configurations, records and groups, and the errors of each."""
+"""The admin client: topics, partitions, configurations, records and groups, with their errors."""
 
 import pytest
 from confluent_kafka import (

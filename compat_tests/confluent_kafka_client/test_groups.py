@@ -35,7 +35,7 @@ def test_two_members_share_the_partitions_and_one_takes_over_when_the_other_leav
         with member(bootstrap, wide_topic, **settings) as second:
             wait_for_shares([first, second], [2, 2])
             lost = [partition for partitions in first.revoked for partition in partitions]
-            # An eager member gives everything back; a cooperative one only what moves.
+            # An eager member revokes all its partitions; a cooperative member only those that move.
             assert len(lost) == (2 if strategy == "cooperative-sticky" else 4)
         wait_for_shares([first], [4])
 
@@ -107,7 +107,7 @@ def test_the_group_is_described_with_its_members_and_their_shares(bootstrap, wid
         bootstrap, wide_topic, group_id=group, client_id="described", partition_assignment_strategy="range"
     ) as only:
         wait_for_shares([only], [4])
-        client = admin(bootstrap)  # it must live until the answer came
+        client = admin(bootstrap)  # the admin client must exist until the response comes
         description = result(client.describe_consumer_groups([group]))
         assert description.state == ConsumerGroupState.STABLE
         assert description.partition_assignor == "range"

@@ -1,4 +1,4 @@
-"""Seeking and looking offsets up: inside batches, by timestamp, at both ends, by isolation."""
+"""Seeks and offset lookups: inside batches, by timestamp, at both ends, by isolation level."""
 
 import pytest
 from confluent_kafka import IsolationLevel, TopicPartition
@@ -22,7 +22,7 @@ RECORDS = numbered(60)
 
 @pytest.fixture
 def filled(bootstrap, topic):
-    """One partition with 60 records in three batches."""
+    """Fill one partition with 60 records in three batches."""
     create_topic(bootstrap, topic)
     client = producer(bootstrap, linger_ms=100, compression_type="lz4")
     for start in (0, 20, 40):
@@ -60,7 +60,7 @@ def test_offsets_are_found_by_timestamp(bootstrap, filled, after_ms, expected):
     ],
 )
 def test_every_special_offset_is_answered(bootstrap, filled, spec, offset, timestamp, isolation):
-    client = admin(bootstrap)  # it must live until the answer came
+    client = admin(bootstrap)  # the admin client must exist until the response comes
     found = result(client.list_offsets({TopicPartition(filled, 0): spec}, isolation_level=isolation))
     assert (found.offset, found.timestamp, found.leader_epoch) == (offset, timestamp, 0)
 

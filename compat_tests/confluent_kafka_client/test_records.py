@@ -1,4 +1,4 @@
-"""What is sent comes back byte for byte: every shape of record, codec, acknowledgement and batch."""
+"""Records are returned byte for byte as they were sent, for every kind of record, codec, acks and batch."""
 
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, TopicPartition, consistent, murmur2

@@ -1,4 +1,4 @@
-"""Transactions: what commits is read once and in order, what aborts never; fencing, timeouts, kills."""
+"""Transactions: committed records are read once and in order, aborted ones never; fencing, timeouts, kills."""
 
 import threading
 
@@ -154,7 +154,7 @@ def test_consume_transform_produce_moves_each_record_once(bootstrap, unique):
 
 
 def rewind(reader, topic):
-    """Back to what is committed, as after an abort."""
+    """Seek to the committed offsets, as an application does after an abort."""
     for each in reader.committed(reader.assignment(), timeout=10):
         reader.seek(TopicPartition(topic, each.partition, max(each.offset, 0)))
 

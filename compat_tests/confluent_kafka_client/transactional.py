@@ -1,4 +1,4 @@
-"""confluent-kafka's transactional producers, as the tests of this folder share them."""
+"""Helpers for confluent-kafka's transactional producers that the tests of this folder share."""
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -9,14 +9,14 @@ SECONDS = 30
 
 
 def transactional(bootstrap, transactional_id, **settings):
-    """A producer that is ready for its first transaction."""
+    """Return a producer that is ready for its first transaction."""
     client = producer(bootstrap, transactional_id=transactional_id, **settings)
     client.init_transactions(SECONDS)
     return client
 
 
 def run(client, transaction):
-    """One transaction of a plan, with its end."""
+    """Run one transaction of a plan and commit or abort it."""
     client.begin_transaction()
     for (topic, partition), value in transaction.records:
         client.produce(topic, value, partition=partition)
@@ -28,7 +28,7 @@ def run(client, transaction):
 
 
 def persist(client, write):
-    """One transaction until it is committed: tried again as the client's errors ask for it."""
+    """Repeat one transaction until it is committed, with the retries and aborts that the client's errors demand."""
     while True:
         try:
             client.begin_transaction()
@@ -41,7 +41,7 @@ def persist(client, write):
 
 
 def until_answered(end):
-    """An end whose answer got lost may be asked for again."""
+    """Commit or abort; repeat the request if its response was lost."""
     while True:
         try:
             return end(SECONDS)
@@ -51,7 +51,7 @@ def until_answered(end):
 
 
 def read_places(bootstrap, places, count, isolation="read_committed"):
-    """The values of each place, read until there are so many."""
+    """Read each partition until `count` values arrived; return the values by partition."""
     with consumer(bootstrap, isolation_level=isolation) as client:
         client.assign([TopicPartition(topic, partition, 0) for topic, partition in places])
         return by_place(read(client, count, SECONDS))
@@ -65,7 +65,7 @@ def by_place(messages):
 
 
 def read_to_end(bootstrap, places):
-    """Every committed record of these places, from the first to the last, once no transaction is open there."""
+    """Return every committed record of these partitions, once no transaction is open there."""
     wanted = {(topic, partition) for topic, partition in places}
     received = []
     with consumer(bootstrap, isolation_level="read_committed", enable_partition_eof=True) as client:
@@ -87,13 +87,13 @@ def read_to_end(bootstrap, places):
 
 
 def is_settled(bootstrap, reader, topic, partition):
-    """Whether a reader of committed records may read to where all others may."""
+    """Return True if the last stable offset has reached the high watermark."""
     where = TopicPartition(topic, partition)
     with consumer(bootstrap, isolation_level="read_uncommitted") as client:
         return reader.get_watermark_offsets(where, timeout=5) == client.get_watermark_offsets(where, timeout=5)
 
 
 def written_so_far(bootstrap, places):
-    """How far the logs reach, with what is not committed, and with markers."""
+    """Return the end offsets of the partitions; they count uncommitted records and markers."""
     with consumer(bootstrap, isolation_level="read_uncommitted") as client:
         return sum(client.get_watermark_offsets(TopicPartition(*place), timeout=5)[1] for place in places)

@@ -1,4 +1,4 @@
-"""One script against both brokers: `python -m compat_tests.differential --seed 7 --count 1500`."""
+"""Replay one script on both brokers: `python -m compat_tests.differential --seed 7 --count 1500`."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""Record batches for Produce: good ones, ones that lie about themselves, and bytes that are none."""
+"""Record batches for Produce: valid batches, batches with wrong header fields, and arbitrary bytes."""
 
 import struct
 import time
@@ -11,7 +11,7 @@ from kwire.protocol.compression import Codec
 from kwire.protocol.records import BATCH_HEADER, BATCH_HEADER_BYTES, Record, encode_batch, seal
 
 HOUR_MS = 3_600_000
-#: Position, layout and values of what a damaged batch says; the CRC is made right again except for the last.
+#: Position, layout and values of a wrong header field; the CRC is recomputed except for the last field.
 LIES = {
     "base offset": (0, ">q", (7, -1, 2**40)),
     "length": (8, ">i", (0, 1, 13, 48, 49, -1, 2**31 - 1)),
@@ -32,7 +32,7 @@ LIES = {
 
 
 def records(random_source: RandomSource, topic: str, partition: int) -> object:
-    """What stands in one partition of a Produce request."""
+    """Return the records field of one partition in a Produce request."""
     kind = random_source.one_of(
         (70, "good"), (15, "lie"), (4, "cut"), (3, "two"), (2, "junk"), (1, "empty"), (4, "time")
     )
@@ -51,7 +51,7 @@ def records(random_source: RandomSource, topic: str, partition: int) -> object:
 
 
 def is_unreadable(made: object) -> bool:
-    """Whether not even the first batch can be told from what follows; Kafka then refuses the whole request."""
+    """Return True if no batch boundary can be found, not even the first: Kafka then rejects the whole request."""
     if not isinstance(made, Made):
         return made != b""
     if made.values.get("transactional") or made.values.get("lie") == ("control", 0x30):
@@ -60,7 +60,7 @@ def is_unreadable(made: object) -> bool:
 
 
 def spoils_the_request(made: object) -> bool:
-    """Whether Kafka refuses, or fails over, what stands beside it too."""
+    """Return True if Kafka also rejects, or fails over, the other partitions of the request."""
     return is_unreadable(made) or (isinstance(made, Made) and made.values.get("lie", ("",))[0] == "codec")
 
 
@@ -82,7 +82,7 @@ def _settings(random_source: RandomSource, topic: str, partition: int, *, strang
 
 
 def _identity(random_source: RandomSource, topic: str, partition: int, count: int) -> dict[str, object]:
-    """An idempotent producer's id, epoch and sequence: mostly the right ones, sometimes of before or of nobody."""
+    """Return an idempotent producer's id, epoch and sequence: mostly correct, sometimes old or never assigned."""
     number = random_source.producer()
     expected = random_source.sequences.get((number, topic, partition), 0)
     sequence = random_source.one_of(
@@ -109,7 +109,7 @@ def batch(
     shift_ms: int | None = None,
     **header: object,
 ) -> bytes:
-    """The bytes that these settings mean; the same ones for both brokers, but for the producer's identity."""
+    """Return a batch with these settings; only the producer's identity differs between the brokers."""
     random_source = RandomSource(seed)
     first = (int(time.time() * 1000) // HOUR_MS * HOUR_MS if (shift_ms or 0) > 0 else FIRST_TIMESTAMP_MS) + (
         shift_ms or 0

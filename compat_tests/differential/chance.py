@@ -1,7 +1,7 @@
-"""The seeded source of all choices, and the small pools of names and numbers that requests are made of.
+"""Seeded random source, and the small pools of names and numbers from which requests are made.
 
-Pools are small so that requests meet: the same topic is created, produced to, altered and deleted; the same group is
-joined, left and committed to. Each pool holds what exists, what does not, boundaries, and what is plainly wrong.
+Pools are small so that requests affect each other: the same topic is created, written, altered and deleted; the same
+group is joined, left and committed to. Each pool has existing, missing, boundary and invalid values.
 """
 
 import random
@@ -32,28 +32,28 @@ MISSING_ID = UUID("0badf00d-0000-4000-8000-000000000bad")
 NO_ID = UUID(int=0)
 INT8, INT16, INT32, INT64 = ((-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64))
 STEPS_OF_AN_ERA = 400
-"""Groups get stuck when members stay away; each era has fresh ones."""
+"""Groups get stuck when members stop sending requests, so group names change after this number of steps."""
 
 
 class RandomSource(random.Random):
-    """One per script. `step` is the number of the step that is being made."""
+    """Random source of one script. `step` is the number of the step that is being drawn."""
 
     step = 0
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.sequences: dict[tuple[int, str, int], int] = {}
-        """The next sequence number of each producer in each partition, if all went well."""
+        """Next sequence number of each producer in each partition, if all its requests succeed."""
 
     def often(self, share: float) -> bool:
         return self.random() < share
 
     def several(self, make: Callable[[], T], most: int = 3, *, least: int = 0) -> list[T]:
-        """Mostly one."""
+        """Return a list of drawn values, mostly with one element."""
         return [make() for _ in range(self.choice((1, 1, 1, 1, 2, most, least)))]
 
     def one_of(self, *weighted: tuple[float, Any]) -> Any:
-        """A value by weight."""
+        """Return a value, chosen by weight."""
         (value,) = self.choices([value for _, value in weighted], [weight for weight, _ in weighted])
         return value
 
@@ -63,7 +63,7 @@ class RandomSource(random.Random):
         return self.choice(ODD_TOPICS + READ_ONLY_TOPICS if read_only else ODD_TOPICS)
 
     def topic_id(self, name: str) -> Any:
-        """The id of the topic by this name now; sometimes of one deleted before, or of none."""
+        """Return the current id of the topic with this name; sometimes the id of a deleted topic, or an unknown id."""
         if self.often(0.08):
             return self.choice((MISSING_ID, NO_ID, Known(("topic before", name), MISSING_ID)))
         return Known(("topic", name), MISSING_ID)
@@ -83,7 +83,7 @@ class RandomSource(random.Random):
         return self.choice(("", "missing", f"g{max(0, self.step // STEPS_OF_AN_ERA - 1)}-0", "grüße", "x" * 300))
 
     def producer(self) -> int:
-        """The number of one of the producers that the script plays."""
+        """Return the number of one of the script's producers."""
         return self.randrange(5)
 
     def pick(self, usual: Sequence[T], odd: Sequence[T], share: float = 0.1) -> T:

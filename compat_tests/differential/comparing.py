@@ -1,4 +1,4 @@
-"""Where two answers differ: the path of each field, and both values."""
+"""Differences between two responses: the path of each field, and both values."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ class Difference:
     kwire: Any
     kafka: Any
     whole: tuple[Any, Any]
-    """Both answers as plain values: kwire's and Kafka's."""
+    """Both responses as plain values: kwire's and Kafka's."""
 
     @property
     def api(self) -> str:
@@ -33,7 +33,7 @@ class Difference:
 
 
 def _around(whole: Any, path: str) -> Any:
-    """The innermost structure that holds what the path names."""
+    """Return the innermost structure that contains the field of the path."""
     inner = whole
     for name in path.split("."):
         if isinstance(inner, dict) and not isinstance(inner.get(name), dict | list):

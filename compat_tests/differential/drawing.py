@@ -1,8 +1,8 @@
-"""A random request of any API: its declared schema is walked, and each field's value comes from the rule for its name.
+"""Random requests of any API: a walk over the declared schema draws each field's value by the rule for its name.
 
-A rule is named "Class.field" or "field", the narrower one first; for an array of structs only the narrower one counts,
-and says how many there are. A rule gets the source of choices and the scope: what was
-drawn before it in the same request, by field name, so that a topic id can belong to the topic named above it.
+A rule is named "Class.field" or "field"; "Class.field" has precedence. For an array of structs only "Class.field"
+applies, and returns the number of elements. A rule gets the random source and the scope. The scope has the values that
+were drawn before it in the same request, by field name: a topic id can then match the topic name above it.
 """
 
 from collections.abc import Callable
@@ -17,23 +17,23 @@ Rule = Callable[[RandomSource, Scope], Any]
 
 NULL_SHARE = 0.08
 SPOILT_SHARE = 0.06
-#: A wrong value here would make a broker wait, or start an expiry whose moment nobody knows.
+#: A wrong value here would make a broker wait, or start an expiry at an unknown time.
 NEVER_SPOILT = {"max_wait_ms", "timeout_ms", "min_bytes", "session_timeout_ms", "rebalance_timeout_ms", "replica_id"}
-#: Kafka fails without an answer, or before its session counts the request.
+#: A wrong value makes Kafka fail without a response, or before its session counts the request.
 NEVER_SPOILT |= {"records", "session_id", "isolation_level", "topic", "topic_id"}
-#: With less than no room, Kafka fails over the partitions and changes what follows them.
+#: With a negative size, Kafka fails over the partitions and changes those after them.
 NEVER_SPOILT |= {"max_bytes"}
-#: A consumer's subscription that cannot be read leaves Kafka's group without an answer for ever.
+#: If a consumer's subscription is unreadable, Kafka's group never answers again.
 NEVER_SPOILT |= {"metadata"}
-#: What an epoch below -1 means is nobody's business.
+#: The meaning of an epoch below -1 is undefined.
 NEVER_SPOILT |= {"leader_epoch", "current_leader_epoch", "last_fetched_epoch", "partition_max_bytes"}
 
-#: Requests that change nothing: in these, a thing may be named twice.
+#: Requests that change nothing: only these may name a thing twice.
 MAY_REPEAT = {
     f"{name}Request"
     for name in ("ListOffsets", "DescribeConfigs", "DescribeGroups", "OffsetFetch", "DescribeProducers", "Metadata")
 }
-#: By what an element says of which thing it speaks.
+#: Fields that identify the thing that an element is about.
 IDENTITY = ("name", "topic", "topic_name", "group_id", "resource_type", "resource_name", "partition_index", "partition")
 IDENTITY += ("transactional_id", "index", "entity_type", "user_name", "member_id", "feature", "key", "entity")
 
@@ -55,7 +55,7 @@ BOUNDARIES: dict[str, tuple[Any, ...]] = {
 
 
 def draw(request: type, version: int, random_source: RandomSource, rules: dict[str, Rule]) -> Any:
-    """One request; fields that the version lacks are drawn too, and left out when it is sent."""
+    """Draw a request. Fields that the version lacks are drawn too, and omitted when the request is sent."""
     scope: Scope = {"version": version, "may repeat": request.__name__ in MAY_REPEAT}
     return _draw(schema_of(request), version, random_source, rules, scope)
 
@@ -104,7 +104,7 @@ def _value(
 
 
 def _once(drawn: list[Any]) -> list[Any]:
-    """Without elements that speak of the same thing as one before."""
+    """Remove elements with the identity of an earlier element."""
     return list({_identity(each): each for each in drawn}.values())
 
 
@@ -116,7 +116,7 @@ def _identity(element: Any) -> str:
 
 
 def repeats(message: Any) -> bool:
-    """Whether a request names something twice."""
+    """Return True if a request names something twice."""
     for value in (getattr(message, name) for name in getattr(message, "__slots__", ())):
         if isinstance(value, list) and (len(_once(value)) < len(value) or any(repeats(each) for each in value)):
             return True
@@ -124,7 +124,7 @@ def repeats(message: Any) -> bool:
 
 
 def names_nothing(message: Any) -> bool:
-    """Whether a request names a topic without any partition."""
+    """Return True if a request names a topic without partitions."""
     for name in getattr(message, "__slots__", ()):
         value = getattr(message, name)
         if name in PARTITION_LISTS and value == []:

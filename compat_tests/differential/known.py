@@ -1,7 +1,7 @@
-"""Differences that are meant, each listed in docs/differences.md: one named rule excuses exactly that difference.
+"""Intended differences, each listed in docs/differences.md: one named rule excuses exactly one difference.
 
-A rule looks at one differing field, with the request and both whole answers at hand. Rules about what Kafka refuses or
-fails over are in known_failures.py.
+A rule inspects one differing field, with the request and both complete responses. known_failures.py has the rules for
+requests that Kafka rejects or fails over.
 """
 
 from collections import Counter
@@ -17,14 +17,13 @@ from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART
 from kwire.cluster.features import SUPPORTED
 from kwire.server.apis import SERVED
 
-"""The script's name for a follower that is none."""
 BROKER = 4
 BROKER_LOGGER = 8
 UNKNOWN_TOPIC_ID = 100
 BATCH_HEADER_BYTES = 61
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
 
-#: Errors with words of kwire's own where Kafka sends null or nothing, by API and code.
+#: Errors that have a message in kwire, and null or an empty one in Kafka, by API and code.
 WORDS = {
     ("Produce", 2),
     ("Produce", 10),
@@ -39,7 +38,7 @@ WORDS = {
     ("DescribeConfigs", 3),
     ("FindCoordinator", 42),
 }
-#: Requests in which a thing may be named twice, and the lists of their answers that then differ.
+#: Requests that may name a thing twice, and the lists of their responses that differ then.
 ANSWERED_ONCE = {
     ("DescribeGroups", "groups"),
     ("OffsetFetch", "groups"),
@@ -60,14 +59,14 @@ def _words(found: Difference) -> bool:
 
 
 def _answered_once(found: Difference) -> bool:
-    """Kafka's list has the same things, some of them twice."""
+    """Return True if Kafka's list has kwire's elements, some of them twice."""
     if (found.api, found.path.rpartition(".")[2]) not in ANSWERED_ONCE:
         return False
     if not repeats(found.step.request) and not _share_an_unknown_id(found):
         return False
     if set(map(_named, found.kwire)) != set(map(_named, found.kafka)):
         return False
-    # Ids are each broker's own: what can be compared is how many things they tell apart.
+    # Each broker creates its own ids: only the number of distinct things can be compared.
     ours, theirs = (
         {(_named(each), repr(each.get("topic_id"))) for each in side} for side in (found.kwire, found.kafka)
     )
@@ -75,12 +74,12 @@ def _answered_once(found: Difference) -> bool:
 
 
 def _share_an_unknown_id(found: Difference) -> bool:
-    """Topics that do not exist are all named by one unknown id."""
+    """Return True if all topics of the response are unknown, so that they share one unknown id."""
     return found.api == "OffsetFetch" and {each.get("error_code") for each in found.kwire} == {UNKNOWN_TOPIC_ID}
 
 
 def _unknown_ids(found: Difference) -> bool:
-    """Topics that do not exist are all named by one unknown id: Kafka answers each of its partitions once."""
+    """Return True if all topics share one unknown id: Kafka's response then has each partition once."""
     if found.api != "Produce" or not found.path.endswith(".partition_responses"):
         return False
     once = [each for index, each in enumerate(found.kwire) if each not in found.kwire[:index]]
@@ -92,7 +91,7 @@ def _named(element: dict[str, Any]) -> str:
 
 
 def _without_partitions(found: Difference) -> bool:
-    """Kafka leaves out what kwire answers without partitions."""
+    """Return True if Kafka omits topics that kwire returns without partitions."""
     if not isinstance(found.kwire, list) or not names_nothing(found.step.request):
         return False
     if not all(isinstance(each, dict) for each in (*found.kwire, *found.kafka)):
@@ -102,14 +101,14 @@ def _without_partitions(found: Difference) -> bool:
 
 
 def _broker_logger(found: Difference) -> bool:
-    """Names of loggers are those of each implementation, and refused as unknown by the other."""
+    """Return True for broker loggers: each broker has its own logger names and rejects the other's as unknown."""
     if found.api not in ("DescribeConfigs", "IncrementalAlterConfigs") or found.path.count(".") < 2:
         return False
     return bool(at(found.whole[0], found.path, 2).get("resource_type") == BROKER_LOGGER)
 
 
 def _half_a_batch(found: Difference) -> bool:
-    """What Kafka sent a part of took all the room; kwire had some, if not enough for the next whole batch."""
+    """Return True if Kafka filled the space with part of a batch, where kwire returns whole batches only."""
     if found.api != "Fetch" or found.path.count(".") < 4:
         return False
     parts = [each["records"] for topic in found.whole[1]["responses"] for each in topic["partitions"]]
@@ -126,7 +125,7 @@ def _half_a_batch(found: Difference) -> bool:
 
 
 def _batch(shown: Any) -> Any:
-    """Which batch it is."""
+    """Return the identity of a batch."""
     return (shown["base_offset"], shown["record_count"], shown["body"]) if isinstance(shown, dict) else shown
 
 
@@ -141,7 +140,7 @@ def _broker_setting(found: Difference) -> bool:
 
 
 def _served(found: Difference) -> bool:
-    """Kafka's list without the APIs that kwire has not."""
+    """Return True if kwire's list is Kafka's list without the APIs that kwire does not serve."""
     if found.api != "ApiVersions" or found.path != "api_keys":
         return False
     served = {int(api.key) for api in SERVED}
@@ -160,7 +159,7 @@ def _features(found: Difference) -> bool:
 
 
 def _batches_of_a_coordinator(found: Difference) -> bool:
-    """The same records, in another number of batches."""
+    """Return True if the sizes differ by whole batch headers: the same records in another number of batches."""
     if found.api != "DescribeLogDirs" or not found.path.endswith("partition_size"):
         return False
     is_of_groups = at(found.whole[0], found.path, 4)["name"] == GROUP_OFFSETS_TOPIC
@@ -168,7 +167,7 @@ def _batches_of_a_coordinator(found: Difference) -> bool:
 
 
 def _stores_nothing(found: Difference) -> bool:
-    """A group is there since a commit of which nothing was to be stored; Kafka shows it when it stores something."""
+    """Return True for a group whose commit stored nothing: kwire has it at once, Kafka after a stored offset."""
     if found.api == "ListGroups" and found.path == "groups":
         extra = [each for each in found.kwire if each not in found.kafka]
         rest = [each for each in found.kwire if each in found.kafka]
@@ -197,7 +196,7 @@ RULES: tuple[Rule, ...] = (
 
 
 class Excuses:
-    """Counts how often each rule was needed."""
+    """Counts of how often each rule excused a difference."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -209,11 +208,11 @@ class Excuses:
         return rule is not None
 
     def idle(self) -> list[str]:
-        """Rules that were not needed."""
+        """Return the names of rules that excused nothing."""
         return [rule.name for rule in RULES if not self.counts[rule.name]]
 
     def superfluous(self) -> list[str]:
-        """Those of them that every long script should need."""
+        """Return the names of unused rules that every long script should use."""
         return [rule.name for rule in RULES if not self.counts[rule.name] and not rule.is_rare]
 
 
@@ -222,7 +221,7 @@ def _rule_for(difference: Difference) -> Rule | None:
 
 
 def _rule_for_its_code(difference: Difference) -> Rule | None:
-    """A message goes with its code: where another code is meant, so is another message."""
+    """Return the rule for an error message whose error code differs: the rule for the code excuses the message too."""
     head, _, name = difference.path.rpartition(".")
     if name != "error_message":
         return None

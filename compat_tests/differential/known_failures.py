@@ -1,4 +1,4 @@
-"""Requests that Kafka refuses as a whole, refuses for another of their faults, or fails over inside."""
+"""Rules for requests that Kafka rejects as a whole, rejects for another fault, or fails over."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,16 +16,16 @@ INVALID_REQUEST = 42
 INVALID_RECORD = 87
 TRANSACTIONAL_REFUSED = 53
 REFUSED_WHOLE = (CORRUPT, TRANSACTIONAL_REFUSED)
-"""A batch that cannot be read, a transactional one without a transactional id."""
+"""Codes for an unreadable batch and for a transactional batch without a transactional id."""
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_COMPRESSION_TYPE = 76
 REFUSED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
-"""What kwire finds first: no such topic, an internal one, a codec too new for the version, no whole batch."""
+"""Codes that kwire finds first: missing topic, internal topic, codec too new for the version, no whole batch."""
 COORDINATOR_NOT_AVAILABLE = 15
 SHARE = 2
 MANY_TRANSACTIONS_SINCE = 4
 TO_A_PARTITION = 4
-"""Names before a partition of a Produce or ListOffsets answer."""
+"""Number of path elements before a partition of a Produce or ListOffsets response."""
 
 
 def _in_a_partition(found: Difference, api: str) -> bool:
@@ -39,14 +39,14 @@ def _batches(request: Any) -> Iterator[Any]:
 
 
 def _refused_acks(found: Difference) -> bool:
-    """Kafka looks at topics and batches first."""
+    """Return True if acks is invalid: kwire checks acks first, Kafka checks topics and batches first."""
     if not _in_a_partition(found, "Produce") or found.step.request.acks in (-1, 0, 1):
         return False
     return codes(found, TO_A_PARTITION)[0] == INVALID_REQUIRED_ACKS
 
 
 def _unreadable(found: Difference) -> bool:
-    """Kafka stumbles before it looks at the topic."""
+    """Return True if a batch is unreadable: Kafka fails before it checks the topic."""
     if found.api != "Produce" or not found.path.endswith("error_code"):
         return False
     is_meant = found.kafka in REFUSED_WHOLE and found.kwire in REFUSED_LATER
@@ -60,7 +60,7 @@ def _zstd_in_pieces(found: Difference) -> bool:
 
 
 def _invalid_record(found: Difference) -> bool:
-    """Kafka tells what it sees before it looks at the partition from what it sees there; kwire looks once."""
+    """Return True for invalid records: Kafka returns log start offset -1 for faults found before it reads the log."""
     if not _in_a_partition(found, "Produce") or not found.path.endswith("log_start_offset"):
         return False
     ours, theirs = codes(found, TO_A_PARTITION)
@@ -68,7 +68,7 @@ def _invalid_record(found: Difference) -> bool:
 
 
 def _two_faults(found: Difference) -> bool:
-    """Kafka goes through a resource's configurations by hash table."""
+    """Return True if a resource has two faults: Kafka checks a resource's configurations in hash table order."""
     if found.api != "IncrementalAlterConfigs" or not found.path.endswith("error_code"):
         return False
     ours = at(found.whole[0], found.path, 2)
@@ -81,13 +81,13 @@ def _two_faults(found: Difference) -> bool:
 
 
 def _no_transactions(found: Difference) -> bool:
-    """Asked about none, Kafka never answers."""
+    """Return True for a request without transactions: Kafka never sends a response."""
     is_many = found.api == "AddPartitionsToTxn" and found.step.version >= MANY_TRANSACTIONS_SINCE
     return is_many and not found.step.request.transactions and "outcome" in found.whole[1]
 
 
 def _producer_twice(found: Difference) -> bool:
-    """With two markers of one producer, Kafka never answers, or for the last of them."""
+    """Return True for two markers of one producer: Kafka sends no response, or one for the last marker only."""
     if found.api != "WriteTxnMarkers":
         return False
     producers = [str(marker.producer_id) for marker in found.step.request.markers]
@@ -104,7 +104,7 @@ def _coordinators(found: Difference) -> bool:
 def _isolation_level(found: Difference) -> bool:
     if found.api != "ListOffsets" or found.step.request.isolation_level in (0, 1):
         return False
-    if found.path.endswith(".partitions"):  # what is named twice is then answered twice
+    if found.path.endswith(".partitions"):  # a partition that is named twice has two results
         return {each["error_code"] for each in found.kafka} == {UNKNOWN_SERVER_ERROR}
     if not _in_a_partition(found, "ListOffsets"):
         return False
@@ -112,7 +112,7 @@ def _isolation_level(found: Difference) -> bool:
 
 
 def _batch(found: Difference) -> bool:
-    """Kafka has no name for the codec, counts beyond its largest number, or is given no records at all."""
+    """Return True for an unknown codec, an offset overflow or null records: Kafka fails with an unexpected error."""
     if not _in_a_partition(found, "Produce") or codes(found, TO_A_PARTITION)[1] != UNKNOWN_SERVER_ERROR:
         return False
     return any(each is None or _is_beyond(each) for each in _batches(found.step.request))
@@ -124,7 +124,7 @@ def _is_beyond(made: Any) -> bool:
 
 
 def _metadata(found: Difference) -> bool:
-    """A topic with neither name nor id."""
+    """Return True for a topic with neither name nor id."""
     if found.api != "Metadata" or not found.whole[1].get("topics"):
         return False
     is_asked = any(each.name is None for each in found.step.request.topics or ())
@@ -132,14 +132,14 @@ def _metadata(found: Difference) -> bool:
 
 
 def _operation(found: Difference) -> bool:
-    """An operation on a configuration that is none."""
+    """Return True for an unknown operation on a configuration."""
     if found.api != "IncrementalAlterConfigs" or not found.path.endswith("error_code"):
         return False
     return found.kafka == UNKNOWN_SERVER_ERROR and found.kwire in (INVALID_CONFIG, INVALID_REQUEST)
 
 
 def _token(found: Difference) -> bool:
-    """An owner with a name and no type, or the other way round."""
+    """Return True for a token owner with a name and no type, or with a type and no name."""
     request = found.step.request
     if found.api != "CreateDelegationToken" or found.whole[1].get("error_code") != UNKNOWN_SERVER_ERROR:
         return False
@@ -147,7 +147,7 @@ def _token(found: Difference) -> bool:
 
 
 def _empty_name(found: Difference) -> bool:
-    """One topic without a name spoils all of them."""
+    """Return True if one topic has an empty name: Kafka then fails all topics of the request."""
     if found.api != "DescribeTopicPartitions" or not found.path.startswith("topics."):
         return False
     is_asked = any(each.name == "" for each in found.step.request.topics)
@@ -155,14 +155,14 @@ def _empty_name(found: Difference) -> bool:
 
 
 def _cursor(found: Difference) -> bool:
-    """Kafka counts on from the largest number to the smallest, and tells that as the next partition."""
+    """Return True for a cursor at the largest partition number, which Kafka increments to the smallest number."""
     cursor = found.step.request.cursor if found.api == "DescribeTopicPartitions" else None
     is_largest = cursor is not None and cursor.partition_index == 2**31 - 1
     return is_largest and found.path == "next_cursor" and found.kwire is None and found.kafka["partition_index"] < 0
 
 
 def _instance(found: Difference) -> bool:
-    """An empty one, or one with a member id that waits for its first join."""
+    """Return True for an empty instance id, or for one with a member id that waits for its first join."""
     if found.api != "JoinGroup" or found.step.request.group_instance_id is None:
         return False
     ours, theirs = (whole.get("error_code") for whole in found.whole)
@@ -170,7 +170,7 @@ def _instance(found: Difference) -> bool:
 
 
 def _sync_of_who_left(found: Difference) -> bool:
-    """Kafka forgets the member, and that it asked."""
+    """Return True if a member left during its SyncGroup: Kafka removes the member and never sends the response."""
     ours, theirs = found.whole
     return (
         found.api == "SyncGroup"

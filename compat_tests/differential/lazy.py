@@ -1,4 +1,4 @@
-"""Values that a script cannot know when it is made: each broker's own answers fill them in while it is replayed."""
+"""Values that a script cannot contain: the replay takes them from each broker's own earlier responses."""
 
 import re
 from collections.abc import Callable, Hashable
@@ -8,14 +8,14 @@ from typing import Any
 from kwire.protocol.schema import Array, Schema, Versions, schema_of
 
 LONG_NAME = re.compile(r"([nx])\1{20,}")
-"""Names of the largest length, which nobody wants to read."""
+"""Names of the maximum length, which are shortened for output."""
 Memory = dict[Hashable, Any]
-"""What one broker has answered so far: topic ids, member ids, generations, sessions, producer ids."""
+"""Values from one broker's responses: topic ids, member ids, generations, sessions, producer ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The remembered value of this key, or the default while nothing is remembered."""
+    """The remembered value of a key, or the default if there is none yet."""
 
     key: Hashable
     default: Any
@@ -26,7 +26,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What the function makes of values that may be lazy themselves."""
+    """Result of a function of values that may be lazy themselves."""
 
     function: Callable[..., Any]
     values: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ def resolved(value: Any, memory: Memory) -> Any:
 
 
 def filled(message: Any, version: int, memory: Memory) -> Any:
-    """A copy of a request that this version can carry: lazy values resolved, what it lacks left at its default."""
+    """Return a copy of a request for this version: lazy values resolved, and missing fields at their defaults."""
     return _filled(schema_of(type(message)), message, version, schema_of(type(message)).flexible, memory)
 
 
@@ -71,6 +71,6 @@ def _filled(schema: Schema, message: Any, version: int, flexible: Versions, memo
 
 
 def shown(message: Any) -> str:
-    """A request as the script has it, without what is at its default, on one line of bounded length."""
+    """Return a request as in the script, without default values, as one line of bounded length."""
     text = LONG_NAME.sub(r"\1...", repr(message))
     return text if len(text) < 1500 else f"{text[:1500]}... ({len(text)} characters)"

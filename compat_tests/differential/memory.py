@@ -1,4 +1,4 @@
-"""What is kept of a broker's answer, for later requests to the same broker."""
+"""Memory of a broker's responses, for later requests to the same broker."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from compat_tests.differential.lazy import Known, Memory
 
 
 def learn(memory: Memory, request: Any, answer: Any) -> None:
-    """`request` is as the script has it: where it names a lazy value, the answer says what that is from now on."""
+    """Remember the values of a response. `request` is the script's: its lazy values name the keys to remember."""
     learner = _LEARNERS.get(type(request).__name__)
     if learner is not None:
         learner(memory, request, answer)
 
 
 def learn_topics(memory: Memory, answer: Any) -> None:
-    """From an answer to Metadata that both brokers were asked for when they had come to rest."""
+    """Remember topic ids from a Metadata response; both brokers send one when their metadata is stable."""
     for topic in answer.topics:
         if topic.error_code == 0 and topic.topic_id.int:
             known = memory.get(("topic", topic.name))
@@ -23,7 +23,7 @@ def learn_topics(memory: Memory, answer: Any) -> None:
 
 
 def lost_its_leader(memory: Memory, group_id: str, generation: int) -> bool:
-    """Whether another member leads this generation than the last one before it that was seen."""
+    """Return True if this generation's leader differs from the leader of the last generation observed before it."""
     leaders = memory.get(("leaders", group_id), {})
     before = max((each for each in leaders if each < generation), default=None)
     return before is not None and generation in leaders and leaders[before] != leaders[generation]
@@ -48,7 +48,7 @@ def _fetched(memory: Memory, request: Any, answer: Any) -> None:
 
 
 def _producer(memory: Memory, request: Any, answer: Any) -> None:
-    is_transactional = request.transactional_id is not None  # which only Kafka serves
+    is_transactional = request.transactional_id is not None  # only Kafka serves these
     if isinstance(request.producer_id, Known) and answer.error_code == 0 and not is_transactional:
         memory[request.producer_id.key] = answer.producer_id
         memory["producer epoch", request.producer_id.key[1]] = answer.producer_epoch

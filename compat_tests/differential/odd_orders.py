@@ -1,4 +1,4 @@
-"""Short scenes: requests in orders that no good client would choose, or that need several steps to matter."""
+"""Short scenes: requests in an order that no correct client sends, or that need several steps to have an effect."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -30,7 +30,7 @@ Requests = Iterator[tuple[Any, int]]
 
 
 def a_group_of_one(random_source: RandomSource) -> Requests:
-    """Join, sync, beat, commit and leave, with a wrong turn somewhere."""
+    """Join, sync, heartbeat, commit and leave, with an error somewhere."""
     group, number = f"lone-{random_source.step}", 0
     version = random_source.randint(0, 9)
     scene = [
@@ -55,7 +55,7 @@ def a_group_of_one(random_source: RandomSource) -> Requests:
 
 
 def a_group_of_two(random_source: RandomSource) -> Requests:
-    """The second member's join waits for the first, which leaves, joins again, or commits to what is over."""
+    """Let the second member's join wait for the first, which leaves, joins again, or commits to an old generation."""
     group = f"pair-{random_source.step}"
     version = random_source.randint(4, 9)
     scene = [
@@ -79,7 +79,7 @@ def a_group_of_two(random_source: RandomSource) -> Requests:
 
 
 def _disordered(random_source: RandomSource, scene: list[tuple[Any, int]]) -> Requests:
-    """One step left out, or two exchanged, or one said twice; or all as it was written."""
+    """Remove one step, exchange two, duplicate one, or keep the scene unchanged."""
     at = random_source.randrange(len(scene) - 1)
     what = random_source.randrange(4)
     if what == 0:
@@ -110,7 +110,7 @@ def a_topic_deleted_in_use(random_source: RandomSource) -> Requests:
 
 
 def a_session_misused(random_source: RandomSource) -> Requests:
-    """A session is opened, goes on, is asked out of step, with other names, forgets, and is closed twice."""
+    """Open a session, continue it, use wrong epochs and names, forget a topic, and close it twice."""
     name, session, version = random_source.choice(TOPICS), random_source.randrange(3), random_source.randint(7, 17)
     yield _fetch(name, session, fresh=True), version
     yield _fetch(name, session), version
@@ -125,7 +125,7 @@ def a_session_misused(random_source: RandomSource) -> Requests:
 
 
 def a_producer_out_of_step(random_source: RandomSource) -> Requests:
-    """In order, twice the same, a gap, one of the five remembered, one too old, another epoch."""
+    """Send sequences in order, a duplicate, a gap, a duplicate of the last five, an older one, and another epoch."""
     name, number = f"seq-{random_source.step}", random_source.producer()
     yield CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)]), 7
     yield InitProducerIdRequest(transaction_timeout_ms=1000, producer_id=Known(("producer id", number), -1)), 5

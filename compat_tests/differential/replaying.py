@@ -1,8 +1,8 @@
-"""The same script to both brokers in lockstep: one request to each, one answer of each, compared before the next.
+"""Replay of a script on both brokers in lockstep: one request to each, one response of each, compared before the next.
 
-An answer may depend on what others do (a join that waits for the other members). Whether it does is known by asking the
-broker something else in between; the answer is compared when it comes, on both brokers, and the connection is replaced
-until then. A change of metadata is given time to arrive everywhere before the next step.
+A response may depend on other requests (a join waits for other members). The replay finds this out by sending another
+request meanwhile. It compares the delayed response when it arrives, on both brokers, and uses another connection until
+then. After a metadata change, the replay waits until all parts of a broker have applied it.
 """
 
 import time
@@ -52,12 +52,12 @@ MUTATIONS = {
     "FindCoordinatorRequest",
 }
 GROUP = 32
-"""The type of resource."""
+"""Resource type."""
 GRACE_SECONDS = 0.02
 SETTLE_SECONDS = 3.0
 REST_SECONDS = 1.0
 MARK = "consumer.session.timeout.ms", range(45_000, 60_000)
-"""A configuration of a group that nobody joins, set to one value after the other."""
+"""A configuration of a group without members, set to one value after the other."""
 WAITING_MOST = 24
 
 
@@ -70,7 +70,7 @@ class Replay:
     steps: dict[int, Step] = field(default_factory=dict)
     marks: int = 0
     without_leader: set[str] = field(default_factory=set)
-    """Groups that may be led by another member on each side, and would go on differently."""
+    """Groups whose next leader may differ between the sides, so that their responses would differ, too."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -147,20 +147,20 @@ class Replay:
             self.found(difference)
 
     def _have_new_leaders(self, step: Step, outcomes: list[Any]) -> bool:
-        """Whether a group lost its leader on both sides: the next one is the first of a hash table in Kafka."""
+        """Return True if a group lost its leader on both sides: Kafka then takes the first member of a hash table."""
         if type(step.request).__name__ != "JoinGroupRequest" or step.breakage:
             return False
         if any(isinstance(outcome, Odd) or outcome.error_code for outcome in outcomes):
             return False
         if all(outcome.leader == outcome.member_id for outcome in outcomes):
-            return False  # the same one after all
+            return False  # the leader is unchanged
         return all(
             lost_its_leader(side.memory, step.request.group_id, outcome.generation_id)
             for side, outcome in zip(self.sides, outcomes, strict=True)
         )
 
     def _late(self) -> None:
-        """Answers of earlier steps that have come by now."""
+        """Compare delayed responses that have arrived since the last step."""
         for number in list(self.kwire.waiting):
             connections = [side.waiting[number] for side in self.sides]
             if not any(connection.is_readable(0) for connection in connections):
@@ -185,7 +185,7 @@ class Replay:
                 side.waiting.pop(number).close()
 
     def _rest(self, group_id: str) -> None:
-        """Wait until a group is in one state: without members, Kafka ends its rebalance by a timer of no time."""
+        """Wait until a group has the same state on both sides: Kafka ends an empty group's rebalance by a timer."""
         deadline = time.monotonic() + REST_SECONDS
         while time.monotonic() < deadline:
             ours, theirs = (_state(side, group_id) for side in self.sides)
@@ -193,7 +193,7 @@ class Replay:
                 return
 
     def _settle(self) -> None:
-        """Wait until both brokers show the same topics and lead every partition; what differs still is found later."""
+        """Wait until both brokers show the same topics and have leaders; later comparisons find what still differs."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
             pictures = [_picture(side) for side in self.sides]
@@ -211,10 +211,10 @@ def _state(side: Side, group_id: str) -> str:
 
 
 def _mark(side: Side, value: int) -> None:
-    """Change one thing more, and wait until it is seen: then all of a broker knows of the changes before it.
+    """Make one more change and wait until it is visible: the whole broker has then applied all earlier changes.
 
-    Kafka tells its parts one after the other of a change that its metadata shows already, but never of two changes at
-    once.
+    Kafka's components apply a change one after the other, so its metadata can show a change that others still lack.
+    No component applies two changes at the same time.
     """
     change = IncrementalAlterConfigsAlterableConfig(name=MARK[0], value=str(value))
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=GROUP, resource_name="mark", configs=[change])
@@ -229,7 +229,7 @@ def _mark(side: Side, value: int) -> None:
 
 
 def _dismiss(side: Side, group_id: str) -> None:
-    """Have all members leave, so that the group is the same on both sides again."""
+    """Remove all members, so that the group is the same on both sides again."""
     (group,) = side.ask(DescribeGroupsRequest(groups=[group_id]), 5).groups
     members = [MemberIdentity(member_id=each.member_id) for each in group.members]
     side.ask(LeaveGroupRequest(group_id=group_id, members=members), 4)

@@ -1,4 +1,4 @@
-"""What a rule about a meant difference is, and how it looks around the field that differs."""
+"""Rule about an intended difference, and its access to the values around the differing field."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ class Rule:
     name: str
     excuses: Callable[[Difference], bool]
     is_rare: bool = False
-    """Other seeds needed it; the long script of the row need not."""
+    """True if only other seeds need the rule; it may stay unused in the row's long script."""
 
 
 def at(whole: Any, path: str, depth: int) -> Any:
-    """What the first names of a path lead to."""
+    """Return the value at the first `depth` names of a path."""
     for name in path.split(".")[:depth]:
         whole = whole[int(name)] if isinstance(whole, list) else whole[name]
     return whole
 
 
 def beside(found: Difference) -> tuple[Any, Any]:
-    """The structures, kwire's and Kafka's, that the field stands in."""
+    """Return the structures, kwire's and Kafka's, that contain the field."""
     depth = found.path.count(".")
     return at(found.whole[0], found.path, depth), at(found.whole[1], found.path, depth)
 
 
 def codes(found: Difference, depth: int) -> tuple[int | None, int | None]:
-    """Both error codes of the structure that the first names of the path lead to."""
+    """Return both error codes of the structure at the first `depth` names of the path."""
     ours, theirs = (at(whole, found.path, depth).get("error_code") for whole in found.whole)
     return ours, theirs

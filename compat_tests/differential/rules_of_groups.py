@@ -1,6 +1,6 @@
-"""Which values the requests about groups and their offsets get.
+"""Rules for values of requests about groups and their offsets.
 
-A member is known by its group and a number; a broker's answer to its JoinGroup says what its id is from then on.
+A member has a group and a number; the JoinGroup response of a broker gives its member id for later requests.
 """
 
 from compat_tests.differential.random_source import RandomSource
@@ -39,7 +39,7 @@ def _generation(random_source: RandomSource, scope: Scope) -> object:
 
 
 def _instance(random_source: RandomSource, scope: Scope) -> str | None:
-    """Mostly the same members are static ones."""
+    """Return an instance id or None; mostly the same members are static."""
     if random_source.often(0.03):
         return random_source.choice(("", *INSTANCES))
     named = scope.get("member_id")

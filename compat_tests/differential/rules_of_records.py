@@ -1,4 +1,4 @@
-"""Which values the requests about records get: Produce, Fetch, ListOffsets, epochs, deleted records, producer ids."""
+"""Rules for values of requests about records: Produce, Fetch, ListOffsets, epochs, deletion, producer ids."""
 
 from compat_tests.differential.random_source import LARGEST_NAME, MISSING_ID, NO_ID, RandomSource
 
@@ -10,7 +10,7 @@ from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 TRANSACTIONAL_IDS = ("tx-1", "tx-2", "")
 BYTES_FOR_ALL = 1 << 20
 BYTES_FOR_A_PART = 500
-"""More than a small batch, so that a part of the next one follows it."""
+"""More than a small batch, so that part of the next batch follows it."""
 
 
 def _records(random_source: RandomSource, scope: Scope) -> object:
@@ -18,13 +18,13 @@ def _records(random_source: RandomSource, scope: Scope) -> object:
 
 
 def _fetched_topic(random_source: RandomSource, _: Scope) -> str:
-    """None whose records have times and ids of the broker, and no name that kwire keeps out of sessions."""
+    """Return a topic whose records have no times or ids from the broker, and whose name kwire accepts in sessions."""
     name = random_source.topic()
     return name if len(name) < len(LARGEST_NAME) else "missing"
 
 
 def _fetched_id(random_source: RandomSource, scope: Scope) -> object:
-    """Not the zero id: Kafka fails over it, after its session has counted the request."""
+    """Return a topic id, but not the zero id: Kafka fails over it after its session has counted the request."""
     drawn = random_source.topic_id(scope["topic"])
     return MISSING_ID if drawn == NO_ID else drawn
 
@@ -53,7 +53,7 @@ def _transactional_id(random_source: RandomSource, _: Scope) -> str | None:
 
 
 def _new_producer(random_source: RandomSource, _: Scope) -> object:
-    """Remembers what comes back under this producer's number, whose sequences start again."""
+    """Return a key that stores the new producer id under this producer's number; its sequences start again at 0."""
     number = random_source.producer()
     for key in [key for key in random_source.sequences if key[0] == number]:
         del random_source.sequences[key]

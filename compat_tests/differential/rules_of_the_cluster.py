@@ -1,4 +1,4 @@
-"""Which values the requests about the cluster, its quotas, features, credentials and telemetry get."""
+"""Rules for values of requests about the cluster, quotas, features, credentials and telemetry."""
 
 from compat_tests.differential.random_source import MISSING_ID, NO_ID, RandomSource
 
@@ -16,7 +16,7 @@ def _entity_type(random_source: RandomSource, _: Scope) -> str:
 
 
 def _entity_name(random_source: RandomSource, scope: Scope) -> str | None:
-    """Nobody in the script is called so, so that no quota acts."""
+    """Return a name that no client of the script has, so that no quota takes effect."""
     if random_source.often(0.1):
         return None if scope["entity_type"] == "user" else "nobody"
     return (

@@ -1,4 +1,4 @@
-"""Which values the requests about topics, their configurations and replicas get."""
+"""Rules for values of requests about topics, their configurations and replicas."""
 
 from compat_tests.differential.random_source import NO_ID, TOPICS, RandomSource
 
@@ -36,8 +36,8 @@ def _config_value(random_source: RandomSource, scope: Scope) -> str | None:
         return random_source.choice(("1000", "-1", "5", "abc", "", "true"))
     value = random_source.choice(VALUES[str(key.type.name)])
     if key.name == "segment.index.bytes":
-        # Kafka takes what is too small for an entry, and then cannot make the logs: nobody leads such a topic, nor
-        # others that were made with it.
+        # Kafka accepts a size below one index entry and then fails to create the logs: the topic, and topics of the
+        # same request, have no leader.
         return LESS_THAN_AN_ENTRY.get(value, value)
     return value
 
@@ -61,7 +61,7 @@ def _listed_keys(random_source: RandomSource, scope: Scope) -> list[str] | None:
 
 
 def _metadata_name(random_source: RandomSource, scope: Scope) -> str | None:
-    """By id alone, by name alone, or (which is wrong) by both."""
+    """Return a name or None: topics are requested by id, by name, or (which is invalid) by both."""
     if scope["version"] >= 10 and random_source.often(0.3):
         return None
     return random_source.topic(read_only=True)

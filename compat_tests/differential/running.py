@@ -1,4 +1,4 @@
-"""A whole run: both brokers started with the same settings, a script replayed, differences judged."""
+"""Complete run: start both brokers with the same settings, replay a script, and check the differences."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +27,10 @@ from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 
 BROKER = 4
 NEVER_CLEANED = IncrementalAlterConfigsAlterableConfig(name="log.cleaner.backoff.ms", value=str(24 * 3600 * 1000))
-"""Kafka's cleaner deletes the old segments of a topic that is both deleted and compacted, at a time of its own."""
+"""Kafka's cleaner deletes old segments of a topic with both policies (delete and compact) at an unpredictable time."""
 
 NOT_READY = {16, 15, 14}
-"""Not coordinator, not available, loading: what is answered before a coordinator has its partition."""
+"""Not coordinator, not available, loading: errors before a coordinator has loaded its partition."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Outcome:
 
 @contextmanager
 def both_brokers(directory: Path, first: str = "kwire", second: str = "kafka") -> Iterator[tuple[str, str]]:
-    """Two brokers in directories of their own; their addresses."""
+    """Start two brokers in their own directories; yield their addresses."""
     started = []
     try:
         for number, name in enumerate((first, second)):
@@ -61,7 +61,7 @@ def both_brokers(directory: Path, first: str = "kwire", second: str = "kafka") -
 def run(
     kwire: str, kafka: str, seed: int, count: int, *, most: int = 20, tell: Callable[[object], None] = print
 ) -> Outcome:
-    """Stops when there are so many differences that reading on would help nobody."""
+    """Replay a script; stop after `most` differences, because more are not useful."""
     outcome = Outcome()
     started = time.monotonic()
 
@@ -92,14 +92,14 @@ def _leave_logs_alone(side: Side) -> None:
 
 
 def _create_internal_topics(side: Side) -> None:
-    """Those that only Kafka would make, and count among its topics from then on."""
+    """Create the topics that only Kafka creates itself and then lists among its topics."""
     topics = [CreatableTopic(name=name, num_partitions=4, replication_factor=1) for name in TOPICS_OF_KAFKA]
     made = side.ask(CreateTopicsRequest(topics=topics), 7).topics
     assert not any(each.error_code for each in made), made
 
 
 def _coordinate(side: Side) -> None:
-    """Have __consumer_offsets made and every one of its partitions loaded, and producer ids at hand."""
+    """Create __consumer_offsets, wait until all its partitions are loaded, and wait for producer ids."""
     groups = [f"any-{number}" for number in range(24)]
     request = FindCoordinatorRequest(coordinator_keys=groups)
     transactions = [f"any-{number}" for number in range(300)]

@@ -1,4 +1,4 @@
-"""A seeded script: which request of which version goes out on which connection, and in which order."""
+"""Seeded script: a sequence of requests, each with its version and its connection."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,15 +24,15 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kwire.protocol.records import NO_PRODUCER_ID
+from kwire.server.api import Api
 from kwire.server.apis import SERVED
-from kwire.server.dispatch import Api
 
 SLOTS = 4
 SLOT_OF_TELEMETRY = SLOTS
-"""A connection that stays open: Kafka forgets a client whose connection was closed."""
+"""Connection that stays open: Kafka forgets a telemetry client when its connection closes."""
 TELEMETRY = {"GetTelemetrySubscriptionsRequest", "PushTelemetryRequest"}
 TRANSACTIONAL_PRODUCER = 9_100_000
-"""The id of one that does nothing else."""
+"""Id of a producer that only writes transactions."""
 BROKER = 4
 RESOURCE_TYPES = (2, 4, 8, 16, 32)
 THE_ONLY_BROKER = 1
@@ -61,7 +61,7 @@ OFTEN = {
 }
 USUALLY = 3
 SLOW_MOST = 3
-"""How many of the requests that keep Kafka busy for seconds are played, of each kind."""
+"""Maximum number of requests, of each kind, that keep Kafka busy for seconds."""
 MANY_TRANSACTIONS_SINCE = 4
 SCENE_SHARE = 0.04
 BROKEN_SHARE = 0.01
@@ -75,7 +75,7 @@ class Step:
     request: Any
     version: int
     breakage: str = ""
-    """How the frame is broken before it is sent: cut, longer, version, key."""
+    """Fault of the frame: cut, longer, version, key; empty for a correct frame."""
     amount: int = 0
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class Step:
 
 
 def script(seed: int, count: int) -> list[Step]:
-    """The first steps make topics; then each version of each API comes once; the rest is random_source."""
+    """Return the steps: first create topics, then each version of each API once, then random requests."""
     random_source = RandomSource(seed)
     steps: list[Step] = []
     slow: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def script(seed: int, count: int) -> list[Step]:
 
 
 def _is_slow(request: Any, version: int) -> bool:
-    """Whether Kafka never answers, or its controller fails over the request and takes seconds to come back."""
+    """Return True if Kafka never answers, or if its controller fails over the request and takes seconds to recover."""
     if isinstance(request, AddPartitionsToTxnRequest):
         return version >= MANY_TRANSACTIONS_SINCE and not request.transactions
     if isinstance(request, WriteTxnMarkersRequest):
@@ -157,9 +157,9 @@ def _drawn(api: Api, version: int, random_source: RandomSource) -> Any:
     elif api.key == ApiKey.CREATE_TOPICS:
         _leave_beyond_counting_alone(request)
     elif api.key == ApiKey.UNREGISTER_BROKER and request.broker_id == THE_ONLY_BROKER:
-        request.broker_id += 1  # Kafka's partitions would have no leader any more
+        request.broker_id += 1  # otherwise Kafka's partitions would lose their only leader
     elif api.key in (ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER):
-        request.cluster_id = "another"  # the voters stay who they are
+        request.cluster_id = "another"  # an invalid cluster id leaves the voters unchanged
     elif api.key == ApiKey.METADATA:
         _leave_nameless_alone(request)
     elif api.key == ApiKey.CREATE_PARTITIONS:
@@ -177,7 +177,7 @@ def _drawn(api: Api, version: int, random_source: RandomSource) -> Any:
 
 
 def _leave_spoiling_alone(request: Any) -> None:
-    """Such a batch stands in a request of its own: kwire stores what stands beside it, Kafka does not."""
+    """Give a batch that spoils the request its own request: kwire stores the other batches, Kafka does not."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             if spoils_the_request(data.records):
@@ -187,7 +187,7 @@ def _leave_spoiling_alone(request: Any) -> None:
 
 
 def _leave_producers_out_of_transactions(request: Any) -> None:
-    """Kafka remembers the sequence of a producer whose transaction it then refuses; kwire has no transactions."""
+    """Use a separate producer id in transactions: Kafka remembers the sequences of transactions that it rejects."""
     if request.transactional_id is None:
         return
     for topic in request.topic_data:
@@ -197,7 +197,7 @@ def _leave_producers_out_of_transactions(request: Any) -> None:
 
 
 def _name_topics_once(request: Any) -> None:
-    """Of two batches for one partition kwire stores both, Kafka the last one. Unknown topics may come twice."""
+    """Name each topic once: of two batches for one partition kwire stores both, Kafka the last. Unknown ids repeat."""
     once: dict[object, Any] = {}
     for topic in request.topic_data:
         is_known = isinstance(topic.topic_id, Known)
@@ -206,7 +206,7 @@ def _name_topics_once(request: Any) -> None:
 
 
 def _leave_beyond_counting_alone(request: Any) -> None:
-    """Kafka refuses too many partitions for a request, unless their sum is beyond its largest number."""
+    """Give the largest partition count its own request: a sum with other counts overflows, and Kafka accepts it."""
     for topic in request.topics:
         if topic.num_partitions == INT32[1]:
             request.topics = [topic]
@@ -214,7 +214,7 @@ def _leave_beyond_counting_alone(request: Any) -> None:
 
 
 def _leave_nameless_alone(request: Any) -> None:
-    """Kafka fails over a topic with neither name nor id, and never again makes those before it by itself."""
+    """Give a topic with neither name nor id its own request: Kafka fails, and later never creates the other topics."""
     for topic in request.topics or ():
         if topic.name is None and topic.topic_id == NO_ID:
             request.topics = [topic]
@@ -222,14 +222,14 @@ def _leave_nameless_alone(request: Any) -> None:
 
 
 def _leave_what_has_no_room(request: Any) -> None:
-    """Kafka makes a list of all partitions that are asked for, before it counts them, and fails over the request."""
+    """Replace the largest partition count by 0: Kafka lists all partitions before it checks the number, and fails."""
     for topic in request.topics:
         if topic.count == INT32[1]:
             topic.count = 0
 
 
 def _leave_nobody_alone(request: Any) -> None:
-    """Kafka fails over a marker of id or epoch -1 and writes none behind it; of other negative ids it stores them."""
+    """Give a marker with id or epoch -1 its own request: Kafka fails and omits later markers. It stores lower ids."""
     for marker in request.markers:
         marker.producer_id = max(marker.producer_id, NO_PRODUCER_ID)
         if NO_PRODUCER_ID in (marker.producer_id, marker.producer_epoch):
@@ -238,13 +238,13 @@ def _leave_nobody_alone(request: Any) -> None:
 
 
 def _leave_parts_out_of_sessions(request: Any) -> None:
-    """Kafka sends a part of a batch where kwire has room for another partition, which moves it in a session."""
+    """Avoid partial batches in sessions: Kafka sends a part where kwire sends a partition, which changes the order."""
     if request.session_epoch != SESSIONLESS_EPOCH and request.max_bytes == BYTES_FOR_A_PART:
         request.max_bytes = BYTES_FOR_ALL
 
 
 def _leave_unknown_operations_alone(request: Any) -> None:
-    """Kafka fails over the whole request when it does not know the operation of one of its resources."""
+    """Give an unknown operation its own request: Kafka fails the whole request."""
     for resource in request.resources:
         if any(config.config_operation not in range(4) for config in resource.configs):
             request.resources = [resource]
@@ -252,7 +252,7 @@ def _leave_unknown_operations_alone(request: Any) -> None:
 
 
 def _leave_one_unknown_by_a_name(request: Any) -> None:
-    """To two resources of types that are none, with the same name, Kafka gives no answer."""
+    """Avoid two resources of unknown types with the same name: Kafka sends no response."""
     once: dict[object, Any] = {}
     for resource in request.resources:
         kind = resource.resource_type if resource.resource_type in RESOURCE_TYPES else None
@@ -261,7 +261,7 @@ def _leave_one_unknown_by_a_name(request: Any) -> None:
 
 
 def _is_all_brokers(resource: Any) -> bool:
-    """Setting all configurations of all brokers would unset min.insync.replicas, which Kafka keeps for itself."""
+    """Return True for the configurations of all brokers: a full replacement unsets Kafka's min.insync.replicas."""
     return bool(resource.resource_type == BROKER and resource.resource_name == "")
 
 

@@ -1,8 +1,8 @@
-"""How to see a difference again: the shortest beginning of the script that contains it."""
+"""Reproduction of a difference: the shortest beginning of the script that contains it."""
 
 from compat_tests.differential.comparing import Difference
 
 
 def shortest(seed: int, difference: Difference) -> str:
-    """A script of the same seed begins alike, whatever its length."""
+    """Return the command for it: scripts of the same seed begin with the same steps, whatever their length."""
     return f"python -m compat_tests.differential --seed {seed} --count {difference.step.number + 1}"

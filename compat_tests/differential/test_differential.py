@@ -1,4 +1,4 @@
-"""The same requests to both brokers: their answers differ only where docs/differences.md says so."""
+"""Both brokers get the same requests: their responses differ only as docs/differences.md describes."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_a_short_script_is_answered_alike(pair):
 
 
 def test_a_long_script_is_answered_alike(pair, request):
-    # Whether Kafka is found equal to itself is known after less.
+    # A shorter script is enough to compare Kafka with itself.
     is_reference = request.config.getoption("--broker") == "kafka"
     count = SHORT_COUNT if is_reference else WHOLE_COUNT
     outcome = run(*pair, SEED + 1, count, most=20)

@@ -1,4 +1,4 @@
-"""Connections of a replay: they send one frame at a time and say what came of it."""
+"""Connections of a replay: each sends one frame at a time and returns the outcome."""
 
 import select
 import socket
@@ -18,12 +18,12 @@ API_VERSIONS = 18
 
 
 class Closed(Exception):  # noqa: N818 - an outcome, not an error
-    """The broker hung up."""
+    """The broker closed the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """An outcome that is no message: closed, waits, silent, or an answer that cannot be read."""
+    """Outcome other than a message: connection closed, still waiting, no response, or an unreadable response."""
 
     what: str
 
@@ -42,13 +42,13 @@ class Connection:
         try:
             self.socket.sendall(struct.pack(">i", len(frame)) + frame)
         except OSError:
-            return  # whether it is closed is seen when the answer is read
+            return  # reading the response finds out whether the connection is closed
 
     def is_readable(self, seconds: float) -> bool:
         return bool(self.received) or bool(select.select([self.socket], [], [], seconds)[0])
 
     def frame(self) -> bytes:
-        """The next whole answer; TimeoutError after the usual time."""
+        """Return the next whole response. Raises TimeoutError after the usual time."""
         size = struct.unpack(">i", self._take(4))[0]
         return self._take(size)
 
@@ -71,7 +71,7 @@ class Connection:
 
 @dataclass(slots=True, kw_only=True)
 class Side:
-    """One broker in a replay."""
+    """Broker in a replay, with its connections."""
 
     name: str
     bootstrap: str
@@ -79,7 +79,7 @@ class Side:
     names: Names = field(default_factory=Names)
     connections: dict[int, Connection] = field(default_factory=dict)
     waiting: dict[int, Connection] = field(default_factory=dict)
-    """Connections whose answer depends on what others do, by step."""
+    """Connections whose responses depend on other requests, by step."""
 
     def connection(self, slot: int) -> Connection:
         if slot not in self.connections:
@@ -92,7 +92,7 @@ class Side:
             connection.close()
 
     def ask(self, request: Any, version: int) -> Any:
-        """A question of the replay's own, on a connection of its own."""
+        """Send a request of the replay itself, on a separate connection."""
         connection = self.connection(-1)
         connection.send(frame_of(request, version, 0, "replay"))
         return answer_of(connection.frame(), request, version)
@@ -132,7 +132,7 @@ def frame_of(request: Any, version: int, correlation_id: int, client_id: str) ->
 
 
 def answer_of(frame: bytes, request: Any, version: int) -> Any:
-    """The decoded answer; ApiVersions of a version that is not known is answered in version 0."""
+    """Decode a response; the response to an unknown version of ApiVersions has version 0."""
     key = schema_of(type(request)).key
     assert key is not None
     schema = find_message("response", key)

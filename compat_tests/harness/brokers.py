@@ -1,4 +1,4 @@
-"""Which broker a run is about: kwire, Apache Kafka, or one that is running already."""
+"""Choice of the broker for a run: kwire, Apache Kafka, or one that is already running."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ BROKERS: dict[str, type[BrokerProcess]] = {"kwire": KwireBroker, "kafka": Apache
 
 
 class RunningBroker:
-    """Somebody else's broker: it has an address, and tests that would restart it are skipped."""
+    """Broker that this run did not start: it has an address, and tests that would restart it are skipped."""
 
     name = "running"
 

@@ -1,4 +1,4 @@
-"""Programs from outside Python: asked for by name, installed by the project's own script."""
+"""Programs that are not Python packages; the project's own script installs them by name."""
 
 import subprocess
 
@@ -6,5 +6,5 @@ from compat_tests.harness.paths import ROOT
 
 
 def install(*names: str) -> None:
-    """Each name is one that install.sh knows; programs that are there already cost nothing."""
+    """Install programs by their names in install.sh; installed ones are skipped at once."""
     subprocess.run([str(ROOT / "compat_tests" / "install.sh"), *names], check=True)

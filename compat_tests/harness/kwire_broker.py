@@ -1,4 +1,4 @@
-"""kwire, the broker under test, as a process started the way a user starts it."""
+"""kwire, the broker under test, as a process that starts as users start it."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Group members in threads of their own, as applications run them; each client's member says what it does there."""
+"""Group members, each in its own thread, as in applications; a subclass per client implements the calls."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ QUICK = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
 
 
 class Member:
-    """Polls until it is told to stop. Only its thread calls the client; others read what it publishes."""
+    """Member that polls until it is stopped. Only its own thread calls the client; other threads read its fields."""
 
     def __init__(self):
         self.assignment = frozenset()
@@ -29,7 +29,7 @@ class Member:
 
 @contextmanager
 def running(joined: Member, bootstrap, topic, settings) -> Iterator[Member]:
-    """The member in its thread, which has ended without a problem when the block is left."""
+    """Run the member in its thread; check at the end of the block that the thread has ended without an error."""
     thread = threading.Thread(target=joined.run, args=(bootstrap, topic, QUICK | settings), daemon=True)
     thread.start()
     try:
@@ -42,7 +42,7 @@ def running(joined: Member, bootstrap, topic, settings) -> Iterator[Member]:
 
 
 def wait_for_shares(members, expected, seconds=40):
-    """Wait until the members share all partitions without overlap, in these numbers."""
+    """Wait until the members own all partitions without overlap, in these numbers."""
 
     def shared():
         assigned = [each.assignment for each in members]

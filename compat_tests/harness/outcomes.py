@@ -1,4 +1,4 @@
-"""What a run of one suite against one broker gave, test by test, and which outcomes count against kwire."""
+"""Test outcomes of one suite on one broker, and the check which outcomes count against kwire."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -16,14 +16,14 @@ SKIPPED = "skipped"
 EXCUSED = "skipped as it declares"
 
 DECLARED = "declared: "
-"""Begins the reason of a test that says itself when it cannot run, and why."""
+"""Prefix of the skip reason of a test that declares itself why it cannot run."""
 
 DIFFERENCES = ROOT / "docs" / "differences.md"
 
 
 @dataclass(slots=True, kw_only=True)
 class Outcomes:
-    """One suite on one broker. A suite that could not run at all has a problem and no tests."""
+    """Outcomes of one suite on one broker. A suite that could not run at all has a problem and no tests."""
 
     tests: dict[str, str] = field(default_factory=dict)
     problem: str = ""
@@ -33,7 +33,7 @@ class Outcomes:
 
 
 def read_report(path: Path) -> dict[str, str]:
-    """Outcomes by test name from pytest's JUnit report; a test that fails in its fixture has failed."""
+    """Return outcomes by test name from pytest's JUnit report; a test whose fixture fails counts as failed."""
     tests: dict[str, str] = {}
     for case in ET.parse(path).getroot().iter("testcase"):
         module = case.get("classname", "").removeprefix("compat_tests.")
@@ -56,14 +56,14 @@ def skip_as_declared(why: str) -> NoReturn:
 
 
 def listed_differences() -> list[str]:
-    """Tests that docs/differences.md names, in backquotes, as folder.module::test or folder.module::test[case]."""
+    """Return the tests in backquotes in docs/differences.md, as folder.module::test or folder.module::test[case]."""
     if not DIFFERENCES.exists():
         return []
     return re.findall(r"`([\w.]+::[^`]+)`", DIFFERENCES.read_text())
 
 
 def complaints(kwire: Outcomes, kafka: Outcomes | None) -> list[str]:
-    """Everything that makes a row count as not proven; empty when all is well."""
+    """Return every reason why a row is not proven; the list is empty if there is none."""
     found = [
         f"{broker}: {outcomes.problem}"
         for broker, outcomes in (("kwire", kwire), ("kafka", kafka))
@@ -87,7 +87,7 @@ def complaints(kwire: Outcomes, kafka: Outcomes | None) -> list[str]:
 
 
 def cell(outcomes: Outcomes | None) -> str:
-    """What the table says of a broker."""
+    """Return the table cell for a broker."""
     if outcomes is None:
         return "-"
     if outcomes.problem:
@@ -97,7 +97,7 @@ def cell(outcomes: Outcomes | None) -> str:
 
 
 def same(kwire: Outcomes, kafka: Outcomes | None) -> str:
-    """How many tests ran on both and ended alike."""
+    """Return how many tests ran on both brokers with the same outcome."""
     if kafka is None:
         return "-"
     if kafka.problem:

@@ -1,4 +1,4 @@
-"""Where the compatibility suites keep what they fetch and what their brokers write."""
+"""Paths of the compatibility suites: downloads and brokers' data."""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
-"""The records that every client sends: each awkward shape a record can have, with known bytes."""
+"""Records that every client sends: each unusual kind of record, with known bytes."""
 
 import random
 from dataclasses import dataclass, field
 
-#: A fixed moment (2024-07-03), so that what was sent can be told from what a broker makes up.
+#: Fixed time (2024-07-03), so that a sent timestamp differs from one that a broker sets.
 FIRST_TIMESTAMP_MS = 1_720_000_000_000
 TIMESTAMP_STEP_MS = 10
 
@@ -31,7 +31,7 @@ NULL_HEADER: tuple[Header, ...] = (("null", None), ("same", b"x"), ("same", None
 
 
 def varied_records(count: int = 40, *, null_headers: bool = True, both_null: bool = True) -> list[Record]:
-    """Records of all shapes, in a fixed order; the switches leave out what a client cannot send."""
+    """Return records of all kinds in a fixed order; the switches omit kinds that a client cannot send."""
     random_source = random.Random(20240703)
     header_sets = (*HEADERS, NULL_HEADER) if null_headers else HEADERS
     values = _values(random_source)
@@ -66,7 +66,7 @@ def _values(random_source: random.Random) -> list[bytes | None]:
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:
-    """Small records whose value is their number: for order, gaps and duplicates."""
+    """Return small records whose value is their number: for order, gaps and duplicates."""
     return [
         Record(
             value=b"%d" % number,
@@ -78,5 +78,5 @@ def numbered(count: int, start: int = 0) -> list[Record]:
 
 
 def large_value(size: int) -> bytes:
-    """Bytes that no codec makes much smaller."""
+    """Return bytes that no codec compresses well."""
     return random.Random(size).randbytes(size)

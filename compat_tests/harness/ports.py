@@ -6,7 +6,7 @@ HOST = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """All sockets stay open until every port is known, so that no port is handed out twice."""
+    """Return free ports. All sockets stay open until every port is known, so that the ports differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

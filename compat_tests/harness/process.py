@@ -1,4 +1,4 @@
-"""A broker in a process of its own: started, stopped, killed and started again on one directory."""
+"""Broker in a separate process: started, stopped, killed and restarted on one directory."""
 
 import contextlib
 import signal
@@ -13,7 +13,7 @@ from compat_tests.harness.waiting import eventually
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 
-#: What makes a single broker quick to test against; given to Apache Kafka and to kwire alike.
+#: Settings that make a single broker fast to test; Apache Kafka and kwire both get them.
 SETTINGS: Mapping[str, str] = {
     "num.partitions": "1",
     "auto.create.topics.enable": "true",
@@ -22,20 +22,20 @@ SETTINGS: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "4",
-    # Transactions that are over their time end soon after it.
+    # Abort expired transactions soon after their timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
-    # A change of metadata does not wait for company.
+    # Write a metadata change at once, without waiting for more changes.
     "controller.quorum.append.linger.ms": "0",
-    # Records have fixed timestamps; retention would take them away during a run.
+    # Records have fixed timestamps, so that retention would delete them during a run.
     "log.initial.task.delay.ms": "3600000",
 }
 
-#: Three replicas of what brokers keep for clients, of which one may be away; given to clusters of either kind.
+#: Internal topics have three replicas, one of which may be missing; clusters of both kinds get these settings.
 REPLICATED: Mapping[str, str] = {
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": "3",
@@ -45,7 +45,7 @@ REPLICATED: Mapping[str, str] = {
 
 
 class BrokerProcess:
-    """One broker on a fixed port and directory. Subclasses say how it is configured and called."""
+    """Broker with a fixed port and directory. Subclasses define its configuration and command line."""
 
     name = "broker"
 
@@ -59,7 +59,7 @@ class BrokerProcess:
         return f"{HOST}:{self.port}"
 
     def prepare(self) -> None:
-        """Make what the first start needs: settings files, formatted directories."""
+        """Create what the first start needs: settings files, formatted directories."""
         raise NotImplementedError
 
     def command(self) -> list[str]:
@@ -70,7 +70,7 @@ class BrokerProcess:
         eventually(self._answers, f"{self.name} answers on {self.bootstrap}", START_SECONDS)
 
     def launch(self) -> None:
-        """Start the process and do not wait for it."""
+        """Start the process and return at once."""
         if self.process is None:
             self.prepare()
         with (self.directory / "output.txt").open("ab") as output:
@@ -85,11 +85,11 @@ class BrokerProcess:
         return is_ready((HOST, self.port))
 
     def stop(self) -> None:
-        """A clean shutdown, as an administrator's SIGTERM asks for it."""
+        """Shut down cleanly with SIGTERM, as an administrator does."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """kill -9: nothing is flushed or closed."""
+        """Kill with kill -9: the broker flushes and closes nothing."""
         self._end(signal.SIGKILL)
 
     def restart(self, *, clean: bool = True) -> None:

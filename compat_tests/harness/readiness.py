@@ -1,4 +1,4 @@
-"""Does a broker answer? Asked with two hand-made frames, so that no codec under test takes part."""
+"""Readiness check of a broker with two hand-written frames, independent of the codecs under test."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def is_ready(address: tuple[str, int]) -> bool:
-    """True once ApiVersions is answered without an error and Metadata names at least one broker."""
+    """Return True if ApiVersions succeeds and Metadata lists at least one broker."""
     (error,) = struct.unpack_from(">h", ask(address, API_VERSIONS, 0, b""))
     (brokers,) = struct.unpack_from(">i", ask(address, METADATA, 1, struct.pack(">i", 0)))
     return bool(error == 0 and brokers > 0)

@@ -1,4 +1,4 @@
-"""Apache Kafka, the reference: fetched once from Maven Central, then run as one broker in KRaft combined mode."""
+"""Apache Kafka, the reference: downloaded once from Maven Central, then run as one broker in KRaft combined mode."""
 
 import fcntl
 import shutil
@@ -37,7 +37,7 @@ def pom() -> str:
 
 
 def class_path() -> str:
-    """The jars, fetched when they are not there yet; a lock lets concurrent runs share one cache."""
+    """Return the class path; download missing jars. A lock lets concurrent runs share one cache."""
     CACHE.mkdir(exist_ok=True)
     with (CACHE / "kafka.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -80,7 +80,7 @@ class ApacheKafka(BrokerProcess):
             "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": str(self.directory / "data"),
-            # A killed broker may register again only when its old session is over: 9 s by default.
+            # A killed broker may register again only after its old session has expired: 9 s by default.
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "500",
         }

@@ -1,4 +1,4 @@
-"""What transactional producers write in these suites, and what a reader of committed records has to see of it."""
+"""Plans of transactions for these suites, and the values that a read_committed reader must return."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ PARTITIONS = 2
 RECORDS = 6
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""Topic and partition."""
 
 
 @dataclass(slots=True, kw_only=True, frozen=True)
@@ -20,7 +20,7 @@ def places_of(*topics: str) -> list[Place]:
 
 
 def alternating(places: list[Place], count: int) -> list[Transaction]:
-    """Transactions over all places; every third one is aborted, the first and the last are not."""
+    """Return transactions over all partitions; every third is aborted, the first and the last are committed."""
     plan = []
     for number in range(count):
         commits = number % 3 != 1
@@ -32,7 +32,7 @@ def alternating(places: list[Place], count: int) -> list[Transaction]:
 
 
 def expected(plan: list[Transaction], *, committed_only: bool = True) -> dict[Place, list[bytes]]:
-    """The values of each place in their order."""
+    """Return the values of each partition in order."""
     values: dict[Place, list[bytes]] = {}
     for transaction in plan:
         for place, value in transaction.records:

@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: the only kind of waiting these suites do."""
+"""Wait for a condition with a deadline; these suites wait in no other way."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,11 @@ T = TypeVar("T")
 
 
 class DeadlineExceededError(AssertionError):
-    """The condition did not hold in time; the message says which."""
+    """Error if the condition did not hold in time; the message names the condition."""
 
 
 def eventually(condition: Callable[[], T], what: str, seconds: float = 20.0) -> T:
-    """Return the condition's first true value; a condition that raises does not hold yet."""
+    """Return the condition's first true value; an exception in the condition counts as false."""
     deadline = time.monotonic() + seconds
     problem: Exception | None = None
     while time.monotonic() < deadline:

@@ -25,8 +25,8 @@ import org.apache.kafka.server.common.MetadataVersion;
 /**
  * Replays metadata records with Apache Kafka's own classes and prints the snapshots that follow.
  *
- * Each line of the file named by the argument is a log: batches separated by ";", records in hexadecimal separated by
- * ",". For each log a line is printed: the records of its snapshot, or "failed" with the reason.
+ * Each line of the file that the argument names is a log: batches with ";" between them, records in hexadecimal with
+ * "," between them. For each log it prints a line: the records of its snapshot, or "failed" with the reason.
  */
 public class Images {
     private static final HexFormat HEX = HexFormat.of();
@@ -53,7 +53,7 @@ public class Images {
         }
     }
 
-    /** A snapshot is written in the newest version, so that nothing is lost, but says the version of its image. */
+    /** Restore the image's metadata.version in its record: the newest version writes the snapshot, to lose nothing. */
     private static boolean keepsLevel(ApiMessage record, MetadataImage image) {
         if (record instanceof FeatureLevelRecord level && level.name().equals(MetadataVersion.FEATURE_NAME)) {
             image.features().metadataVersion().ifPresent(version -> level.setFeatureLevel(version.featureLevel()));

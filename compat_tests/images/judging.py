@@ -1,4 +1,4 @@
-"""Logs replayed by kwire and by Apache Kafka's own classes, and the snapshots that follow from them, compared."""
+"""Comparison of kwire and Apache Kafka's own classes: both replay metadata logs and write snapshots."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).with_name("Images.java")
 
 
 def kafkas_snapshots(logs, directory):
-    """Return what Kafka answers to each log, a list of batches: the records of its snapshot, or why it failed."""
+    """Return Kafka's result for each log (a list of batches): the records of its snapshot, or its error."""
     path = directory / "logs"
     with path.open("w") as lines:
         for log in logs:

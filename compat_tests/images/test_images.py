@@ -1,6 +1,6 @@
-"""kwire's metadata image says what Apache Kafka's says after the same log, and each reads the other's snapshots.
+"""kwire's metadata image equals Apache Kafka's after the same log, and each reads the other's snapshots.
 
-Kafka's own classes replay the logs (Images.java); no broker runs. IMAGES=1000 draws so many logs, SEED=7 begins there.
+Kafka's own classes replay the logs (Images.java); no broker runs. IMAGES=1000 tests 1000 logs, from seed SEED=7 on.
 """
 
 import os
@@ -21,7 +21,7 @@ SHOWN = 3
 
 
 def differences(seeds, directory):
-    """Yield (seed, what differs) for the logs of these seeds."""
+    """Yield (seed, difference) for the logs of these seeds."""
     logs = {seed: Draw(seed).log() for seed in seeds}
     images = {seed: image_after(log) for seed, log in logs.items()}
     snapshots = [snapshot_batches(image) for image in images.values()]
@@ -62,7 +62,7 @@ def test_images_say_what_kafkas_say(tmp_path):
 
 @pytest.mark.short
 def test_the_stored_digests_are_kafkas(tmp_path):
-    """make test compares kwire's images with these; `python -m compat_tests.images.store` makes them anew."""
+    """`make test` relies on these digests being Kafka's; `python -m compat_tests.images.store` writes them again."""
     logs = {seed: Draw(seed).log() for seed in stored()}
     answers = kafkas_snapshots(logs.values(), tmp_path)
     assert {seed: digest(answer) for seed, answer in zip(logs, answers, strict=True)} == stored()

@@ -1,4 +1,4 @@
-"""kafka-python, as its users call it: short helpers that the tests of this folder share."""
+"""Helpers for kafka-python, as applications call it, that the tests of this folder share."""
 
 from contextlib import contextmanager
 
@@ -44,7 +44,7 @@ def create_topic(bootstrap, topic, partitions=1, **configs):
 
 
 def send_all(client, topic, records, partition=0):
-    """Send without waiting between records, so that batches form; return the metadata of each."""
+    """Send without waiting between records, so that batches form; return the metadata of each record."""
     futures = [
         client.send(
             topic,
@@ -61,7 +61,7 @@ def send_all(client, topic, records, partition=0):
 
 
 def read(client, count, seconds=20):
-    """Poll until `count` records arrived; more than that is returned too, for the caller to notice."""
+    """Poll until `count` records arrived; return extra records too, so that the caller can detect them."""
     received = []
 
     def enough():

@@ -1,4 +1,4 @@
-"""A group member of kafka-python in a thread of its own."""
+"""Group member of kafka-python in its own thread."""
 
 from compat_tests.harness.members import Member, running, wait_for_shares
 from compat_tests.kafka_python.client import consumer

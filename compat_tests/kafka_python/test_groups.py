@@ -1,4 +1,4 @@
-"""Consumer groups: sharing partitions, members that come and go, committed offsets, static members."""
+"""Consumer groups: assignment of partitions, members that join and leave, committed offsets, static members."""
 
 import pytest
 from kafka import TopicPartition
@@ -79,7 +79,7 @@ def test_a_silent_member_is_expelled_after_its_session_timeout(bootstrap, wide_t
             bootstrap, wide_topic, group_id=group, group_instance_id="silent", session_timeout_ms=2000
         ) as second:
             wait_for_shares([first, second], [2, 2])
-        # A static member that closes does not say good-bye: only its silence tells.
+        # A static member sends no LeaveGroup when it closes: it leaves only by its session timeout.
         assert len(first.assignment) == 2
         wait_for_shares([first], [4])
 

@@ -1,4 +1,4 @@
-"""Seeking and looking offsets up: inside batches, by timestamp, at both ends."""
+"""Seeks and offset lookups: inside batches, by timestamp, at both ends."""
 
 import pytest
 from kafka import TopicPartition
@@ -13,7 +13,7 @@ RECORDS = numbered(60)
 
 @pytest.fixture
 def filled(bootstrap, topic):
-    """One partition with 60 records in three batches."""
+    """Fill one partition with 60 records in three batches."""
     create_topic(bootstrap, topic)
     with producer(bootstrap, linger_ms=200, batch_size=100_000, compression_type="gzip") as client:
         for start in (0, 20, 40):

@@ -1,4 +1,4 @@
-"""What is sent comes back byte for byte: every shape of record, codec, acknowledgement and batch."""
+"""Records are returned byte for byte as they were sent, for every kind of record, codec, acks and batch."""
 
 import pytest
 from kafka import TopicPartition
@@ -8,7 +8,7 @@ from kafka.partitioner import murmur2
 from compat_tests.harness.payloads import CODECS, Record, large_value, numbered, varied_records
 from compat_tests.kafka_python.client import as_record, consumer, create_topic, producer, read, read_from, send_all
 
-# kafka-python refuses a record without key and value, and cannot measure a null header.
+# kafka-python rejects a record without key and value, and cannot compute the size of a null header.
 RECORDS = varied_records(null_headers=False, both_null=False)
 
 
@@ -30,7 +30,7 @@ def test_every_acknowledgement_setting_stores_the_records(bootstrap, topic, acks
     records = numbered(100)
     with producer(bootstrap, acks=acks, enable_idempotence=False) as client:
         metadata = send_all(client, topic, records)
-    if acks != 0:  # without acknowledgement the client makes offsets up
+    if acks != 0:  # with acks=0 the client invents offsets
         assert [each.offset for each in metadata] == list(range(100))
     assert [as_record(each) for each in read_from(bootstrap, topic, 100)] == records
 
@@ -89,7 +89,7 @@ def test_a_topic_may_allow_larger_records(bootstrap, topic):
     value = large_value(4_000_000)
     with producer(bootstrap, max_request_size=8_000_000) as client:
         assert client.send(topic, value=value).get(timeout=20).offset == 0
-    # Larger than max.partition.fetch.bytes: the first batch must come whole all the same.
+    # The first batch is larger than max.partition.fetch.bytes, and must still be returned as a whole.
     assert [each.value for each in read_from(bootstrap, topic, 1)] == [value]
 
 

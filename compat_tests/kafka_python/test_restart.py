@@ -1,4 +1,4 @@
-"""A broker that stops or dies in the middle: clients go on, nothing is lost, nothing doubled."""
+"""Clients during a stop or crash of the broker: they continue, and no record is lost or duplicated."""
 
 import threading
 
@@ -24,8 +24,8 @@ def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
         broker.restart(clean=clean)
         offsets = [future.get(timeout=60).offset for future in futures]
         send_all(client, topic, records[400:])
-    # kafka-python 3.0.12 may send a batch anew, with a new producer epoch, when its connection is lost, to Apache Kafka
-    # as well: then that batch is stored twice.
+    # kafka-python 3.0.12 may send a batch again with a new producer epoch when it loses its connection, also with
+    # Apache Kafka: then that batch is stored twice.
     assert offsets == sorted(set(offsets))
     stored = len(records) + offsets[-1] - 399
     received = [as_record(each) for each in read_from(broker.bootstrap, topic, stored)]

@@ -1,4 +1,4 @@
-"""Topics that nobody created: made by asking for them, or refused."""
+"""Unknown topics: requests create them automatically, or fail."""
 
 import pytest
 from kafka.errors import InvalidTopicError

@@ -1,4 +1,4 @@
-"""Transactions: what commits is read once and in order, what aborts never; fencing, timeouts, kills."""
+"""Transactions: committed records are read once and in order, aborted ones never; fencing, timeouts, kills."""
 
 import threading
 
@@ -16,12 +16,12 @@ BACK_OFF = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 500}
 
 
 def transactional(bootstrap, transactional_id, **settings):
-    """A context with a producer; the test calls init_transactions."""
+    """Return a context manager with a producer; the test calls init_transactions."""
     return producer(bootstrap, transactional_id=transactional_id, **settings)
 
 
 def run(client, transaction):
-    """One transaction of a plan, with its end."""
+    """Run one transaction of a plan and commit or abort it."""
     client.begin_transaction()
     for (topic, partition), value in transaction.records:
         client.send(topic, value, partition=partition)
@@ -33,7 +33,7 @@ def run(client, transaction):
 
 
 def read_places(bootstrap, places, number, isolation="read_committed"):
-    """The values of each place, read until there are so many."""
+    """Read each partition until `number` values arrived; return the values by partition."""
     with consumer(bootstrap, isolation_level=isolation) as client:
         client.assign([TopicPartition(*place) for place in places])
         client.seek_to_beginning()
@@ -143,7 +143,7 @@ def test_consume_transform_produce_moves_each_record_once(bootstrap, unique):
             commits = not commits
 
         def all_committed():
-            # A commit is answered before its markers are written.
+            # The commit response comes before the markers are written.
             return [reader.committed(where) for where in reader.assignment()] == [40] * PARTITIONS
 
         eventually(all_committed, "the committed offsets")
@@ -152,7 +152,7 @@ def test_consume_transform_produce_moves_each_record_once(bootstrap, unique):
 
 
 def move(client, reader, records, target, *, commits):
-    """Write what was read, with the offsets behind it; back to what is committed after an abort."""
+    """Write the records and commit their offsets in a transaction; after an abort, seek to the committed offsets."""
     client.begin_transaction()
     next_offsets = {}
     for each in records:
@@ -183,7 +183,7 @@ def test_transactions_go_on_over_a_kill(broker, topic, unique):
 
 
 def persist(client, topic, value):
-    """One transaction until it is committed; only what was not sent may be tried again."""
+    """Repeat one transaction, with an abort after each failed send, until all sends succeed; then commit it once."""
     while True:
         client.begin_transaction()
         try:

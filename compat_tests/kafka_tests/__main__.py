@@ -1,8 +1,9 @@
 """Apache Kafka's own integration tests on kwire: `python -m compat_tests.kafka_tests`.
 
-Without arguments the classes of the row; `--only Class` or `--only Class#method` for development, `--family` or `--all`
-for a whole family or everything. Those two keep results: a class that has run with today's sources does not run again.
-They leave out methods that need a capability by the allow-list, unless there is `--recheck`.
+Without arguments it runs the classes of the row. `--only Class` or `--only Class#method` is for development;
+`--family` or `--all` runs a whole family or everything. Those two keep results: a class that has run with the current
+sources does not run again. They leave out methods that the allow-list lists for a missing capability, unless
+`--recheck` is given.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def _shrink(results: list[Result]) -> None:
 
 
 def _show(selectors: list[str], side: str, console: Console) -> int:
-    """For development: each invocation with what failed and what its nodes printed."""
+    """Print, for development, each invocation with its error and the output of its nodes."""
     invocations = [each for selector in selectors for each in run(selector, side)]
     for each in invocations:
         lines = [f"{each['status']} {each['id']} {each['seconds']} s", *each.get("insides", ())]

@@ -1,4 +1,4 @@
-"""The allow-list: what fails on kwire and passes on Kafka, each entry with its state and reason. It only shrinks."""
+"""Allow-list: tests that fail on kwire and pass on Kafka, each with its state and reason. The list only shrinks."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def read() -> dict[str, tuple[str, str]]:
 
 
 def names_of(invocation_id: str) -> list[str]:
-    """Return the ids of the entries that would cover an invocation."""
+    """Return the ids of the entries that can cover an invocation."""
     return [
         invocation_id,
         invocation_id.split("[", maxsplit=1)[0].split("#", maxsplit=1)[0],
@@ -30,7 +30,7 @@ def names_of(invocation_id: str) -> list[str]:
 
 
 def needing_capabilities(entries: dict[str, tuple[str, str]]) -> list[str]:
-    """Return the methods and classes of which every invocation needs what is not served."""
+    """Return the methods and classes of which every invocation needs a capability that kwire does not serve."""
     return [name for name, (state, _) in entries.items() if state == CAPABILITY and "[" not in name]
 
 

@@ -1,4 +1,4 @@
-"""Kafka's test classes: all that the jars have, and the choice that `make compat ROW=kafka-tests` has time for."""
+"""Kafka's test classes: all in the jars, and the selection that fits into `make compat ROW=kafka-tests`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,14 @@ from compat_tests.kafka_tests.class_files import ancestry, classes_of
 from compat_tests.kafka_tests.jars import LIBRARIES
 
 ANNOTATIONS = b"org/apache/kafka/common/test/api/ClusterT"
-"""Begins the names of @ClusterTest, @ClusterTests, @ClusterTemplate and @ClusterTestDefaults in a class file."""
+"""Prefix of the names of @ClusterTest, @ClusterTests, @ClusterTemplate and @ClusterTestDefaults in a class file."""
 TESTS = (b"Lorg/junit/jupiter/api/Test;", b"Lorg/junit/jupiter/params/ParameterizedTest;", ANNOTATIONS)
-"""Annotations of which a class or a superclass has one when it has tests."""
+"""Annotations of test classes: a class with tests, or one of its superclasses, refers to one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Test classes that get their cluster in one way: they, or superclasses, refer to one of the marks."""
+    """Test classes that create their cluster in the same way: they, or superclasses, refer to one of the marks."""
 
     jars: tuple[str, ...]
     marks: tuple[bytes, ...]
@@ -56,7 +56,7 @@ ROW = (
     "MetadataQuorumCommandTest",
     "ResetConsumerGroupOffsetTest",
 )
-"""A choice that needs 20 minutes on two cores: of each area its classes with most behaviour for their time."""
+"""Classes that need 20 minutes on two cores: for each area those that test most behaviour in their time."""
 
 
 @cache
@@ -85,7 +85,7 @@ def family_of(selector: str) -> str:
 
 
 def named(wanted: str) -> list[str]:
-    """Return the selectors for `Class`, `Class#method`, or either with its package. Raises SystemExit for none."""
+    """Return the selectors for `Class` or `Class#method`, with or without package. Raises SystemExit if none match."""
     name, _, method = wanted.partition("#")
     classes = [each for each in all_tests() if each == name or each.rpartition(".")[2] == name]
     if not classes:

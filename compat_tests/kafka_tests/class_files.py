@@ -1,4 +1,4 @@
-"""Class files of a jar: names, superclasses, and the constants that each refers to."""
+"""Reader of class files in a jar: names, superclasses, and the constants to which each class refers."""
 
 import struct
 import zipfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 INTERFACE, ABSTRACT = 0x200, 0x400
 _SIZES = {3: 5, 4: 5, 5: 9, 6: 9, 7: 3, 8: 3, 9: 5, 10: 5, 11: 5, 12: 5, 15: 4, 16: 3, 17: 5, 18: 5, 19: 3, 20: 3}
-"""Bytes of a constant by its tag; 1 is a string, whose length is its own."""
+"""Size of a constant by its tag, in bytes; a string (tag 1) contains its own length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def classes_of(jar: Path) -> dict[str, ClassFile]:
 
 
 def ancestry(jar: Path, name: str) -> list[ClassFile]:
-    """Return a class and its superclasses, as far as they are in the same jar."""
+    """Return a class and those of its superclasses that are in the same jar."""
     classes, found = classes_of(jar), []
     while name in classes:
         found.append(classes[name])

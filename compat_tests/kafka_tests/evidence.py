@@ -1,7 +1,7 @@
-"""docs/evidence/kafka-tests.md: what runs of all classes gave, class by class, each with the commit that it ran at.
+"""Writer of docs/evidence/kafka-tests.md: results of all classes, each with the commit at which it ran.
 
-A run replaces the rows of its classes and keeps those of others, and takes those first that have no row or an old one,
-so that the table grows, and is renewed, with runs of limited time.
+A run replaces the rows of its classes and keeps all others. It begins with classes that have no row or an old row, so
+that runs of limited time complete and renew the table.
 """
 
 import collections
@@ -33,7 +33,7 @@ def write(results: Sequence[Result], path: Path = PATH, families: Sequence[str] 
 
 
 def oldest_first(selectors: Sequence[str], path: Path = PATH) -> list[str]:
-    """Return the selectors in the order in which runs of limited time take them: those without a row come first."""
+    """Return the selectors in order for runs of limited time: first those without a row, then the oldest rows."""
     rows = _read(path)
     commits = {rows[each][HEADINGS.index("commit")] for each in selectors if each in rows}
     times = {commit: _time(commit) for commit in commits}
@@ -41,7 +41,7 @@ def oldest_first(selectors: Sequence[str], path: Path = PATH) -> list[str]:
 
 
 def _time(commit: str) -> int:
-    """Return when a commit was made, in seconds; 0 for one that is not in this clone."""
+    """Return the time of a commit, in seconds; 0 if the commit is not in this clone."""
     command = ["git", "show", "--no-patch", "--format=%ct", commit]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     return int(shown.stdout) if shown.returncode == 0 else 0
@@ -50,11 +50,12 @@ def _time(commit: str) -> int:
 def _page(rows: dict[str, list[str]], families: Sequence[str]) -> Iterator[str]:
     yield f"# The integration tests of Apache Kafka {KAFKA_VERSION} on kwire"
     yield ""
-    yield "Written by `make campaign KAFKA_TESTS=1`. A test is one invocation; `compat_tests/kafka_tests/allowed.txt`"
-    yield "names each that does not pass, with its reason; `NOT_SERVED` in `judging.py` names those that are left out"
-    yield "because a parameter asks for what is not served. Methods that need a capability by the list are left out"
-    yield "and count once each. Kafka's own cluster runs the classes of"
-    yield "`make compat ROW=kafka-tests`, and those of which something failed that the list did not name."
+    yield "Written by `make campaign KAFKA_TESTS=1`. A test is one invocation. The allow-list,"
+    yield "`compat_tests/kafka_tests/allowed.txt`, names each test that does not pass, with its reason. `NOT_SERVED`"
+    yield "in `judging.py` names the tests that do not run because a parameter needs a capability that kwire does not"
+    yield "serve. Methods that the allow-list lists for a missing capability do not run either, and count once each."
+    yield "The control, Kafka's own cluster, runs the classes of `make compat ROW=kafka-tests`, and classes with a"
+    yield "failure that is not in the allow-list."
     yield ""
     yield _row(("family", "classes", "run", "tests", *STATES))
     yield _row(["---"] * (4 + len(STATES)))
@@ -71,7 +72,7 @@ def _page(rows: dict[str, list[str]], families: Sequence[str]) -> Iterator[str]:
 
 
 def _read(path: Path) -> dict[str, list[str]]:
-    """Return the rows of classes that an earlier run wrote."""
+    """Return the rows that earlier runs wrote, by class."""
     if not path.exists():
         return {}
     rows = [line.strip("|").split("|") for line in path.read_text().partition(f"| {HEADINGS[0]} ")[2].splitlines()[2:]]

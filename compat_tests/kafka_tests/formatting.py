@@ -1,7 +1,7 @@
-"""Format the nodes of one cluster by `kwire format`, in one process: `python -m compat_tests.kafka_tests.formatting`.
+"""Format the nodes of one cluster with `kwire format`, in one process: `python -m compat_tests.kafka_tests.formatting`.
 
-Arguments: the cluster's id, `--feature=NAME=LEVEL` as often as wanted, then a properties file for each node, with
-`standalone:` before that of the only voter and `joins:` before that of a controller that joins.
+Arguments: the cluster's id, any number of `--feature=NAME=LEVEL`, and a properties file for each node. The file of the
+only voter has the prefix `standalone:`, the file of a controller that joins has the prefix `joins:`.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Apache Kafka's published test jars, fetched once from Maven Central, and the classes of java/, compiled once."""
+"""Downloads of Apache Kafka's published test jars (once, from Maven Central), and the compiled classes of java/."""
 
 import fcntl
 import hashlib
@@ -25,7 +25,7 @@ WITH_TESTS = (
     *("kafka-streams", "kafka-streams-integration-tests", "connect-runtime", "connect-mirror", "kafka_2.13"),
     *("kafka-storage", "kafka-storage-api", "kafka-group-coordinator", "kafka-metadata", "kafka-raft"),
 )
-"""Artifacts whose jar of classifier `test` is fetched."""
+"""Artifacts whose jar with the classifier `test` is downloaded."""
 OTHERS = (
     ("org.junit.jupiter", "junit-jupiter", "5.13.1"),
     ("org.junit.platform", "junit-platform-launcher", "1.13.1"),
@@ -49,7 +49,7 @@ SASL = (
     ("org.apache.directory.server", "apacheds-protocol-shared", "2.0.0-M24"),
     ("no.nav.security", "mock-oauth2-server", "2.2.1"),
 )
-"""The servers of Kafka's SASL tests; classes that need one do not load without."""
+"""Servers of Kafka's SASL tests; without them the JVM cannot load the classes that use them."""
 UNWANTED = (
     ("org.bouncycastle", "bcprov-jdk15on"),
     ("xml-apis", "xml-apis"),
@@ -75,7 +75,7 @@ NOT_FOR_CONNECT = (
     *("oauth2-", "okhttp", "okio", "org.apache.servicemix", "commons-collections"),
     *("bcpkix", "bcutil", "kafka-streams", "rocksdbjni", "scala-reflect"),
 )
-"""Beginnings of jars that Connect's tests do not load: each of its workers scans all classes of the class path."""
+"""Prefixes of jars that Connect's tests do not load: each Connect worker scans all classes of the class path."""
 
 
 def pom() -> str:
@@ -99,7 +99,7 @@ def pom() -> str:
 
 
 def fetch() -> None:
-    """Fetch the jars when they are not those of this list."""
+    """Download the jars if the existing ones are not those of this list."""
     install("kafka")
     HOME.mkdir(parents=True, exist_ok=True)
     with (HOME / "lock").open("w") as lock:
@@ -116,9 +116,9 @@ def fetch() -> None:
 
 
 def class_path(side: str, left_out: tuple[str, ...] = ()) -> str:
-    """The class path for one side: on kwire, the classes of java/cluster stand before Kafka's of the same names.
+    """Return the class path for one side: on kwire, classes of java/cluster precede Kafka's classes of the same names.
 
-    Jars whose names begin with one of `left_out` are not on it.
+    It omits jars whose names begin with one of `left_out`.
     """
     folders = [_compiled("launcher", ()), _connect_plugins()]
     if side == "kwire":
@@ -144,7 +144,7 @@ def _compiled(folder: str, needed: tuple[Path, ...] | list[Path]) -> Path:
 
 
 def _connect_plugins() -> Path:
-    """Unpack the sources of plug-ins that Connect's tests compile: they must be files."""
+    """Unpack the sources of plug-ins that Connect's tests compile, because these must be files."""
     target = HOME / "resources"
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""What came of an invocation: passed, failed, or which thing it needs that kwire does not have."""
+"""Classification of an invocation: passed, failed, or in need of something that kwire does not have."""
 
 import re
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ FAILED = "failed"
 SKIPPED = "skipped"
 INSIDES = "needs the JVM's insides"
 NOT_SERVED_REASON = "not served yet"
-"""The launcher's reason for an invocation that it leaves out."""
+"""The launcher's skip reason for an invocation that it leaves out."""
 
 IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
-"""What a test says that looks for a broker's metrics in its own JVM."""
-#: Capability to patterns of the names of invocations that need it by a parameter; on kwire they are not run.
+"""Errors of tests that look for a broker's metrics in their own JVM."""
+#: Capability to name patterns of invocations that need it because of a parameter; kwire does not run them.
 NOT_SERVED = {
     "streams groups": r"groupProtocol=streams|streams\w*ProtocolEnabled=true|useNewProtocol=true|STREAMS protocol",
-    # The latter: whether the topic is made before the consumer fails is a matter of luck.
+    # The second pattern: a race decides if the topic is created before the consumer fails.
     "consumer groups (KIP-848)": r"groupProtocol=consumer|\btestAsyncConsumerTopicCreation",
 }
-#: Capability to patterns of what a client, a node or `kwire format` says without it.
+#: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {
     "share groups": r"SHARE_\w+|ShareGroup|share\.version|share group",
     "streams groups": r"STREAMS_GROUP_\w+|streams\.version",
@@ -37,7 +37,7 @@ BY_ERROR = {
     "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"
     r"|kwire: \S+: (?:Invalid value \S+ for configuration \S+: )?Class \S+ (?:could not|cannot) be found",
 }
-#: Capability to patterns of the ids of tests that are about it alone, whatever fails first.
+#: Capability to patterns of the ids of tests that test only this capability, whatever their first error is.
 BY_NAME = {
     "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
     "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
@@ -55,7 +55,7 @@ BY_NAME = {
 }
 
 
-#: What a test looks at inside this JVM without asking a stub, to patterns of the tests' ids.
+#: Object inside the JVM that a test reads directly, without a stub, to patterns of the tests' ids.
 INSIDES_BY_NAME = {
     "a combined node whose broker alone is stopped": r"\.testDescribeConsumerGroupWithoutLeaders\[.*Raft-Combined",
     "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
@@ -68,9 +68,9 @@ INSIDES_BY_NAME = {
 class Verdict:
     state: str
     what: str = ""
-    """What it needs, or how it failed."""
+    """The missing capability or object, or the error."""
     is_left_out: bool = False
-    """It was not run: a parameter names a capability that is not served."""
+    """True if the launcher left it out because a parameter names a capability that is not served."""
 
 
 def judge(invocation: dict) -> Verdict:
@@ -93,7 +93,7 @@ def judge(invocation: dict) -> Verdict:
         if re.search(pattern, told):
             return Verdict(CAPABILITY, capability)
     if "java.io.EOFException" in told and re.search(r"onsumerGroupHeartbeat|NewProtocol", "\n".join(trace)):
-        return Verdict(CAPABILITY, "consumer groups (KIP-848)")  # the broker closes such a request's connection
+        return Verdict(CAPABILITY, "consumer groups (KIP-848)")  # the broker closes the connection of such a request
     if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", told):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", told):

@@ -1,4 +1,4 @@
-"""Results that are kept in .cache: Kafka's for good, kwire's under a digest of the sources that they depend on."""
+"""Results in .cache: Kafka's without expiry, kwire's by a digest of the sources on which they depend."""
 
 import hashlib
 import json
@@ -14,12 +14,12 @@ from compat_tests.kafka_tests.running import run
 CONTROL = HOME / "control"
 RESULTS = HOME / "kwire"
 UNKNOWN_SECONDS = 60.0
-"""What a class is thought to need that has never run."""
+"""Expected duration of a class that has never run."""
 
 
 @cache
 def digest() -> str:
-    """Return a digest of kwire and of the Java classes: a result is valid as long as they are the same."""
+    """Return a digest of kwire and of the Java classes: a result is valid as long as the digest is the same."""
     files = [*(ROOT / "kwire").rglob("*.py"), *SOURCES.rglob("*.java"), Path(__file__).with_name("formatting.py")]
     found = hashlib.sha256()
     for each in sorted(files):
@@ -34,7 +34,7 @@ def on_kwire(selector: str, shard: int = 0, left_out: Iterable[str] = ()) -> lis
 
 
 def on_kafka(selector: str, shard: int = 0) -> list[dict]:
-    """The same on Kafka's own cluster; run once, since nothing of it changes with kwire."""
+    """Return the result on Kafka's own cluster; it is run once, because kwire's sources do not affect it."""
     kept = _read(CONTROL / f"{selector}.json")
     if kept is None:
         kept = run(selector, "kafka", shard)
@@ -43,7 +43,7 @@ def on_kafka(selector: str, shard: int = 0) -> list[dict]:
 
 
 def known(selector: str) -> list[dict] | None:
-    """Return kwire's result with today's sources, or None."""
+    """Return kwire's result with the current sources, or None."""
     return _read(RESULTS / digest() / f"{selector}.json")
 
 
@@ -52,7 +52,7 @@ def known_on_kafka(selector: str) -> list[dict] | None:
 
 
 def expected_seconds(selector: str) -> float:
-    """Return how long a class will take on kwire, as far as it has run: with any sources, or else on Kafka."""
+    """Return the expected duration of a class on kwire, from earlier runs with any sources, or else on Kafka."""
     earlier = max(RESULTS.glob(f"*/{selector}.json"), key=lambda path: path.stat().st_mtime, default=None)
     return _seconds(_read(earlier) if earlier else known_on_kafka(selector))
 

@@ -1,4 +1,4 @@
-"""Run classes on kwire with Kafka's own cluster as control, and find what speaks against kwire."""
+"""Runs of test classes on kwire, with Kafka's own cluster as control, and the resulting complaints about kwire."""
 
 import collections
 import itertools
@@ -25,7 +25,7 @@ STATES = (PASSED, FAILED, INSIDES, CAPABILITY, SKIPPED)
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A class or method on both sides: verdicts and details by invocation id."""
+    """Results of a class or method on both sides: verdicts and details by invocation id."""
 
     selector: str
     kwire: dict[str, Verdict]
@@ -46,12 +46,12 @@ def prove(
     resume: bool = False,
     recheck: bool = True,
 ) -> tuple[list[Result], list[str]]:
-    """Run all, so many JVMs at a time; each class on kwire, and on Kafka when that is not known yet.
+    """Run all selectors in `jobs` JVMs at a time: on kwire, and on Kafka unless Kafka's result exists already.
 
-    With `resume`, a class that has run with today's sources does not run again, and Kafka is asked only about classes
-    of which something fails that the allow-list does not name. Without `recheck`, methods that need a capability by the
-    allow-list are left out. A class that would not end within the minutes is not
-    started, unless nothing has been: results of the others, and the classes that are left.
+    With `resume`, a class that has run with the current sources does not run again. Kafka then runs only classes with
+    failures that the allow-list does not name. Without `recheck`, methods that the allow-list lists for a missing
+    capability are left out. A class that would not end within `minutes` is not started, except the first one. Returns
+    the results, and the classes that did not run.
     """
     shards: queue.SimpleQueue[int] = queue.SimpleQueue()
     for shard in range(jobs):
@@ -88,7 +88,7 @@ def prove(
 
 
 def is_as_allowed(invocations: Sequence[dict]) -> bool:
-    """Return whether nothing fails that the allow-list does not name, so that Kafka has nothing to say."""
+    """Return True if every failure is in the allow-list, so that no comparison with Kafka is needed."""
     entries = allowed.read()
     verdicts = ((each["id"], judge(each)) for each in invocations)
     return bool(invocations) and all(
@@ -108,12 +108,12 @@ def result_of(selector: str, invocations: Sequence[dict], theirs: Sequence[dict]
 
 
 def lasting(invocation_id: str) -> str:
-    """The id with what is another in each run: a moment that a test takes as its parameter."""
+    """Return the id without the part that changes in each run: a time that a test has as its parameter."""
     return _MOMENT.sub("MOMENT", invocation_id)
 
 
 def complaints(results: Sequence[Result]) -> list[str]:
-    """Everything that makes the row fail: failures outside the allow-list, stale entries, tests that differ."""
+    """Return every reason why the row fails: failures outside the allow-list, stale entries, tests that differ."""
     entries = allowed.read()
     found = []
     for result in results:
@@ -170,7 +170,7 @@ def cells(result: Result) -> list[str]:
 
 
 def needs(results: Sequence[Result]) -> dict[str, collections.Counter]:
-    """How many invocations need what, by state."""
+    """Count the invocations by what they need, for each state."""
     counters = {state: collections.Counter() for state in (INSIDES, CAPABILITY)}
     for result in results:
         for verdict in result.kwire.values():

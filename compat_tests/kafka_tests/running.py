@@ -1,4 +1,4 @@
-"""Run test classes in JVMs, on kwire processes or on Kafka's own cluster, and read what came of each invocation."""
+"""Runs of test classes in JVMs, on kwire processes or on Kafka's own cluster, and the results of each invocation."""
 
 import collections
 import json
@@ -20,7 +20,7 @@ from kwire.cluster.features import METADATA_VERSION, SUPPORTED
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 HEAP = {"kwire": "-Xmx512m", "kafka": "-Xmx1g"}
 CONNECT_HEAP = "-Xmx1g"
-"""Its workers leave much behind: with half of that a class of seventeen tests collects garbage most of the time."""
+"""Heap for Connect: its workers leave much garbage, and with half of it a class of 17 tests mostly collects garbage."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
 TEST_SECONDS = 180
 CLASS_SECONDS = 3600
@@ -31,9 +31,9 @@ _TAGS = re.compile(r",? ?(?:MetadataVersion|(?:Broker|Controller)(?:SecurityProt
 
 
 def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) -> list[dict]:
-    """Run a class or a method; return an invocation each, with `id`, unique in the class and the same on both sides.
+    """Run a class or a method; return its invocations, each with an `id` that is unique and equal on both sides.
 
-    Of `left_out`, Class.method or Class.*, nothing is run on kwire; each method counts as one invocation.
+    On kwire, tests in `left_out` (Class.method or Class.*) do not run; each method counts as one invocation.
     """
     with tempfile.TemporaryDirectory(prefix="kafka-tests-") as scratch:
         report = Path(scratch) / "report.jsonl"
@@ -68,7 +68,7 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
 
 
 def _run_bounded(command: list[str]) -> str:
-    """Return what went wrong with the JVM itself, or nothing."""
+    """Run a command with a time limit; return the error of the JVM itself, or an empty text."""
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
         try:
@@ -87,7 +87,7 @@ def simple(selector: str) -> str:
 
 
 def named(invocations: list[dict]) -> list[dict]:
-    """Give each invocation its id: class, method, and what tells it from the method's others, but not its number."""
+    """Give each invocation an id of class, method and the parameters that distinguish it, without its number."""
     seen: collections.Counter[str] = collections.Counter()
     for each in invocations:
         label = re.sub(r"^\w+ ?\[\d+\] ", "", each["name"])

@@ -1,6 +1,6 @@
-"""One tool on the broker under test and on Apache Kafka side by side, and what counts as the same answer.
+"""Comparison of a tool's output on the broker under test and on Apache Kafka.
 
-Left out of the comparison is what must differ: addresses, directories, ids, times, and where a test asks, rates.
+The comparison omits what must differ: addresses, directories, ids, times and, if a test requests it, rates.
 """
 
 import re
@@ -24,24 +24,24 @@ Change = Callable[[str], str]
 
 
 def without_numbers(text: str) -> str:
-    """For what measures: the words are compared, the figures are not."""
+    """Replace all numbers, so that only the words of a measurement are compared."""
     return NUMBER.sub("N", text)
 
 
 def without_ids(text: str) -> str:
-    """Without what a broker makes up, and the times."""
+    """Replace ids and times that a broker generates."""
     for pattern, replacement in RULES:
         text = pattern.sub(replacement, text)
     return text
 
 
 def only_lines_with(*names: str) -> Change:
-    """For what lists everything: other tests' topics and groups are nobody's business."""
+    """Return a filter that keeps lines with these names, because lists contain topics and groups of other tests."""
     return lambda text: "".join(line for line in text.splitlines(keepends=True) if any(name in line for name in names))
 
 
 class Side:
-    """One broker with its tools."""
+    """Broker with its tools."""
 
     def __init__(self, broker: BrokerProcess, archive: Path | None) -> None:
         self.name = broker.name
@@ -54,7 +54,7 @@ class Side:
 
 
 class Both:
-    """Runs a tool with the same arguments on both brokers; one broker only where the tested one is Kafka itself."""
+    """Both brokers: a tool runs with the same arguments on each. If Kafka itself is tested, there is one broker."""
 
     def __init__(self, tested: Side, kafka: Side | None) -> None:
         self.tested = tested
@@ -65,7 +65,7 @@ class Both:
         return self.tested.name == "kwire"
 
     def run_each(self, tool: str, *arguments: str, text: str | None = None) -> list[Ran]:
-        """The answers of the tested broker and, where it runs beside it, of Kafka."""
+        """Run a tool on each broker and return the outputs: the tested broker's, then Kafka's if it runs beside it."""
         pipe = {} if text is None else {"stdin": -1}
         processes = [side.tools.start(tool, *arguments, **pipe) for side in self.sides]
         try:
@@ -75,7 +75,7 @@ class Both:
                 process.kill()
 
     def run(self, tool: str, *arguments: str, text: str | None = None, change: Change = str, status: int = 0) -> Ran:
-        """The tested broker's answer, after it was found to be Kafka's. `change` is applied to both."""
+        """Run a tool on each broker, check that the outputs agree after `change`, and return the tested broker's."""
         answers = self.run_each(tool, *arguments, text=text)
         told = [
             (ran.status, change(side.normal(ran.output)), change(side.normal(ran.errors)))
@@ -87,7 +87,7 @@ class Both:
 
     @contextmanager
     def running(self, scratch: Path, tool: str, *arguments: str, until: str) -> Iterator[list[Path]]:
-        """The tool on both brokers, running while the block does; gives their output files."""
+        """Run a tool on both brokers during the block; yield their output files."""
         with ExitStack() as stack:
             yield [
                 stack.enter_context(side.tools.running(scratch, tool, *arguments, until=until)) for side in self.sides

@@ -1,4 +1,4 @@
-"""Both brokers at once, and tools for them."""
+"""Fixtures: both brokers with their tools."""
 
 import json
 
@@ -17,7 +17,7 @@ def archive(broker, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def both(broker, archive, tmp_path_factory):
-    """The broker under test with Apache Kafka beside it; alone where it is Apache Kafka."""
+    """Yield the broker under test beside Apache Kafka; if it is Apache Kafka, alone."""
     tested = Side(broker, archive)
     if broker.name == "kafka":
         yield Both(tested, None)
@@ -32,7 +32,7 @@ def both(broker, archive, tmp_path_factory):
 
 @pytest.fixture
 def json_file(tmp_path):
-    """Write what a tool reads from a file of JSON, and give the file's name."""
+    """Return a function that writes JSON to a file for a tool and returns the file's name."""
 
     def write(name, content):
         path = tmp_path / f"{name}.json"
@@ -44,7 +44,7 @@ def json_file(tmp_path):
 
 @pytest.fixture
 def new_topic(both, topic):
-    """A topic on both brokers, made without a JVM."""
+    """Create a topic on both brokers, without starting a JVM."""
 
     def create(partitions=1):
         for side in both.sides:

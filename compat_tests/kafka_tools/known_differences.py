@@ -1,4 +1,4 @@
-"""Where kwire's answer differs on purpose; docs/differences.md has the reasons."""
+"""Intended differences of kwire's output; docs/differences.md has the reasons."""
 
-#: The features that kwire finalises; Kafka finalises more. None is advertised before it is served.
+#: Features that kwire finalises; Kafka finalises more. kwire advertises a feature only when it serves it.
 FINALISED = {"eligible.leader.replicas.version", "kraft.version", "metadata.version", "transaction.version"}

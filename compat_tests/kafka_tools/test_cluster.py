@@ -31,7 +31,7 @@ def test_the_quorum_of_one(both):
 
 
 def test_versions_that_both_serve_are_the_same(both):
-    """What kwire does not serve yet it does not advertise either."""
+    """The API lists agree for APIs that both serve: kwire does not advertise APIs that it does not serve."""
     answers = both.run_each("kafka-broker-api-versions")
     ours, theirs = [dict(re.findall(r"(\w+\(\d+\)): (.+?),?$", ran.output, re.M)) for ran in (answers[0], answers[-1])]
     assert ours.keys() == theirs.keys()

@@ -21,7 +21,7 @@ def test_settings_of_one_broker_and_of_all(both):
 
 
 def test_every_setting_of_a_broker_is_described(both):
-    """The values are compared by the row `configs`; here, that the tool lists the same keys."""
+    """The tool lists the same keys on both; the row `configs` compares the values."""
 
     def keys(text):
         return "".join(sorted(line.partition("=")[0] + "\n" for line in text.splitlines()))

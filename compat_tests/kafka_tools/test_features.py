@@ -1,4 +1,4 @@
-"""kafka-features. kwire finalises what it serves: see docs/differences.md."""
+"""kafka-features. kwire finalises only features that it serves: see docs/differences.md."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_an_upgrade_to_where_it_is(both):
 
 
 def test_a_downgrade_of_metadata_is_refused(both):
-    before_colon = lambda text: text.partition(" to 20.")[0]  # noqa: E731 - the reason is told in other words
+    before_colon = lambda text: text.partition(" to 20.")[0]  # noqa: E731 - the messages differ
     refused = both.run(
         FEATURES, "downgrade", "--feature", "metadata.version=20", "--dry-run", status=1, change=before_colon
     )

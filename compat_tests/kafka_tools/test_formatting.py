@@ -1,4 +1,4 @@
-"""kafka-storage format and kwire format: the same files from the same options, served by the other broker too."""
+"""kafka-storage format and kwire format: equal options give equal files, and each broker starts on the other's."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from tests.support.raw_client import RawClient
 
-#: What kwire does not have yet is off in the directories that are compared.
+#: Features that kwire does not have yet are disabled in the compared directories.
 OFF = [f"--feature={name}=0" for name in sorted(OF_KAFKA - FORMATTED.keys() - {METADATA_VERSION, "kraft.version"})]
 ONE = "1@127.0.0.1:9193:JEXY6aqzQY-32P5TStzaFg"
 TWO = "2@127.0.0.2:9193:MvDxzVmcRsaTz33bUuRU6A"
@@ -72,7 +72,7 @@ WITHOUT_WHAT_WAS_TYPED = {
     ),
     "SCRAM-SHA-256=[name=a,password=hun,ter2=x]": "Unknown SCRAM configurations: component 3",
 }
-"""What kwire says; Kafka's tool begins alike, and then shows the text."""
+"""kwire's error messages; Kafka's begin with the same words and then repeat the user's input, which may be secret."""
 TOOLS = {
     "kafka": lambda: ["java", *JVM, "-cp", class_path(), "kafka.tools.StorageTool"],
     "kwire": lambda: [sys.executable, "-m", "kwire"],
@@ -85,7 +85,7 @@ def run(tool, properties, *options):
 
 
 def format_each(directory, node, *options):
-    """What the two tools said, of the same node in directories of their own."""
+    """Format the same node with each tool in its own directory; return both outputs."""
     ended = []
     for tool in TOOLS:
         home = directory / tool
@@ -98,7 +98,7 @@ def format_each(directory, node, *options):
 
 
 def content(home):
-    """The files below a directory, decoded; ids that were made up and timestamps are left out."""
+    """Return the decoded files below a directory, without generated ids and timestamps."""
     made_up = set()
     found = {}
     for name in "abm":
@@ -206,7 +206,7 @@ class KafkaOnKwires(ApacheKafka):
 
 
 class KwireOnKafkas(KwireBroker):
-    """kwire, as a node of a quorum of one that is configured, in a directory that Kafka formatted."""
+    """kwire in a directory that Kafka formatted, as the only voter of a configured quorum."""
 
     def prepare(self):
         super().prepare()
@@ -222,7 +222,7 @@ class KwireOnKafkas(KwireBroker):
 
 
 def users(broker):
-    """Mechanisms and iterations of all users."""
+    """Return the SCRAM mechanisms and iterations of all users."""
     with RawClient(broker.bootstrap) as client:
         answer = client.ask(DescribeUserScramCredentialsRequest(users=None), 0)
     assert answer.error_code == 0

@@ -14,7 +14,7 @@ COUNTS = (2, 3)
 
 @pytest.fixture
 def consumed(both, new_topic, group):
-    """Two and three records in two partitions, committed by the group, which has no member."""
+    """Write two and three records into two partitions and commit them in a group, which has no member afterwards."""
     name = new_topic(2)
     for side in both.sides:
         sender = producer(side.broker.bootstrap)
@@ -32,7 +32,7 @@ def rows(ran):
 
 
 def offsets(ran):
-    """New offsets by partition, as a reset prints them; warnings stand before them."""
+    """Return the new offsets by partition from a reset's output, without the warnings before them."""
     return {int(row[2]): int(row[3]) for row in rows(ran) if len(row) == 4 and row[3].isdigit()}
 
 

@@ -1,4 +1,4 @@
-"""Brokers with two log directories: replicas that the tools move between them."""
+"""Brokers with two log directories, between which the tools move replicas."""
 
 import json
 
@@ -16,7 +16,7 @@ DIRECTORIES = ("data", "more")
 
 
 def two_directories(broker):
-    """Give the settings that were just written a second log directory."""
+    """Add a second log directory to the settings file."""
     settings = broker.properties.read_text()
     first, second = (str(broker.directory / name) for name in DIRECTORIES)
     broker.properties.write_text(settings.replace(f"log.dirs={first}", f"log.dirs={first},{second}"))
@@ -50,7 +50,7 @@ def both_with_two(request, archive, tmp_path_factory):
 
 
 def places(side, topic):
-    """(directory, whether it is a future log) of each replica of a topic."""
+    """Return (directory, whether it is a future log) of each replica of a topic."""
     told = side.tools.run("kafka-log-dirs", "--describe", "--topic-list", topic)
     (broker,) = json.loads(told.lines[-1])["brokers"]
     return {

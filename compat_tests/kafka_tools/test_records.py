@@ -1,4 +1,4 @@
-"""The console and verifiable producers and consumers, the performance tests, and what asks for or deletes offsets."""
+"""Console and verifiable producers and consumers, performance tests, and tools for offsets and record deletion."""
 
 import json
 
@@ -110,7 +110,7 @@ def test_offsets_by_time(both, new_topic):
         return sum(int(line.rpartition(":")[2]) for line in lines)
 
     assert (ask("latest"), ask("earliest"), ask("-4"), ask("0")) == (3, 0, 0, 0)
-    # Which of three records is newest is the producer's clock's business.
+    # The producer's clock decides which of the three records is the newest.
     newest = both.run(OFFSETS, "--topic", name, "--time", "max-timestamp", change=without_numbers)
     assert newest.lines != []
     assert both.run(OFFSETS, "--topic", name, "--time", "-5").lines == []

@@ -1,4 +1,4 @@
-"""kafka-acls and kafka-delegation-tokens on brokers that have neither an authorizer nor tokens."""
+"""kafka-acls and kafka-delegation-tokens on brokers without authorizer and delegation tokens."""
 
 
 def test_there_are_no_acls_without_an_authorizer(both, topic):

@@ -36,7 +36,7 @@ def test_what_cannot_be_created_is_refused(both, new_topic):
 
 
 def test_more_replicas_than_brokers_are_refused(both, topic):
-    """Kafka's sentence goes on with directories that kwire cannot have."""
+    """The messages are compared up to Kafka's part about log directories, which kwire does not have here."""
     arguments = ("--create", "--topic", topic, "--replication-factor", "3")
     refused = both.run(
         TOPICS, *arguments, status=1, change=lambda text: text.partition(" or some brokers")[0].strip(".\n")

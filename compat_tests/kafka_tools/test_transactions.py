@@ -1,4 +1,4 @@
-"""kafka-transactions: what is open, who wrote it, what hangs, and how an administrator ends it."""
+"""kafka-transactions: open and hanging transactions, their producers, and how an administrator ends them."""
 
 from contextlib import contextmanager
 
@@ -20,7 +20,7 @@ LOST_PRODUCER = {"producer_id": 8_000_001, "producer_epoch": 3, "base_sequence":
 
 
 def open_transactions(both, transactional_id, topic, count=2):
-    """A producer on each broker that has written and not committed."""
+    """Start a producer on each broker that has written records and not committed them."""
     clients = [transactional(side.broker.bootstrap, transactional_id) for side in both.sides]
     for client in clients:
         client.begin_transaction()
@@ -139,12 +139,12 @@ def test_a_hanging_transaction_is_aborted_by_its_producer(both, new_topic):
 
 
 def without_minutes(text):
-    """How long a transaction hangs depends on when the tool runs."""
+    """Remove the duration of a hanging transaction, which depends on when the tool runs."""
     return "".join(line.rstrip().rpartition(" ")[0] + "\n" for line in text.splitlines())
 
 
 def hang(bootstrap, topic):
-    """Three records of a transaction that no coordinator knows of, years old."""
+    """Write three records of a transaction that no coordinator has, with a timestamp of years ago."""
     data = PartitionProduceData(index=0, records=bytes(batch_of(3, **LOST_PRODUCER)))
     topics = [TopicProduceData(name=topic, partition_data=[data])]
     request = ProduceRequest(transactional_id="lost", acks=-1, timeout_ms=5000, topic_data=topics)
@@ -159,7 +159,7 @@ def hang(bootstrap, topic):
 
 @contextmanager
 def without_verification(bootstrap):
-    """Partitions take what belongs to a transaction without asking its coordinator, as old brokers did."""
+    """Disable the verification of transactions with their coordinator, as in old brokers."""
     set_verification(bootstrap, "false")
     try:
         yield

@@ -1,6 +1,6 @@
-"""Apache Kafka's command line tools by the names of its scripts, run as the scripts run them: one JVM each.
+"""Apache Kafka's command line tools by the names of its scripts; each runs in its own JVM, as from the scripts.
 
-An archive of loaded classes, made once in a run, halves the time that a JVM needs to begin.
+An archive of loaded classes, created once in a run, halves the start time of a JVM.
 """
 
 import os
@@ -54,7 +54,7 @@ STACK_FRAME = re.compile(r"^\s+(at |\.\.\. \d+ more)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What one run of a tool said. Of the error stream without the frames of stack traces."""
+    """Output of one run of a tool, without the stack traces of the error stream."""
 
     status: int
     output: str
@@ -70,7 +70,7 @@ class Ran:
 
 
 class ToolBox:
-    """Runs tools against one broker."""
+    """Tools that run against one broker."""
 
     def __init__(self, bootstrap: str, archive: Path | None) -> None:
         self.bootstrap = bootstrap
@@ -114,7 +114,7 @@ class ToolBox:
 
     @contextmanager
     def running(self, scratch: Path, tool: str, *arguments: str, until: str) -> Iterator[Path]:
-        """A tool that runs until the block is left, entered when its output holds the text."""
+        """Run a tool until the end of the block, which starts when the output contains the text `until`."""
         output = scratch / f"{tool}-{self.bootstrap.rpartition(':')[2]}-{len(list(scratch.iterdir()))}.txt"
         with output.open("wb") as sink:
             process = subprocess.Popen(
@@ -133,7 +133,7 @@ class ToolBox:
 
 
 def class_archive(bootstrap: str, directory: Path) -> Path | None:
-    """The classes that a tool loads, in a file that later JVMs map; None when this JVM makes none."""
+    """Return a file with the classes that a tool loads, which later JVMs map; None if this JVM cannot create one."""
     archive = directory / "tools.jsa"
     option = [f"-XX:ArchiveClassesAtExit={archive}", "-cp", class_path(), MAINS["kafka-consumer-groups"]]
     arguments = ["--bootstrap-server", bootstrap, "--list"]

@@ -1,4 +1,4 @@
-"""Several kcats in one consumer group."""
+"""Several kcat processes in one consumer group."""
 
 from contextlib import ExitStack
 
@@ -17,7 +17,7 @@ def member(bootstrap, group, topic, *arguments):
 
 
 def shared(members):
-    """How many partitions each member has, once all four are taken and none twice."""
+    """Return the number of partitions of each member, once all four partitions are assigned without overlap."""
     assigned = [each.assigned() for each in members]
     if None in assigned or len(frozenset().union(*assigned)) != sum(map(len, assigned)):
         return None

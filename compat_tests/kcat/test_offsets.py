@@ -1,4 +1,4 @@
-"""Where kcat starts reading, and its offset queries by timestamp."""
+"""kcat's start offsets, and its offset queries by timestamp."""
 
 import pytest
 
@@ -11,7 +11,7 @@ RECORDS = numbered(60)
 
 @pytest.fixture
 def filled(bootstrap, topic):
-    """One partition with 60 records in three batches."""
+    """Fill one partition with 60 records in three batches."""
     create_topic(bootstrap, topic)
     client = producer(bootstrap, linger_ms=100, compression_type="zstd")
     for start in (0, 20, 40):

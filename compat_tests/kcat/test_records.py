@@ -1,4 +1,4 @@
-"""kcat's records come back byte for byte, and kcat reads what another client wrote."""
+"""kcat's records are returned byte for byte, and kcat reads records of another client."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CHATTY = varied_records()
 
 
 def printable(record):
-    """kcat prints headers as name=value, joined by commas, so a header must do without these signs."""
+    """Return True if kcat's output has the record's headers unambiguously: it joins name=value pairs with commas."""
     return record.headers in (HEADERS[0], HEADERS[2]) or any(value is None for _, value in record.headers)
 
 

@@ -1,4 +1,4 @@
-"""kcats that live through a restart of the broker."""
+"""kcat processes that keep running over a restart of the broker."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_producer_and_reader_go_on_over_a_restart(broker, topic, tmp_path, clean
         with running(tmp_path / "writer", kcat_command(broker.bootstrap, *BACK_OFF, *flags)) as writing:
             writing.process.stdin.write(b"".join(line + b"\n" for line in expected[:300]))
             writing.process.stdin.flush()
-            reading.wait_for(200)  # kcat keeps a rest in its input buffer
+            reading.wait_for(200)  # kcat keeps the last records in its input buffer
             broker.restart(clean=clean)
             writing.process.stdin.write(b"".join(line + b"\n" for line in expected[300:]))
             writing.process.stdin.close()

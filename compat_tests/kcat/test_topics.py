@@ -1,4 +1,4 @@
-"""kcat's listing of metadata, topics that it creates by asking, and names that are refused."""
+"""kcat's metadata listing, automatic creation of topics, and invalid topic names."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""kcat, run as a program: its arguments, and what its output means."""
+"""Runner of the program kcat: its arguments, and the parser of its output."""
 
 import re
 import shutil
@@ -12,7 +12,7 @@ from compat_tests.harness.payloads import Record
 from compat_tests.harness.waiting import eventually
 
 SECONDS = 30
-#: Between the fields that kcat cannot give a length for; no test record contains it.
+#: Separator of fields whose length kcat cannot print; no test record contains it.
 END = b"\x1e"
 REBALANCE = re.compile(r"rebalanced.*?(assigned|revoked|incremental assignment|incremental revoke)(.*)")
 FORMAT = r"%p %o %T %K %S \n%k%s%h\x1e"
@@ -79,7 +79,7 @@ def parse_headers(text):
 
 
 class Running:
-    """A kcat that goes on until it is ended; its output is collected in files."""
+    """kcat process that runs until it is stopped; its output is collected in files."""
 
     def __init__(self, command, directory):
         self.stdout, self.stderr = directory / "stdout", directory / "stderr"
@@ -87,12 +87,12 @@ class Running:
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=errors)
 
     def received(self):
-        """What is complete so far: a record may be half written."""
+        """Return the complete records so far; the last one may be written in part only."""
         output = self.stdout.read_bytes()
         return parse(output[: output.rfind(END) + 1])
 
     def assigned(self):
-        """The partitions it reported as its own; None before the first assignment and after a revocation."""
+        """Return the assigned partitions; None before the first assignment and after a revocation."""
         owned = None
         for change, partitions in REBALANCE.findall(self.stderr.read_text()):
             numbers = frozenset(int(number) for number in re.findall(r"\[(\d+)\]", partitions))

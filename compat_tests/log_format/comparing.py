@@ -1,4 +1,4 @@
-"""What differs between two brokers' observations, and what may."""
+"""Differences between two brokers' observations, and the permitted differences."""
 
 from collections.abc import Container
 from pathlib import Path
@@ -19,7 +19,7 @@ def questions_about(bytes_of: dict[Partition, bytes], last_epoch: int | None = N
 
 
 def differences(ours: Observations, theirs: Observations, *, leave_out: frozenset[str] = frozenset()) -> list[str]:
-    """A line for each kind of answer of each partition that is not the same, with the first that differs."""
+    """Return a line for each kind of answer of each partition that differs, with the first difference."""
     assert ours.keys() == theirs.keys()
     found = []
     for partition, answers in ours.items():
@@ -37,7 +37,7 @@ def _first_difference(ours: object, theirs: object) -> str:
 
 
 def starts_inside(data: Path) -> dict[Partition, int]:
-    """Where the log begins, of the partitions where that is behind the start of their first segment."""
+    """Return the log start offset of partitions whose log starts after the base of their first segment."""
     path = data / LOG_START_FILE
     if not path.exists():
         return {}
@@ -45,11 +45,11 @@ def starts_inside(data: Path) -> dict[Partition, int]:
 
 
 def wrong_answers(observed: Observations, *, is_kafka: bool, inside: Container[Partition]) -> list[str]:
-    """Answers by time, and epochs of the start, that are not what follows from the bytes that were served.
+    """Return answers by timestamp, and epochs at the start, that do not match the bytes that the broker returned.
 
-    Kafka looks only into the first segment that has such a time, which may lie before the log's start, or be told by a
-    batch that compaction emptied: then it finds nothing. No epoch is told where the log's start lies before the first
-    one, in a gap of a follower's log.
+    Kafka searches only the first segment that has such a timestamp. The record may lie before the log start, or only
+    a batch that compaction emptied may have the timestamp: then Kafka finds nothing. No epoch is returned if the log
+    start lies before the first batch, in a gap of a follower's log.
     """
     found = []
     for partition, answers in observed.items():
@@ -68,12 +68,12 @@ def wrong_answers(observed: Observations, *, is_kafka: bool, inside: Container[P
 
 
 def excused(ours: Observations, theirs: Observations) -> Observations:
-    """Ours, which are right, as theirs where Kafka tells less.
+    """Return our answers, which are correct, replaced by Kafka's where Kafka returns less.
 
-    It finds no time that lies behind the first segment that has it, and no epoch of a start that a crash took back.
-    Its last stable offset lies before the log's start when that is in the batch that begins an open transaction.
-    And after a crash kwire takes epochs from the batches, so that one which began in a gap begins behind it, and
-    a start in a gap has none.
+    Kafka finds no timestamp after the first segment that has it, and no epoch for a start that a crash moved back.
+    Its last stable offset lies before the log start if the start is in the first batch of an open transaction.
+    After a crash kwire takes epochs from the batches: an epoch that began in a gap then begins after the gap, and
+    a start in a gap has no epoch.
     """
     changed = {}
     for partition, answers in ours.items():
@@ -105,7 +105,7 @@ def is_excused(ours: tuple, theirs: tuple, start: int, *, begins_in_gap: bool) -
 
 
 def is_excused_end(ours: tuple, theirs: tuple, headers: list[BatchHeader], *, forgot: bool) -> bool:
-    """Whether both ends of an epoch lie in one gap; or the batches say ours, and Kafka forgot how epochs begin."""
+    """Return True if both ends of an epoch lie in one gap, or the batches prove ours and Kafka lost its epochs."""
     first, last = sorted((ours[3], theirs[3]))
     in_one_gap = not any(header.base_offset < last and header.last_offset >= first for header in headers)
     end = next((header.base_offset for header in headers if header.partition_leader_epoch > ours[0]), None)

@@ -1,4 +1,4 @@
-"""Data directories with random partitions, made once: one stopped cleanly, one left as by a kill."""
+"""Fixtures: data directories with random partitions, one after a clean stop and one after a kill."""
 
 import shutil
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ STEPS, STEPS_MORE = 70, 35
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """Where the directories are, and what is in them."""
+    """Directories and their contents."""
 
     clean: Path
     crashed: Path
@@ -25,13 +25,13 @@ class Made:
 
 @pytest.fixture(scope="session")
 def tested(request):
-    """The broker under test, by name. Apache Kafka is compared with itself: then a difference is our own fault."""
+    """Return the broker under test by name. Kafka is compared with Kafka: differences are then faults of tests."""
     return request.config.getoption("--broker")
 
 
 @pytest.fixture(scope="session")
 def count(request, tested):
-    """So many random directories; whether Kafka is found equal to itself is known after less."""
+    """Return the number of random directories; fewer are enough to compare Kafka with itself."""
     short = request.config.getoption("markexpr") == "short" or tested == "kafka"
     return SHORT_COUNT if short else WHOLE_COUNT
 

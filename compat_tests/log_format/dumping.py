@@ -1,4 +1,4 @@
-"""The same files through Kafka's DumpLogSegments and through `kwire log dump`, as rows that can be compared."""
+"""Output of Kafka's DumpLogSegments and of `kwire log dump` for the same files, as rows that can be compared."""
 
 import base64
 import json
@@ -15,13 +15,13 @@ MAIN = "org.apache.kafka.tools.DumpLogSegments"
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 FILES_AT_ONCE = 1500
-"""One argument names them all, and the system bounds its length."""
+"""Files of a run: one argument contains all their names, and the system limits its length."""
 
 Rows = dict[str, list[tuple]]
 
 
 class _Anything:
-    """Equal to every text: how bytes that are no UTF-8 are shown is each tool's own business."""
+    """Value that equals every text: each tool shows bytes that are not UTF-8 in its own way."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -60,7 +60,7 @@ _ENTRIES = (
 
 
 def files_of(data: Path, partitions: Sequence[object]) -> list[str]:
-    """Names below the data directory, of what both tools can show."""
+    """Return the names, below the data directory, of files that both tools can show."""
     return [
         f"{partition}/{path.name}"
         for partition in partitions
@@ -70,7 +70,7 @@ def files_of(data: Path, partitions: Sequence[object]) -> list[str]:
 
 
 def run_tool(data: Path, files: Sequence[str], *options: str) -> tuple[str, str]:
-    """What DumpLogSegments says about the files, and its complaints."""
+    """Run DumpLogSegments on the files; return its output and its error output."""
     output, errors = "", ""
     for at in range(0, len(files), FILES_AT_ONCE):
         command = ["java", *JVM, "-cp", class_path(), MAIN, *options, "--files", ",".join(files[at:][:FILES_AT_ONCE])]
@@ -81,7 +81,7 @@ def run_tool(data: Path, files: Sequence[str], *options: str) -> tuple[str, str]
 
 
 def rows_of_kafka(output: str) -> Rows:
-    """Its rows by file. Lines of a value that holds line ends belong to the record before them."""
+    """Return Kafka's rows by file. Lines inside a value with line breaks belong to the preceding record."""
     rows: Rows = defaultdict(list)
     file = ""
     for line in output.split("\n"):
@@ -107,7 +107,7 @@ def _row_of_kafka(line: str) -> tuple | None:
 
 
 def rows_of_kwire(data: Path, partitions: Sequence[object]) -> Rows:
-    """The same rows from `kwire log dump`."""
+    """Return the same rows from `kwire log dump`."""
     command = [sys.executable, "-m", "kwire", "log", "dump", "--records", "--format", "json", *map(str, partitions)]
     ran = subprocess.run(command, cwd=data, capture_output=True, check=True, timeout=300)
     rows: Rows = defaultdict(list)
@@ -129,7 +129,7 @@ def _batch(row: dict) -> tuple:
 def _record(row: dict) -> tuple:
     names = ",".join(name for name, _ in row["headers"])
     if "control" in row:
-        # A marker's key has two numbers of two bytes, its value one of two and one of four.
+        # A marker's key has two 2-byte numbers; its value has a 2-byte and a 4-byte number.
         epoch = str(row["fields"]["coordinator_epoch"])
         return ("record", *_words(row, ["offset", "timestamp"]), "4", "6", names, row["control"], epoch, None, None)
     key, value = row["key"], row["value"]
@@ -168,11 +168,11 @@ def _text(value: str | dict | None) -> object:
     return value.split("\n")[0] if isinstance(value, str) else ANYTHING
 
 
-# What DumpLogSegments complains of
+# Complaints of DumpLogSegments
 
 
 def gaps(rows: Rows) -> set[tuple[str, int, int]]:
-    """(file, offset, next offset) wherever it finds offsets that do not follow: it begins each file at -1."""
+    """Return (file, offset, next offset) of each gap that DumpLogSegments reports: it begins each file at -1."""
     found = set()
     for file, of_file in rows.items():
         before = -1
@@ -186,7 +186,7 @@ def gaps(rows: Rows) -> set[tuple[str, int, int]]:
 
 
 def complaints(errors: str, data: Path) -> tuple[set[tuple[str, int, int]], list[str]]:
-    """(the same from its error output, every other line that it wrote there)."""
+    """Return (the same gaps from the error output, all other lines of it)."""
     found, others, file = set(), [], ""
     for line in errors.splitlines():
         if line.startswith("Non-consecutive offsets in "):
@@ -199,7 +199,7 @@ def complaints(errors: str, data: Path) -> tuple[set[tuple[str, int, int]], list
 
 
 def not_of_empty_batches(lines: Sequence[str], rows: Rows) -> list[str]:
-    """Without its complaints of times that stand in the header of a batch which compaction left without records."""
+    """Return the lines without complaints about timestamps of batches that compaction left without records."""
     times = {row[14] for of_file in rows.values() for row in of_file if row[0] == "batch" and row[3] == "0"}
     mismatch = re.compile(r"\s*Index timestamp: (-?\d+), log timestamp: -1")
     excused = [line for line in lines if (found := mismatch.fullmatch(line)) and found[1] in times]

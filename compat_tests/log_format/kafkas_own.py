@@ -1,4 +1,4 @@
-"""Directories that Apache Kafka writes: every codec, transactions that end and that do not, cuts, compaction, rolls."""
+"""Directories written by Apache Kafka: every codec, open and ended transactions, truncation, compaction, rolls."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ AT_ONCE = 5
 CUT_AT = 33
 ROUNDS = 6
 ROLLED = {"segment_ms": 12 * TIMESTAMP_STEP_MS, "retention_ms": -1}
-"""A segment holds a dozen records: time counts in their timestamps."""
+"""Settings that roll segments by record timestamps: a segment has a dozen records."""
 COMPACTED = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": 0.01, "delete_retention_ms": 0}
 PARTITIONS = [
     *(Partition(f"codec-{codec}", 0) for codec in CODECS),
@@ -39,19 +39,19 @@ class WritingKafka(ApacheKafka):
 
 
 def of_today(records: Sequence[Record]) -> list[Record]:
-    """The records, timed some minutes ago: what is older is forgotten by producer.id.expiration.ms."""
+    """Return the records with timestamps of some minutes ago, because producer.id.expiration.ms expires older ones."""
     first = now_ms() - 600_000
     return [replace(each, timestamp_ms=first + at * TIMESTAMP_STEP_MS) for at, each in enumerate(records)]
 
 
 def send(client, partition: Partition, records: Sequence[Record]) -> None:
-    """In batches of a few."""
+    """Send the records in batches of a few."""
     for at in range(0, len(records), AT_ONCE):
         offsets_of(send_all(client, partition.topic, records[at : at + AT_ONCE], partition.index))
 
 
 def write_everything(bootstrap: str, observer: Observer) -> list[object]:
-    """Fill PARTITIONS; what is returned must be kept, because it holds a transaction open."""
+    """Fill PARTITIONS. The caller must keep the result, because it holds a transaction open."""
     for codec in CODECS:
         create_topic(bootstrap, f"codec-{codec}", **ROLLED)
     create_topic(bootstrap, "transactions", 2, **ROLLED)
@@ -67,7 +67,7 @@ def write_everything(bootstrap: str, observer: Observer) -> list[object]:
     clients = write_transactions(bootstrap)
 
     def markers() -> int:
-        """Kafka answers the end of a transaction before its markers are written."""
+        """Count the markers: Kafka answers EndTxn before it has written them."""
         data = [observer.all_bytes(Partition("transactions", index), UNCOMMITTED) for index in range(2)]
         return sum(header.is_control for each in data for _, header in iterate_headers(each))
 
@@ -82,7 +82,7 @@ def write_codecs(bootstrap: str) -> None:
 
 
 def wait_for_the_cleaner(bootstrap: str, observer: Observer) -> None:
-    """Until it took records away, then nothing more changes."""
+    """Wait until the cleaner has removed records and nothing changes any more."""
     compacted = Partition("compacted", 0)
     eventually(lambda: len(list(decode_all(observer.all_bytes(compacted, UNCOMMITTED)))) < 100, "compaction")
     resource = ConfigResource(ResourceType.TOPIC, "compacted")
@@ -100,7 +100,7 @@ def wait_for_the_cleaner(bootstrap: str, observer: Observer) -> None:
 
 
 def write_transactions(bootstrap: str) -> list[object]:
-    """Three producers on two partitions, their transactions overlapping; each third aborts, one never ends."""
+    """Write overlapping transactions of three producers to two partitions; a third of them aborts, one stays open."""
     clients = [
         producer(bootstrap, transactional_id=f"writer-{number}", transaction_timeout_ms=600_000) for number in range(3)
     ]

@@ -1,7 +1,7 @@
-"""What a broker serves of partitions: their bytes at every batch's edges, and every answer that comes from indexes.
+"""Observations of a broker's partitions: their bytes around every batch, and every response that comes from indexes.
 
-The questions follow from the bytes that the first broker serves, and are put to both. Requests go out many at a time,
-answers come in order.
+The questions follow from the first broker's bytes, and both brokers get them. Many requests are in flight at a time,
+and responses come in order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +32,7 @@ UNCOMMITTED, COMMITTED = 0, 1
 
 @dataclass(slots=True)
 class Questions:
-    """What is asked of one partition."""
+    """Questions about one partition."""
 
     offsets: list[int] = field(default_factory=list)
     timestamps: list[int] = field(default_factory=list)
@@ -40,9 +40,9 @@ class Questions:
 
     @classmethod
     def about(cls, data: bytes, last_epoch: int | None) -> "Questions":
-        """Each batch's first and last offset and the one behind it; each record's time, before and after; epochs.
+        """Return the questions: offsets around each batch, timestamps around each record, and leader epochs.
 
-        The epochs up to the last one asked for, else up to the last one that has records.
+        The epochs go up to `last_epoch` or, if it is None, up to the last epoch with records.
         """
         offsets, timestamps = set(), set()
         headers = [header for _, header in iterate_headers(data)]
@@ -57,7 +57,7 @@ class Questions:
 
 
 class Observer:
-    """Asks one broker."""
+    """Client that asks one broker."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
@@ -76,7 +76,7 @@ class Observer:
         return all(self.offset_at(partition, edge)[3] == 0 for partition in partitions for edge in (EARLIEST, LATEST))
 
     def all_bytes(self, partition: Partition, isolation: int) -> bytes:
-        """Everything from the log's start on, as a consumer gets it."""
+        """Return all bytes from the log start offset on, as a consumer receives them."""
         offset, data = self.offset_at(partition, EARLIEST)[1], b""
         while True:
             answer = next(self.fetches(partition, [offset], isolation, EVERYTHING))
@@ -103,9 +103,9 @@ class Observer:
             yield answer.responses[0].partitions[0]
 
     def batches_at(self, partition: Partition, offsets: list[int], isolation: int) -> list[tuple]:
-        """One batch at each offset, with what is told beside it.
+        """Return one batch at each offset, with the other fields of its response.
 
-        When the log's start lies in a batch of an open transaction, Kafka's last stable offset is that batch's first.
+        If the log start lies in a batch of an open transaction, Kafka's last stable offset is that batch's base offset.
         """
         return [
             (
@@ -120,9 +120,9 @@ class Observer:
         ]
 
     def aborted_at(self, partition: Partition, offsets: list[int], size: int) -> list[tuple]:
-        """The transactions that a consumer is told to skip, of those that begin in the bytes it gets or before.
+        """Return the aborted transactions in each Fetch response that begin in the returned bytes or before them.
 
-        Brokers name more: Kafka up to the next index entry, kwire up to the last stable offset.
+        Brokers return more: Kafka up to the next index entry, kwire up to the last stable offset.
         """
         told = []
         for offset, each in zip(offsets, self.fetches(partition, offsets, COMMITTED, size), strict=True):
@@ -153,7 +153,7 @@ class Observer:
         found = [answer.topics[0].partitions[0] for answer in self.ask_all(requests, 10)]
         return [
             (timestamp, each.offset, each.timestamp, each.error_code)
-            # The newest epoch is the leader's own, and brokers begin new ones.
+            # The newest epoch is the leader's own, and brokers begin new epochs.
             + (() if timestamp == LATEST else (each.leader_epoch,))
             for timestamp, each in zip(timestamps, found, strict=True)
         ]
@@ -192,7 +192,7 @@ class Observer:
         )
 
     def delete_records(self, partition: Partition, offset: int) -> list[tuple]:
-        """The answer, and where the log begins then, for who asks and for who reads."""
+        """Delete records; return the response, and the log start offset from ListOffsets and from Fetch."""
         wanted = DeleteRecordsPartition(partition_index=partition.index, offset=offset)
         request = DeleteRecordsRequest(
             topics=[DeleteRecordsTopic(name=partition.topic, partitions=[wanted])], timeout_ms=5000
@@ -207,7 +207,7 @@ class Observer:
         ]
 
     def observe(self, partition: Partition, questions: Questions) -> dict[str, object]:
-        """Everything that is compared, by what it is called in a difference."""
+        """Return everything that is compared, by the name that a difference shows."""
         edges = [LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL]
         return {
             "bytes": self.all_bytes(partition, UNCOMMITTED),
@@ -226,7 +226,7 @@ class Observer:
 
 @contextmanager
 def observer_of(broker: BrokerProcess, partitions: Sequence[Partition]) -> Iterator[Observer]:
-    """The broker, started and leading, and stopped cleanly when nothing went wrong."""
+    """Start the broker, wait for leaders, yield an observer, and stop the broker cleanly after success."""
     try:
         broker.start()
         with Peer(broker.bootstrap) as peer:

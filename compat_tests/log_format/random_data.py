@@ -1,4 +1,4 @@
-"""A whole data directory with random partitions in it: a broker makes the topics, kwire's log classes fill them."""
+"""Data directories with random partitions: a broker creates the topics, and kwire's log classes fill them."""
 
 import random
 import time
@@ -26,7 +26,7 @@ METADATA = "__cluster_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One partition of the comparison."""
+    """Partition of the comparison."""
 
     topic: str
     index: int
@@ -36,13 +36,13 @@ class Partition:
 
 
 def random_partitions(count: int) -> list[Partition]:
-    """So many, of all kinds in turn."""
+    """Return `count` partitions, all kinds in turn."""
     names = list(KINDS)
     return [Partition(names[at % len(names)], at // len(names)) for at in range(count)]
 
 
 def create_topics(broker: BrokerProcess, partitions: list[Partition]) -> dict[str, object]:
-    """Topic ids by name. Nothing in the topics' settings changes a log behind the comparison's back."""
+    """Create the topics; return their ids by name. The settings prevent changes of a log in the background."""
     with Peer(broker.bootstrap) as peer:
         return {
             topic: peer.create_topic(
@@ -58,7 +58,7 @@ def create_topics(broker: BrokerProcess, partitions: list[Partition]) -> dict[st
 
 
 def raise_leader_epochs(data: Path, topic_ids: dict[str, object], partitions: list[Partition]) -> None:
-    """Elect the only replica again and again, so that the epochs of the random partitions are over."""
+    """Write elections of the only replica to the metadata log, so that the epochs of the random partitions are old."""
     log = open_log(
         str(data / f"{METADATA}-0"),
         topic=METADATA,
@@ -67,7 +67,7 @@ def raise_leader_epochs(data: Path, topic_ids: dict[str, object], partitions: li
         surroundings=surroundings(ManualClock(now_ms())),
         was_clean_shutdown=True,
     )
-    timestamp = now_ms()  # one for all records of a batch, or Kafka refuses the log
+    timestamp = now_ms()  # the same timestamp in all records of a batch, or Kafka rejects the log
     for _ in range(LAST_EPOCH + 1):
         elections = [
             PartitionChangeRecord(topic_id=topic_ids[each.topic], partition_id=each.index, leader=NODE, isr=[NODE])
@@ -93,9 +93,9 @@ def surroundings(clock: ManualClock) -> Surroundings:
 
 
 def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clean: bool) -> None:
-    """Let so many things happen to each partition, then stop as a broker does, or as one that is killed.
+    """Run `steps` random operations on each partition, then stop cleanly or as after a kill.
 
-    Each partition is a life of its own, by its seed. It ended some hours ago: late enough for nothing to be expired.
+    Each partition has its own seed. Its last records are some hours old, so that nothing has expired yet.
     """
     clock = ManualClock(now_ms())
     broker_epoch = previous_broker_epoch(RealDisk(), [str(data)])
@@ -111,7 +111,7 @@ def fill(data: Path, partitions: list[Partition], *, seed: int, steps: int, clea
         writer.fill(steps)
         manager.directories.remove_files([path for each in writer.pending for path in each.paths])
         if not clean and random_source.random() < 0.3:
-            # What is noted may be older than what is there, never newer.
+            # Stored offsets may be older than the log's state, but never newer.
             manager.directories.checkpoint({})
     high_watermarks = {(log.topic, log.partition): log.log_end_offset for log in manager.logs()}
     manager.close(clean=clean, broker_epoch=broker_epoch, high_watermarks=high_watermarks)

@@ -1,4 +1,4 @@
-"""Brokers on directories that the other one wrote."""
+"""Brokers that start on directories of the other implementation."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ class KafkaAsItIs(ApacheKafka):
 
 
 def on_copy_of(data: Path, name: str, home: Path) -> BrokerProcess:
-    """A broker of its own, not started, with a copy of the data that a stopped or killed one left."""
+    """Return a broker, not started, with its own copy of the data that a stopped or killed broker left."""
     home.mkdir()
     shutil.copytree(data, home / "data", ignore=shutil.ignore_patterns(".lock"))
     broker = {"kwire": KwireBroker, "kafka": KafkaAsItIs}[name]

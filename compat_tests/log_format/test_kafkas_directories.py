@@ -1,4 +1,4 @@
-"""Directories that Apache Kafka wrote: kwire finds them sound, starts on them, and serves what Kafka served."""
+"""Directories that Apache Kafka wrote: kwire reports no fault in them, starts on them, and returns the same data."""
 
 import json
 import shutil
@@ -14,18 +14,18 @@ from compat_tests.raw.peer import Peer
 
 
 def observe_as_it_is(observer):
-    """(questions that follow from what is served, the answers)."""
+    """Return (questions that follow from the broker's data, the answers)."""
     questions = questions_about({each: observer.all_bytes(each, UNCOMMITTED) for each in PARTITIONS})
     return questions, observe_all(observer, PARTITIONS, questions)
 
 
 def is_kafkas_own(finding):
-    """A kill took back a move of the log's start, and Kafka goes on without the epochs below: really wrong."""
+    """Return True for a fault of Kafka's own: a kill moved the log start back, and the epochs below it are missing."""
     return "/cut-0/" in finding["path"] and "does not know the start" in finding["what"]
 
 
 def check(tested, data, seen, home):
-    """The directory is sound, and the tested broker serves from it what Kafka did."""
+    """Check that the directory is sound and that the tested broker returns what Kafka returned."""
     questions, expected = seen
     command = [sys.executable, "-m", "kwire", "log", "verify", "--format", "json", str(data)]
     ran = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Random directories of kwire's: Kafka's tool finds them sound, and Kafka serves from them what kwire serves."""
+"""Random directories of kwire: Kafka's tool reports no fault in them, and Kafka returns the same data as kwire."""
 
 import random
 
@@ -56,7 +56,7 @@ def test_the_checks_of_indexes_pass(made, option):
 
 
 def compare(tested, data, made, home, then=lambda observer: {}):
-    """Both brokers on copies of the data; their answers are the same, and those by time are right."""
+    """Start both brokers on copies of the data; check that they agree and that answers by timestamp are correct."""
     observed, extra, homes = [], [], []
     questions = None
     for side, name in (("tested", tested), ("reference", "kafka")):
@@ -79,7 +79,7 @@ def compare(tested, data, made, home, then=lambda observer: {}):
 @pytest.mark.short
 def test_after_a_clean_stop_both_serve_the_same_and_delete_alike(made, tested, tmp_path):
     def delete(observer):
-        """Records inside a batch, of nothing, of too much, and of all."""
+        """Delete records up to an offset inside a batch, up to the start, beyond the end, and all."""
         answers = {}
         for number, partition in enumerate(made.partitions):
             start, end = (observer.offset_at(partition, edge)[1] for edge in (-2, -1))
@@ -102,7 +102,7 @@ def test_after_a_crash_both_recover_the_same(made, tested, tmp_path):
     assert [
         file for file in sorted(ours.keys() & theirs.keys()) if unordered(file, ours) != unordered(file, theirs)
     ] == []
-    # Kafka drops what lies before the log's start while it recovers, and the segments of compacted topics soon after.
+    # During recovery Kafka removes data before the log start, and soon after that segments of compacted topics.
     starts = {str(partition): start for partition, start in starts_inside(made.crashed).items()}
     for file in ours.keys() ^ theirs.keys():
         partition, name = file.split("/")
@@ -111,14 +111,14 @@ def test_after_a_crash_both_recover_the_same(made, tested, tmp_path):
 
 
 def test_what_one_recovered_the_other_believes(made, tested, tmp_path):
-    """After a clean stop nothing is scanned: what recovery wrote must be right."""
+    """After a clean stop the other broker scans nothing, so the files that recovery wrote must be correct."""
     with observer_of(on_copy_of(made.crashed, tested, tmp_path / "recovered"), made.partitions):
         pass
     compare(tested, tmp_path / "recovered" / "data", made, tmp_path)
 
 
 def unordered(file, rows):
-    """A snapshot's producers come in the order of a hash table."""
+    """Sort the producers of a snapshot, which come in the order of a hash table."""
     return sorted(rows[file]) if file.endswith(".snapshot") else rows[file]
 
 
@@ -138,12 +138,12 @@ def test_after_a_kill_both_serve_what_was_acknowledged(made, tested, tmp_path):
 
 
 def is_stored(peer, partition, batch):
-    """Kafka refuses at first, while nothing is in sync yet; a batch that comes again is stored once."""
+    """Return True if the batch is stored. Kafka rejects it until replicas are in sync; a retry stores no duplicate."""
     return peer.produce(partition.topic, batch, partition=partition.index).error_code == 0
 
 
 def some_batch(random_source, sequence):
-    """Of one idempotent producer, its records of the last hour."""
+    """Return a batch of one idempotent producer, with records of the last hour."""
     timestamp = now_ms() - random_source.randrange(3_600_000)
     return encode_batch(
         [Record(key=b"%d" % sequence, value=random_source.randbytes(30), timestamp=timestamp)],

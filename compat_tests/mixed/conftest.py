@@ -1,4 +1,4 @@
-"""Which kind of broker is tested in clusters of both."""
+"""Fixture: the kind of broker under test in clusters of both kinds."""
 
 import pytest
 

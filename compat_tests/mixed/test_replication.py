@@ -1,6 +1,6 @@
-"""Partitions with replicas of both kinds: kwire and Apache Kafka follow one another, and lead in turns.
+"""Partitions with replicas of both kinds: kwire and Apache Kafka replicate from each other and lead in turns.
 
-Node 1 is a controller of one kind, nodes 2 and 4 are brokers of the same, and node 3 is one of the other.
+Node 1 is a controller of one kind. Nodes 2 and 4 are brokers of the same kind, node 3 is a broker of the other.
 """
 
 import re
@@ -38,7 +38,7 @@ UNEQUAL = re.compile(r"doesn't match|unequal|checksum", re.IGNORECASE)
 
 @pytest.fixture(scope="module", params=["kafka", "kwire"])
 def mixed(request, tested, tmp_path_factory):
-    """A controller of one kind, with brokers of that kind, the other, and that kind again."""
+    """Start a controller of one kind, with brokers of that kind, the other kind, and that kind again."""
     other = {"kafka": tested, "kwire": "kafka"}[request.param]
     controller = tested if request.param == "kwire" else "kafka"
     cluster = Cluster(
@@ -60,7 +60,7 @@ def replicated(mixed, topic):
 
 
 def partitions(cluster, topic, asked=None):
-    """Partition to (leader, in-sync replicas), as one broker tells it."""
+    """Return a map from partition to (leader, in-sync replicas), from one broker's metadata."""
     bootstrap = cluster[asked].bootstrap if asked else cluster.bootstrap
     found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic]
     return {index: (each.leader, set(each.isrs)) for index, each in found.partitions.items()}
@@ -88,7 +88,7 @@ def stored(cluster, topic, partition, size):
 
 
 def lead(cluster, topic, order: Sequence[int]):
-    """The replicas in this order, led by the first."""
+    """Reassign the replicas to this order and elect the first one as leader."""
     wanted = ReassignableTopic(
         name=topic,
         partitions=[ReassignablePartition(partition_index=index, replicas=list(order)) for index in range(3)],
@@ -107,7 +107,7 @@ def lead(cluster, topic, order: Sequence[int]):
 
 
 def verify_replicas(cluster, topic):
-    """Apache Kafka's ReplicaVerificationTool compares what the replicas hold, batch by batch: the last lag it tells."""
+    """Return the last lag from Apache Kafka's ReplicaVerificationTool, which compares the batches of the replicas."""
     command = ["java", *JVM, "-cp", class_path(), "org.apache.kafka.tools.ReplicaVerificationTool"]
     command += ["--broker-list", cluster.bootstrap, "--topics-include", topic, "--report-interval-ms", "1000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,4 +1,4 @@
-"""`kwire cluster status` sees the same in a cluster of Apache Kafka as in one of kwire."""
+"""`kwire cluster status` shows the same for a cluster of Apache Kafka as for one of kwire."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def cluster(tested, tmp_path):
 
 
 def status(cluster):
-    """(exit status, what it says)"""
+    """Return (exit status, output)."""
     command = [sys.executable, "-m", "kwire", "cluster", "status", "--format", "json"]
     ended = subprocess.run(
         [*command, "--bootstrap-server", cluster.bootstrap], capture_output=True, text=True, timeout=60, check=False

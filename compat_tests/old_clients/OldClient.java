@@ -1,4 +1,4 @@
-// The Java client of any version from 1.1 to 3.9: only calls that all of them have.
+// Program for the Java client of any version from 1.1 to 3.9: it uses only calls that all of them have.
 //   produce BOOTSTRAP TOPIC FIRST COUNT CODEC    prints "sent PARTITION OFFSET" for each record
 //   consume BOOTSTRAP TOPIC GROUP COUNT          prints "got PARTITION OFFSET KEY VALUE", then commits: "committed"
 //   member BOOTSTRAP TOPIC GROUP                 prints "assigned P,P" until its standard input ends

@@ -1,4 +1,4 @@
-"""The old clients as programs with one command language, which OldClient.java describes."""
+"""Old clients as programs with a common command language, which OldClient.java describes."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ class OldClient:
         return [str(python), str(HERE / f"{kind.replace('-', '_')}_client.py")]
 
     def run(self, *arguments: object) -> list[list[str]]:
-        """What it printed, in words."""
+        """Run the program; return its output as lines of words."""
         command = [*self.program(), *map(str, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
@@ -60,7 +60,7 @@ class RunningMember:
     output: Path
 
     def assigned(self) -> frozenset[str]:
-        """The newest assignment."""
+        """Return the newest assignment."""
         told = [line.split() for line in self.output.read_text().splitlines() if line.startswith("assigned")]
         return frozenset(told[-1][1].split(",")) if told and len(told[-1]) > 1 else frozenset()
 

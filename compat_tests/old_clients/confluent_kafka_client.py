@@ -1,4 +1,4 @@
-"""confluent-kafka 2.0.2 with the command language of OldClient.java. Runs in an environment of its own."""
+"""confluent-kafka 2.0.2 with the command language of OldClient.java. Runs in its own environment."""
 
 import sys
 import threading

@@ -1,4 +1,4 @@
-"""Pinned old clients, each fetched once into a place of its own below .cache/old-clients."""
+"""Pinned old clients, each downloaded once into its own directory below .cache/old-clients."""
 
 import contextlib
 import fcntl
@@ -15,12 +15,12 @@ from compat_tests.harness.outcomes import skip_as_declared
 from compat_tests.harness.paths import CACHE
 
 HOME = CACHE / "old-clients"
-#: The newest Python that the old packages have wheels for, or run on at all.
+#: Newest Python version for which the old packages have wheels, or on which they run.
 PYTHON_MAX = (3, 11)
 
 
 def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
-    """The client's directory; a lock lets concurrent runs share one cache."""
+    """Return the client's directory, filled on first use; a lock lets concurrent runs share one cache."""
     HOME.mkdir(parents=True, exist_ok=True)
     directory = HOME / name
     with (HOME / f"{name}.lock").open("w") as lock:
@@ -34,12 +34,12 @@ def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
 
 
 def java_client(version: str) -> Path:
-    """The directory of kafka-clients' jars."""
+    """Return the directory of kafka-clients' jars."""
     return java_jars("kafka-clients", version, name=f"java-{version}")
 
 
 def java_jars(artifact: str, version: str, name: str = "") -> Path:
-    """The directory of an artifact of Apache Kafka with all that it needs."""
+    """Return the directory of an artifact of Apache Kafka with all its dependencies."""
 
     def fetch(directory: Path) -> None:
         install("kafka")
@@ -56,20 +56,20 @@ def java_jars(artifact: str, version: str, name: str = "") -> Path:
 
 
 def java_program(source: Path, jars: Path) -> Path:
-    """The directory of a program's classes, compiled against one client; the compiler comes with Debian's runtime."""
+    """Return the directory of a program's classes, compiled against one client by the compiler of Debian's runtime."""
     classes = jars.parent / f"classes-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not classes.exists():
         with tempfile.TemporaryDirectory(dir=jars.parent) as scratch:
             path = ":".join(map(str, jars.glob("*.jar")))
             compiler = ["java", "-m", "jdk.compiler/com.sun.tools.javac.Main", "-nowarn", "-cp", path]
             subprocess.run([*compiler, "-d", f"{scratch}/classes", str(source)], check=True)
-            with contextlib.suppress(OSError):  # another run was quicker
+            with contextlib.suppress(OSError):  # another run was faster
                 Path(scratch, "classes").rename(classes)
     return classes
 
 
 def python_client(requirement: str) -> Path:
-    """The interpreter of a virtual environment that has nothing but this package and what it needs."""
+    """Return the interpreter of a virtual environment that contains only this package and its dependencies."""
 
     def fetch(directory: Path) -> None:
         python = old_enough_python()
@@ -88,7 +88,7 @@ def python_client(requirement: str) -> Path:
 
 
 def old_enough_python() -> str:
-    """This Python, or an older one beside it: the pinned packages know none that is newer."""
+    """Return this Python, or an older one beside it that the pinned packages support."""
     if sys.version_info[:2] <= PYTHON_MAX:
         return sys.executable
     found = shutil.which("python{}.{}".format(*PYTHON_MAX))

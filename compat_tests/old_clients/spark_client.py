@@ -1,7 +1,7 @@
-"""Spark's Kafka connector, run by an old PySpark of its own: BOOTSTRAP TOPIC CONNECTOR LOCK DIRECTORY.
+"""Spark's Kafka connector in its own old PySpark; arguments: BOOTSTRAP TOPIC CONNECTOR LOCK DIRECTORY.
 
-Writes, reads as a batch, and reads as a stream that stops and resumes at its checkpoint; with offsets asked of the
-admin client, and with those of a consumer group as before Spark 3.1. Prints one line of JSON for each.
+It writes, reads as a batch, and reads as a stream that stops and resumes at its checkpoint: with offsets from the admin
+client, and with offsets from a consumer group as before Spark 3.1. It prints one line of JSON for each.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ def read_values(frame):
 
 
 def stream_once(spark, options, topic, checkpoint, collected):
-    """Read what is there since the checkpoint, and stop."""
+    """Read all available records since the checkpoint, and stop."""
 
     def keep(frame, _):
         collected.extend(read_values(frame))
@@ -47,7 +47,7 @@ def main(bootstrap, topic, connector, lock, directory):
     builder = SparkSession.builder.master("local[2]").config("spark.jars.packages", connector)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    with Path(lock).open("w") as held:  # two sessions that fetch the connector at the same time disturb each other
+    with Path(lock).open("w") as held:  # two sessions must not download the connector at the same time
         fcntl.flock(held, fcntl.LOCK_EX)
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")

@@ -1,4 +1,4 @@
-"""Clients of different age in one topic and one group: what one wrote the other reads, where one stopped it goes on."""
+"""Old and new clients in one topic and one group: each reads the other's records and continues from its offsets."""
 
 import pytest
 

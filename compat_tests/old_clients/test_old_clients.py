@@ -1,4 +1,4 @@
-"""Each pinned old client produces, consumes, and is a member of a group, on kwire as on Apache Kafka."""
+"""Each pinned old client produces, consumes and joins a group, on kwire as on Apache Kafka."""
 
 import pytest
 

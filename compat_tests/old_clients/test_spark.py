@@ -1,4 +1,4 @@
-"""The Kafka connector of Spark 3.5, whose own client is kafka-clients 3.4.1."""
+"""Spark 3.5's Kafka connector, which uses kafka-clients 3.4.1."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Nodes of one metadata quorum, each Apache Kafka's or kwire's, as processes with files of their own."""
+"""Nodes of one metadata quorum, each Apache Kafka's or kwire's, as processes with their own files."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ SECONDS_MAX = 60.0
 
 
 def program(kind, main):
-    """How a kind of node is run: main is kafka.Kafka or kafka.tools.StorageTool, or what kwire has in its place."""
+    """Return the command of a kind of node: `main` is kafka.Kafka, kafka.tools.StorageTool, or kwire's counterpart."""
     if kind == "kafka":
         return ["java", *JVM, "-cp", class_path(), main]
     return [sys.executable, "-m", "kwire", *(["server"] if main == "kafka.Kafka" else [])]
@@ -25,7 +25,7 @@ def program(kind, main):
 
 @dataclass
 class Node:
-    """One node, and how it is told of the others."""
+    """Node with its settings, directory and process."""
 
     kind: str
     node_id: int
@@ -36,9 +36,9 @@ class Node:
     process: subprocess.Popen | None = None
     settings: dict = field(default_factory=dict)
     directory_id: str = field(default_factory=lambda: uuid_to_text(SystemRandomSource().uuid()))
-    """Of its metadata log, where it is formatted as one of the initial controllers."""
+    """Directory id of its metadata log, used if it is formatted as one of the initial controllers."""
     sources: Path | None = None
-    """A folder with another kwire, which runs instead of today's."""
+    """Folder with the sources of another kwire, which runs instead of the current one."""
 
     @property
     def address(self):
@@ -98,12 +98,12 @@ class Node:
 
 
 def initial_controllers(voters):
-    """What formatting is told of the first voters."""
+    """Return the list of the first voters for the format command."""
     return ",".join(f"{node.node_id}@{node.address}:{node.directory_id}" for node in voters)
 
 
 class Nodes:
-    """The nodes of a test; all are ended with it."""
+    """Nodes of a test; all stop at its end."""
 
     def __init__(self, directory):
         self.directory = directory
@@ -118,7 +118,7 @@ class Nodes:
         return node
 
     def write(self):
-        """The settings, when all nodes are known."""
+        """Write the settings of each node, which need the addresses of all nodes."""
         servers = ",".join(node.address for node in self.all if "controller" in node.roles)
         for node in self.all:
             node.write(servers)

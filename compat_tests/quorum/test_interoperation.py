@@ -1,6 +1,6 @@
-"""Apache Kafka's controllers and the tested ones in one quorum: each follows the other, votes, and reads snapshots.
+"""Apache Kafka's controllers and the tested ones in one quorum: they follow each other, vote and read snapshots.
 
-Apache Kafka is tested against another of it: then a difference is our own fault.
+If Apache Kafka is tested, the other controllers are Kafka's too, so that differences are faults of the tests.
 """
 
 import pytest
@@ -47,7 +47,7 @@ def nodes(tmp_path):
 
 
 def describe(node):
-    """What a controller says of the quorum, None if it does not lead or listen."""
+    """Return a controller's description of the quorum; None if it does not lead or is not running."""
     try:
         with RawClient(node.address) as client:
             partition = client.ask(QUESTION, 2).topics[0].partitions[0]
@@ -61,7 +61,7 @@ def leader_of(some):
 
 
 def caught_up(leader, node_id):
-    """Whether a replica is at the leader's end."""
+    """Return True if a replica has reached the leader's log end offset."""
     found = describe(leader)
     if found is None:
         return False
@@ -70,7 +70,7 @@ def caught_up(leader, node_id):
 
 
 def batches(node, end):
-    """(base offset, epoch, CRC) of what a node has on its disk of the metadata, below an offset."""
+    """Return (base offset, epoch, CRC) of the metadata batches in a node's files below an offset."""
     found = []
     for path in sorted(node.metadata.glob("*.log")):
         found += [
@@ -82,7 +82,7 @@ def batches(node, end):
 
 
 def image(node, end):
-    """The image that follows from a node's newest snapshot and the log behind it."""
+    """Return the metadata image of a node's newest snapshot and the log after it."""
     replay, begin = Replay(), 0
     for snapshot_id in snapshots_in(RealDisk(), str(node.metadata))[-1:]:
         if snapshot_id.offset:
@@ -96,7 +96,7 @@ def image(node, end):
 
 
 def end_of(leader):
-    """The end of what is committed."""
+    """Return the leader's high watermark."""
     found = describe(leader)
     return 0 if found is None else found.high_watermark
 
@@ -124,7 +124,7 @@ def test_kafka_observes_the_quorum(nodes, tested):
 
 
 def change_users(bootstrap):
-    """Give alice a second credential, and take bob's."""
+    """Add a second credential for alice, and remove bob's."""
     request = AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion(name="bob", mechanism=1)],
         upsertions=[

@@ -1,4 +1,4 @@
-"""Nothing of one test's quotas may be left for the next."""
+"""Fixture: check that each test has removed its quotas."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A confluent-kafka producer and consumer that go as fast as they are let, and how far they had come when."""
+"""confluent-kafka producer and consumer that run as fast as possible, and their progress over time."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ BATCH_BYTES = 100_000
 
 @dataclass(slots=True, kw_only=True)
 class Flow:
-    """Bytes over time: (seconds since the start, bytes so far), and the throttle times that the client was told."""
+    """Progress: (seconds since the start, bytes so far), and the throttle times that the client received."""
 
     points: list[tuple[float, int]] = field(default_factory=list)
     throttled_ms: list[float] = field(default_factory=list)
@@ -26,12 +26,12 @@ class Flow:
 
 
 def produce(bootstrap, topic, client_id, seconds, flow):
-    """Send for so long; a record counts when the broker has answered for it."""
+    """Send for `seconds`; a record counts when the broker has acknowledged it."""
     total, began = 0, time.monotonic()
 
     def delivered(error, message):
         nonlocal total
-        if error is not None:  # purged at the end
+        if error is not None:  # the client purged the record at the end
             return
         total += len(message.value())
         flow.points.append((time.monotonic() - began, total))
@@ -58,7 +58,7 @@ def produce(bootstrap, topic, client_id, seconds, flow):
 
 
 def consume(bootstrap, topic, client_id, seconds, flow):
-    """Read partition 0 from the beginning for so long."""
+    """Read partition 0 from the beginning for `seconds`."""
     client = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -86,7 +86,7 @@ def consume(bootstrap, topic, client_id, seconds, flow):
 
 
 def run_together(*jobs):
-    """Run (function, arguments...) each in a thread; their flows, when all have ended."""
+    """Run each (function, arguments...) in a thread; return their flows when all have ended."""
     flows = [Flow() for _ in jobs]
 
     def guarded(job, flow):

@@ -1,4 +1,4 @@
-"""A raw client with a client id of its own choice: quotas go by that."""
+"""Raw client with a chosen client id, because quotas depend on it."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Setting and removing client quotas by raw requests, so that no client under test takes part."""
+"""Client quotas, set and removed by raw requests, independent of the clients under test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ Entity = tuple[tuple[str, str | None], ...]
 
 
 def alter(bootstrap: str, entity: Entity, key: str, value: float | None, *, validate_only: bool = False):
-    """Set a quota, or remove it with None; the error code and message."""
+    """Set a quota, or remove it with None; return the error code and message."""
     with Peer(bootstrap) as peer:
         return alter_by(peer, entity, key, value, validate_only=validate_only)
 
 
 def alter_by(peer: Peer, entity: Entity, key: str, value: float | None, *, validate_only: bool = False):
-    """The same over a connection that is there."""
+    """Set or remove a quota over an existing connection."""
     entry = AlterClientQuotasEntry(
         entity=[AlterClientQuotasEntity(entity_type=kind, entity_name=name) for kind, name in entity],
         ops=[AlterClientQuotasOperation(key=key, value=value or 0.0, remove=value is None)],
@@ -34,7 +34,7 @@ def alter_by(peer: Peer, entity: Entity, key: str, value: float | None, *, valid
 
 
 def described(bootstrap: str) -> dict[Entity, dict[str, float]]:
-    """All quotas of the broker."""
+    """Return all quotas of the broker."""
     with Peer(bootstrap) as peer:
         answer = peer.ask(DescribeClientQuotasRequest(components=[]), 1)
     return {
@@ -47,7 +47,7 @@ def described(bootstrap: str) -> dict[Entity, dict[str, float]]:
 
 @contextmanager
 def quota(bootstrap: str, entity: Entity, key: str, value: float) -> Iterator[None]:
-    """A quota for as long as the block runs. Brokers act on it a moment after they have answered."""
+    """Set a quota during the block. Brokers apply it shortly after their response."""
     assert alter(bootstrap, entity, key, value) == (0, None)
     eventually(lambda: described(bootstrap).get(entity, {}).get(key) == value, "the quota to be known")
     try:
@@ -58,5 +58,5 @@ def quota(bootstrap: str, entity: Entity, key: str, value: float) -> Iterator[No
 
 
 def ask_throttle(peer: Peer) -> int:
-    """The throttle time that a harmless request is answered with."""
+    """Return the throttle time in the response to a request without side effects."""
     return peer.ask(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 3).throttle_time_ms

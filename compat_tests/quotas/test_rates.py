@@ -1,8 +1,8 @@
 """The same producer and consumer under the same quota, on kwire and on Apache Kafka at the same time.
 
-Kafka lets a client take ten seconds' worth at once when it comes and again each time that falls out of the window, so
-a rate means something only over whole windows of eleven seconds. Measured from the fifth second to the sixteenth, each
-broker must be within 20 % of the quota, and kwire within 15 % of Kafka.
+Kafka lets a client send ten seconds' worth of bytes at once when it starts, and again each time that these leave the
+window. A rate is therefore meaningful only over whole windows of eleven seconds. From the fifth second to the
+sixteenth, each broker must be within 20 % of the quota, and kwire within 15 % of Kafka.
 """
 
 import pytest
@@ -20,7 +20,7 @@ PREFILLED_BYTES = 40_000_000
 
 @pytest.fixture
 def pair(broker, request, tmp_path):
-    """The broker under test, and the other one."""
+    """Yield the broker under test and the other broker."""
     tested = request.config.getoption("--broker")
     if request.config.getoption("--bootstrap"):
         pytest.skip("compares kwire with Kafka, and has one broker only")

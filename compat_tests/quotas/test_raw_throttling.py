@@ -1,7 +1,7 @@
-"""What a client over its quota is told, to the millisecond, and that the broker itself holds it back (KIP-219).
+"""Throttle times in responses, exact to the millisecond, and the broker's own enforcement of quotas (KIP-219).
 
-A client that has just begun is measured over ten seconds, so at 10,000 bytes a second its first 100,000 are free and
-each 10 bytes more cost a millisecond.
+The rate of a new client is measured over ten seconds: at 10,000 bytes a second its first 100,000 are free, and
+each further 10 bytes cost a millisecond.
 """
 
 import itertools
@@ -51,7 +51,7 @@ def name(unique):
 
 @pytest.fixture
 def held(bootstrap, name):
-    """A client whose quotas the test sets."""
+    """Return a client whose quotas the test sets."""
     with NamedPeer(bootstrap, name) as connected:
         yield connected
 
@@ -121,7 +121,7 @@ def create(peer, unique_name, partitions, version):
 
 
 def test_mutations_are_refused_or_delayed_by_version(bootstrap, held, name, unique):
-    """22 partitions are there at once at 2 a second (KIP-599): strict versions are refused from then on."""
+    """22 mutations are available at once at 2 a second (KIP-599); after them, strict versions reject requests."""
     with quota(bootstrap, entity(name), "controller_mutation_rate", 2.0):
         burst = create(held, unique("burst"), 25, 7)
         assert (burst.throttle_time_ms, burst.topics[0].error_code) == (0, 0)
@@ -156,7 +156,7 @@ def test_deletions_count_as_mutations(bootstrap, peer, held, name, topic):
 
 
 def test_the_time_of_requests_counts(bootstrap, held, name):
-    """A quota that nobody can keep: one window of a second is the longest wait."""
+    """The quota is too low for any request: the throttle time is limited to one window, a second."""
     with quota(bootstrap, entity(name), "request_percentage", 0.0001):
         waits = [held.ask(MetadataRequest(topics=[]), 9).throttle_time_ms for _ in range(3)]
         assert max(waits) == 1000
@@ -166,9 +166,9 @@ def test_the_time_of_requests_counts(bootstrap, held, name):
 
 
 def test_an_address_that_connects_too_often_is_sent_away(bootstrap, peer):
-    """Three connections a second: thirty may come at once, those over that are closed unserved (KIP-612).
+    """At three connections a second, thirty are accepted at once; the broker closes those over that number (KIP-612).
 
-    Eighty, so that the last of them are over it also where connecting takes some seconds.
+    The test opens eighty, so that the last are over the limit even if connecting takes some seconds.
     """
     address = (("ip", "127.0.0.1"),)
     assert alter_by(peer, address, "connection_creation_rate", 3.0) == (0, None)
@@ -199,7 +199,7 @@ IN_ORDER = [
 
 
 def place(title, client_id):
-    """The entity that a name of IN_ORDER stands for. Without authentication everybody is ANONYMOUS."""
+    """Return the entity for a name of IN_ORDER. Without authentication every user is ANONYMOUS."""
     users = {"user": ("user", "ANONYMOUS"), "default-user": ("user", None)}
     clients = {"client": ("client-id", client_id), "default-client": ("client-id", None)}
     user = next((users[each] for each in ("default-user", "user") if title.startswith(each)), None)

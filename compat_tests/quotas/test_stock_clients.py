@@ -1,4 +1,4 @@
-"""Stock clients under a quota: they are slowed down, are told so, and lose nothing; kafka-configs sets and shows it."""
+"""Stock clients under a quota: they slow down, see throttle times and lose no record; kafka-configs sets quotas."""
 
 import subprocess
 import time
@@ -14,7 +14,7 @@ RATE = 100_000
 FREE_BYTES = RATE * 10
 VALUE = b"x" * 10_000
 COUNT = 108
-"""Records that are 8 % over what is free."""
+"""Number of records; they are 8 % more than the quota allows at once."""
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def client_id(unique):
 
 
 def longest_wait_ms(client):
-    """The longest throttle time that any broker told a kafka-python client, by its own metrics."""
+    """Return the longest throttle time in a kafka-python client's metrics."""
     return max(group["throttle-time-max"] for group in client.metrics().values() if "throttle-time-max" in group)
 
 

@@ -1,4 +1,4 @@
-"""One raw connection per test."""
+"""Fixture: one raw connection per test."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A member of a classic group, one frame at a time: it rebalances only when it is told to."""
+"""Member of a classic group that sends one frame at a time, and rebalances only when the test calls for it."""
 
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.peer import Peer
@@ -14,7 +14,7 @@ LOADING = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR, Er
 
 
 def subscription(note=b""):
-    """Kafka reads the topics out of a member's metadata, so it must be real."""
+    """Return subscription metadata in the real format, because Kafka reads the topics from it."""
     return encode_consumer_protocol(ConsumerProtocolSubscription(topics=["nothing"], user_data=note))
 
 
@@ -57,7 +57,7 @@ class GroupMember(Peer):
         return self.receive_join(version)
 
     def join(self, version=9):
-        """Join as a client does: again when the coordinator is loading, again with the id that it gives out."""
+        """Join like a client: retry while the coordinator is loading, and join again with the assigned member id."""
         answer = eventually(lambda: (got := self.join_once(version)).error_code not in LOADING and got, "an answer")
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -65,7 +65,7 @@ class GroupMember(Peer):
         return answer
 
     def begin_to_join(self, version=9):
-        """Get a member id, then join without waiting for the others."""
+        """Get a member id, then send the join without waiting for other members."""
         answer = self.join_once(version)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         self.member_id = answer.member_id

@@ -1,4 +1,4 @@
-"""A client of nothing but frames: it sends any request at any version and shows the whole answer."""
+"""Client that sends any request at any version, and returns the complete response."""
 
 import socket
 import struct
@@ -22,7 +22,7 @@ SECONDS = 20
 
 
 class Peer:
-    """One connection. The answer's class and header follow from the request's."""
+    """Connection to a broker. The response's class and header follow from the request's."""
 
     def __init__(self, bootstrap):
         host, port = bootstrap.rsplit(":", 1)
@@ -59,12 +59,12 @@ class Peer:
         return read_exactly(self.socket, size)
 
     def receive(self, request, version):
-        """Decode the next answer as one to this request."""
+        """Decode the next response as that of the request."""
         return self.decoded(self.receive_frame(), request, version)
 
     @staticmethod
     def decoded(frame, request, version):
-        """Decode an answer as one to this request; nothing may follow its body."""
+        """Decode a frame as the response to the request; no bytes may follow its body."""
         schema = schema_of(type(request))
         has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
         answer = find_message("response", schema.key).cls
@@ -74,7 +74,7 @@ class Peer:
         return value
 
     def is_closed(self):
-        """True when the broker hangs up without an answer."""
+        """Return True if the broker closes the connection without a response."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -94,7 +94,7 @@ class Peer:
         return [each.leader_id for each in self.describe(name).partitions if each.error_code == 0]
 
     def start_errors(self, name, partitions):
-        """The error of each partition when it is asked where it starts."""
+        """Return the error of each partition from a ListOffsets request for its start."""
         wanted = [ListOffsetsPartition(partition_index=index, timestamp=-2) for index in range(partitions)]
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted)])
         return [each.error_code for each in self.ask(request, 7).topics[0].partitions]
@@ -120,7 +120,7 @@ class Peer:
 
 
 def batch_of(count, start=0, **settings):
-    """One batch of records that are numbered and timed from the first moment on."""
+    """Return one batch of records with increasing numbers and timestamps."""
     records = [
         Record(key=b"k", value=b"%d" % number, timestamp=FIRST_TIMESTAMP_MS + number * 10)
         for number in range(start, start + count)

@@ -1,4 +1,4 @@
-"""Pitfall 1: a Metadata request that allows it creates an unknown topic; one that forbids it does not."""
+"""Pitfall 1: Metadata creates an unknown topic only if the request allows it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pitfall 2: a fetch from the middle of a batch gets the batch from its start, or its reader hangs for ever."""
+"""Pitfall 2: a fetch from an offset inside a batch returns the whole batch; otherwise the consumer hangs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pitfall 3: ListOffsets knows its special timestamps, times, leader epochs and isolation levels."""
+"""Pitfall 3: ListOffsets supports its special timestamps, timestamps, leader epochs and isolation levels."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pitfall 4: what was committed, metadata and leader epoch included, is what OffsetFetch returns."""
+"""Pitfall 4: OffsetFetch returns what was committed, including metadata and leader epoch."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from kwire.protocol.messages.offset_fetch import (
 
 @pytest.fixture
 def coordinated(peer, group):
-    """The group's name once its coordinator answers."""
+    """Return the group's name after its coordinator is available."""
     request = FindCoordinatorRequest(coordinator_keys=[group])
     eventually(lambda: peer.ask(request, 6).coordinators[0].error_code == 0, "the coordinator")
     return group
@@ -36,7 +36,7 @@ def commit(peer, group, topic, topic_id, version, *, offset=7, epoch=3, metadata
 
 
 def settled_commit(*arguments, **settings):
-    """A commit whose coordinator may still be reading its partition."""
+    """Commit offsets; retry while the coordinator is still loading its partition."""
     loading = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
     def answers():

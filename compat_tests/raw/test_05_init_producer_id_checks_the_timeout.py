@@ -1,4 +1,4 @@
-"""Pitfall 5: a transaction timeout above transaction.max.timeout.ms is refused; ids are never given twice."""
+"""Pitfall 5: a transaction timeout above transaction.max.timeout.ms is an error; producer ids are never reused."""
 
 import pytest
 

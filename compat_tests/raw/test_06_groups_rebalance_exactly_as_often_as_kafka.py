@@ -1,4 +1,4 @@
-"""Pitfall 6: no extra rebalance, no member lost under concurrent ones, and empty assignments are legal."""
+"""Pitfall 6: no unnecessary rebalance, no member lost in concurrent rebalances; empty assignments are valid."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +11,7 @@ from kwire.protocol.error_codes import ErrorCode
 
 @pytest.fixture
 def member(bootstrap, group):
-    """Make members of one group; their connections are closed at the end."""
+    """Return a function that makes members of one group; their connections are closed at the end."""
     made = []
 
     def make(**settings):
@@ -41,7 +41,7 @@ def test_each_join_costs_one_generation(member):
 
 
 def live(own, members, seen):
-    """Do what a client does until all members have settled in one generation."""
+    """Act like a client until all members have an assignment in one generation."""
     while not own.settled:
         seen.add(own.join().error_code)
         given = {each.member_id: each.member_id.encode() for each in own.members} if own.is_leader else {}
@@ -76,7 +76,7 @@ def test_a_follower_that_joins_again_unchanged_gets_the_same_generation(member):
 
 
 def rebalance_with_waiting(first, second):
-    """The second member's join is on its way already; the first joins when it hears of that."""
+    """Complete a rebalance that the second member's pending join started; the first learns of it by its heartbeat."""
     eventually(lambda: first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS, "the news of a rebalance")
     first.send_join()
     assert (first.receive_join().error_code, second.receive_join().error_code) == (0, 0)

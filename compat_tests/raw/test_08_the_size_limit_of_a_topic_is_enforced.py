@@ -1,4 +1,4 @@
-"""Pitfall 8: a batch above max.message.bytes is MESSAGE_TOO_LARGE and leaves nothing behind."""
+"""Pitfall 8: a batch above max.message.bytes gets MESSAGE_TOO_LARGE, and nothing of it is stored."""
 
 import pytest
 

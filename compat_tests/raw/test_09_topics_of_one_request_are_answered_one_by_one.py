@@ -1,4 +1,4 @@
-"""Pitfall 9: CreateTopics and CreatePartitions answer each topic, validate only when asked, and say what was made."""
+"""Pitfall 9: CreateTopics and CreatePartitions return a result per topic, can validate only, and describe topics."""
 
 import pytest
 

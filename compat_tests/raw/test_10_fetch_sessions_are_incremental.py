@@ -1,4 +1,4 @@
-"""Pitfall 10: fetch sessions (KIP-227): only what changed is answered; forgotten partitions stay away."""
+"""Pitfall 10: fetch sessions (KIP-227) return only changed partitions, and no forgotten ones."""
 
 import pytest
 
@@ -12,14 +12,14 @@ VERSION = 13
 
 
 class Session:
-    """A fetch session of one reader; it counts its own epochs."""
+    """Fetch session of one consumer, which counts its own epochs."""
 
     def __init__(self, peer):
         self.peer = peer
         self.session_id, self.epoch = 0, 0
 
     def fetch(self, *wanted, forget=(), version=VERSION):
-        """Each wanted partition is (topic id, partition, offset)."""
+        """Fetch in the session; each wanted partition is (topic id, partition, offset)."""
         topics = [
             FetchTopic(
                 topic_id=topic_id,

@@ -1,4 +1,4 @@
-"""Pitfall 11: requests by topic id work, and unknown ids are UNKNOWN_TOPIC_ID, not an unknown name."""
+"""Pitfall 11: requests by topic id work; an unknown id gets UNKNOWN_TOPIC_ID, not an error about a name."""
 
 import uuid
 

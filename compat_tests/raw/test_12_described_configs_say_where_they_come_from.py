@@ -1,4 +1,4 @@
-"""Pitfall 12: DescribeConfigs has synonyms, sources, types, read-only marks and documentation."""
+"""Pitfall 12: DescribeConfigs returns synonyms, sources, types, read-only marks and documentation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pitfall 14: DeleteRecords moves the log start offset, which every other answer then respects."""
+"""Pitfall 14: DeleteRecords moves the log start offset, and all other responses agree with it."""
 
 import pytest
 

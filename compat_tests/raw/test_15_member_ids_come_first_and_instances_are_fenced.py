@@ -1,4 +1,4 @@
-"""Pitfall 15: a dynamic member first gets an id (KIP-394); a static member's double is fenced (KIP-345)."""
+"""Pitfall 15: a dynamic member first gets a member id (KIP-394); a duplicate static member is fenced (KIP-345)."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_a_static_member_joins_at_once_and_its_double_fences_it(bootstrap, group
         answer = second.join(version)
         assert (answer.error_code, answer.generation_id) == (0, 1)
         assert second.member_id != first.member_id
-        # Same instance, same protocols: its assignment waits for it, and nobody rebalances.
+        # Same instance, same protocols: the member keeps its assignment without a rebalance.
         assert second.sync().assignment == b"mine"
         assert second.heartbeat() == 0
         assert first.heartbeat() == ErrorCode.FENCED_INSTANCE_ID

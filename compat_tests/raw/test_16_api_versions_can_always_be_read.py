@@ -1,4 +1,4 @@
-"""Pitfall 16: ApiVersions answers have header version 0, and a version too new is answered at version 0."""
+"""Pitfall 16: ApiVersions responses have header version 0; the response to an unknown version has version 0."""
 
 import struct
 
@@ -23,7 +23,7 @@ def test_every_version_lists_the_same_apis(peer, version):
 
 
 def test_features_that_may_be_absent_are_told_from_version_4_on(peer):
-    """Old clients choke on a feature whose lowest version is 0, so version 3 leaves them out of what is supported."""
+    """Old clients fail on a feature whose lowest version is 0, so version 3 omits it from the supported features."""
     for version in (3, 4):
         answer = peer.ask(ASKED, version)
         supported = {each.name: each.min_version for each in answer.supported_features}
@@ -36,7 +36,7 @@ def test_features_that_may_be_absent_are_told_from_version_4_on(peer):
             assert finalized.keys() <= supported.keys()
 
 
-#: What the clients' APIs of this broker range over in Apache Kafka 4.3.1.
+#: Version ranges of this broker's client APIs in Apache Kafka 4.3.1.
 SERVED = {
     0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 9: (1, 10), 10: (0, 6), 11: (0, 9), 12: (0, 4),
     13: (0, 5), 14: (0, 5), 15: (0, 6), 16: (0, 5), 18: (0, 4), 19: (2, 7), 20: (1, 6), 21: (0, 2), 22: (0, 5),

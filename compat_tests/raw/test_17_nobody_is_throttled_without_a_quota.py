@@ -1,4 +1,4 @@
-"""Pitfall 17: without quotas every answer that has a throttle time says 0."""
+"""Pitfall 17: without quotas every response with a throttle time has 0."""
 
 from compat_tests.raw.peer import batch_of
 from kwire.protocol.messages.api_versions import ApiVersionsRequest

@@ -1,4 +1,4 @@
-"""Pitfall 18: FindCoordinator takes one key up to version 3 and many from version 4 on."""
+"""Pitfall 18: FindCoordinator has one key up to version 3, and many keys from version 4 on."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Requests may be sent ahead on one connection; their answers come in order, a waiting fetch included."""
+"""A connection may have several requests in flight; responses come in order, also those after a waiting fetch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bad requests: Kafka's error code or a closed connection, and nothing stored."""
+"""Invalid requests get Kafka's error code or a closed connection, and nothing is stored."""
 
 import struct
 
@@ -16,7 +16,7 @@ ATTRIBUTES, MAGIC, LAST_OFFSET_DELTA, COUNT = 21, 16, 23, 57
 
 
 def changed(offset, layout, value, *, resealed=True, **settings):
-    """A batch of ten records with one header field overwritten."""
+    """Return a batch of ten records with one header field overwritten."""
     batch = bytearray(batch_of(10, **settings))
     struct.pack_into(layout, batch, offset, value)
     if resealed:
@@ -119,7 +119,7 @@ def test_sequences_are_held_in_order_and_repeats_are_answered_as_before(peer, to
     assert [send(sequence) for sequence in (0, 2, 4)] == [(0, 0), (0, 2), (0, 4)]
     assert send(8) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert [send(sequence)[0] for sequence in (6, 8, 10)] == [0, 0, 0]
-    # Five batches are remembered; what is older is out of order.
+    # The broker remembers five batches; an older one is out of order.
     assert send(2) == (0, 2)
     assert send(0) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
     assert send(0, epoch=1) == (0, 12)

@@ -1,4 +1,4 @@
-"""One cluster of three nodes that are broker and controller, for all scenarios."""
+"""Fixture: one cluster of three combined nodes for all scenarios."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Kafka's replication system test does to one node of a cluster, and who that is."""
+"""Failures of Kafka's replication system test: how a node fails, and which node it is."""
 
 import signal
 
@@ -12,13 +12,13 @@ SECONDS = 60
 
 
 def leader_of(cluster, topic):
-    """The node that leads the topic's first partition."""
+    """Return the node that leads the topic's first partition."""
     running = next(node for node in cluster.nodes if node.process is not None)
     return cluster[eventually(lambda: max(leaders(running.bootstrap, topic)[0], 0), f"{topic} has a leader", SECONDS)]
 
 
 def controller_of(cluster, topic):
-    """The node that leads the metadata quorum."""
+    """Return the node that leads the metadata quorum."""
     running = next(node for node in cluster.nodes if node.process is not None)
 
     def leader():
@@ -37,7 +37,7 @@ def hard_shutdown(cluster, find):
 
 
 def _bounce(cluster, find, number):
-    """Again and again: whoever it is by then goes, and comes back."""
+    """Stop and restart a node repeatedly: each time the one that has the role then."""
     for _ in range(BOUNCES):
         node = find()
         node.end(number)

@@ -1,4 +1,4 @@
-"""A consumer that says in which rack it is reads from the replica there, and from the leader while that one is away."""
+"""A consumer with a rack reads from the replica in that rack, and from the leader while that replica is down."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ def replicated(cluster, topic):
 
 
 class Reader:
-    """librdkafka with a rack, and what it tells of whom its bytes come from."""
+    """librdkafka consumer with a rack, and its statistics of the bytes from each broker."""
 
     def __init__(self, cluster, topic, rack):
         self._received = {}
@@ -54,11 +54,11 @@ class Reader:
             self._received[each["nodeid"]] = each["rxbytes"]
 
     def read(self, count):
-        """The values of so many records."""
+        """Return the values of `count` records."""
         return [each.value() for each in confluent.read(self._client, count, SECONDS)]
 
     def received(self):
-        """Bytes from each broker so far."""
+        """Return the bytes that have come from each broker so far."""
         self._received.clear()
         eventually(lambda: self._client.consume(1, 0.1) == [] and self._received, "statistics", SECONDS)
         return dict(self._received)

@@ -1,5 +1,7 @@
-"""The scenarios of Kafka's replication system test: three replicas, min.insync.replicas=2, and a node that fails while
-Kafka's VerifiableProducer and VerifiableConsumer are at work. What was acknowledged is there, and is consumed."""
+"""Scenarios of Kafka's replication system test: three replicas, min.insync.replicas=2, and a node that fails.
+
+Kafka's VerifiableProducer and VerifiableConsumer run meanwhile. Every acknowledged record is stored and consumed.
+"""
 
 from contextlib import contextmanager
 
@@ -23,7 +25,7 @@ SECONDS = 60
 
 @pytest.fixture
 def replicated(cluster, topic):
-    """A topic that all nodes know, with all its replicas in sync."""
+    """Create a topic, and wait until all nodes have it and all its replicas are in sync."""
     with RawClient(cluster[1].bootstrap) as client:
         create_topic(client, PARTITIONS, name=topic, replicas=3, min_insync_replicas=2)
     for node in cluster.nodes:
@@ -33,7 +35,7 @@ def replicated(cluster, topic):
 
 @contextmanager
 def at_work(cluster, topic, directory):
-    """Both tools, until the end of the scenario at the latest."""
+    """Run both tools during the scenario."""
     tools = [
         verifiable.start(tool, directory, [], cluster.bootstrap, topic, throughput=THROUGHPUT)
         for tool in ("VerifiableProducer", "VerifiableConsumer")
@@ -71,7 +73,7 @@ def test_what_is_acknowledged_is_there_and_consumed(cluster, replicated, tmp_pat
 
 
 def stored(cluster, topic):
-    """Everything in the topic, by place."""
+    """Return all values in the topic, by topic and partition."""
     places = [TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(PARTITIONS)]
     with confluent.consumer(cluster.bootstrap, group_id="nobody") as client:
         ends = {each.partition: client.get_watermark_offsets(each, timeout=20)[1] for each in places}

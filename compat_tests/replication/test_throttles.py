@@ -1,6 +1,6 @@
-"""A broker that comes back is behind, and catches up no faster than the throttle of leaders, or of followers, lets it.
+"""A restarted broker lags, and catches up no faster than the leader or follower replication throttle allows.
 
-Meanwhile `kwire cluster status` tells its lag, which never grows.
+Meanwhile `kwire cluster status` reports its lag, which never grows.
 """
 
 import json
@@ -22,14 +22,14 @@ SIZE = 10_000
 COUNT = 600
 RATE = 300_000
 FREE_BYTES = 4 << 20
-"""At most what passes at the beginning: a fetch is not cut short, and the rate is that of ten seconds."""
+"""Bytes that pass at the beginning at most: no fetch is cut, and the rate is an average over ten seconds."""
 SECONDS = 90
 LAST = 3
 
 
 @pytest.fixture
 def replicated(cluster, topic):
-    """Its replicas may be throttled, wherever they are; the last broker does not lead it."""
+    """Create a topic whose replicas may all be throttled; the last broker leads none of its partitions."""
     admin = confluent.admin(cluster[1].bootstrap)
     confluent.result(admin.create_topics([NewTopic(topic, 1, replica_assignment=[[1, 2, LAST]])]))
     for node in cluster.nodes:
@@ -38,7 +38,7 @@ def replicated(cluster, topic):
 
 
 def alter(cluster, resource, name, value):
-    """Set it, or, without a value, take it back."""
+    """Set a configuration, or delete it if there is no value."""
     operation = AlterConfigOpType.SET if value is not None else AlterConfigOpType.DELETE
     resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=operation))
     admin = confluent.admin(cluster[1].bootstrap)
@@ -46,7 +46,7 @@ def alter(cluster, resource, name, value):
 
 
 def throttle(cluster, topic, side, rate):
-    """Of all brokers, on one side; no rate is none."""
+    """Set the throttle of all brokers on one side, or remove it if there is no rate."""
     alter(cluster, ConfigResource(ResourceType.TOPIC, topic), f"{side}.replication.throttled.replicas", "*")
     for node in cluster.nodes:
         resource = ConfigResource(ResourceType.BROKER, str(node.node_id))
@@ -54,7 +54,7 @@ def throttle(cluster, topic, side, rate):
 
 
 def lag(cluster):
-    """By how many records the last broker is behind, as people are told; None while nobody knows."""
+    """Return the last broker's lag in records, as `kwire cluster status` prints it; None while it is unknown."""
     command = [sys.executable, "-m", "kwire", "cluster", "status", "--format", "json"]
     ended = subprocess.run(
         [*command, "--bootstrap-server", cluster.bootstrap], capture_output=True, text=True, timeout=60, check=False
@@ -64,7 +64,7 @@ def lag(cluster):
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_broker_catches_up_no_faster_than_it_may(cluster, replicated, side):
-    throttle(cluster, replicated, side, RATE)  # of each broker by itself, while it is there
+    throttle(cluster, replicated, side, RATE)  # set on each broker itself, while all brokers run
     cluster[LAST].end(signal.SIGKILL)
     cluster.await_brokers(without={LAST})
     client = confluent.producer(cluster.bootstrap, enable_idempotence=True)

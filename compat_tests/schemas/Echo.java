@@ -11,8 +11,8 @@ import org.apache.kafka.common.protocol.Readable;
 /**
  * Reads messages with Apache Kafka's own classes and writes them again.
  *
- * Each line of the file named by the argument is a class, a version and the message in hexadecimal. For each a line is
- * printed: "same", or what went wrong.
+ * Each line of the file that the argument names is a class, a version and the message in hexadecimal. For each it
+ * prints a line: "same", or the difference.
  */
 public class Echo {
     public static void main(String[] arguments) throws Exception {

@@ -1,9 +1,9 @@
-"""One declaration of kwire's beside its schema in Kafka, field by field.
+"""Comparison of a kwire declaration with Kafka's schema, field by field.
 
-Each becomes the same tuple of plain values, so that a difference shows as two lines. Names are compared in snake case.
-Two things that a schema says are not compared, because kwire has no place for them: which field is the key of a map
-(kwire reads such arrays as lists), and the names of nested structs (kwire puts the API's name in front where Kafka uses
-one name in several APIs).
+Both become the same tuples of plain values, so that a difference shows as two lines. Names are compared in snake case.
+Two properties of a schema are not compared, because kwire has no place for them. One is the key field of a map: kwire
+reads such arrays as lists. The other is the name of a nested struct: kwire prefixes it with the API's name where Kafka
+uses one name in several APIs.
 """
 
 import re
@@ -31,7 +31,7 @@ def heading_of_theirs(schema):
 
 
 def fields_of_ours(schema, path=""):
-    """(path, what is declared) of each field, structs before their own fields."""
+    """Yield (path, declaration) of each field; a struct comes before its own fields."""
     hints = typing.get_type_hints(schema.cls, include_extras=True)
     for field in schema.fields:
         wire_type, is_array = (field.type.element, True) if isinstance(field.type, Array) else (field.type, False)
@@ -75,7 +75,7 @@ def _field(field, kind, nested, common):
     return {
         "type": f"[]{kind}" if is_array else kind,
         "entity": field.get("entityType", ""),
-        # A field that stands only among the tags need not say its versions twice.
+        # A tagged field need not state its versions twice.
         "versions": Versions.parse(field.get("versions", field.get("taggedVersions"))),
         "nullable": Versions.parse(field.get("nullableVersions")),
         "tag": field.get("tag", -1),
@@ -87,7 +87,7 @@ def _field(field, kind, nested, common):
 
 
 def _default(text, kind, nested, common):
-    """Kafka writes "null" for null; a bare null, or nothing at all, is the type's own default."""
+    """Return the default value. Kafka writes "null" for null; a bare null or no default is the type's own default."""
     if text == "null":
         return None
     if kind == "array":
@@ -109,20 +109,20 @@ def _default_struct(fields, common):
 
 
 def _plain(default):
-    """Structs as dictionaries."""
+    """Convert structs to dictionaries."""
     if hasattr(type(default), "__dataclass_fields__"):
         return {name: _plain(getattr(default, name)) for name in type(default).__slots__}
     return default
 
 
 def _entity(hint):
-    """What a field's values identify, by Kafka's name; empty when it says no more than the type."""
+    """Return Kafka's name for what a field's values identify; empty if it adds nothing to the type."""
     if typing.get_origin(hint) is typing.Annotated:
         return next((extra.name for extra in typing.get_args(hint) if isinstance(extra, Entity)), "")
     return "".join(_entity(inner) for inner in typing.get_args(hint))
 
 
 def snake_case(name):
-    """KRaft is one word; a run of capitals is an acronym."""
+    """Convert a name to snake case: KRaft is one word, and a run of capitals is an acronym."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name.replace("KRaft", "Kraft"))
     return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name).lower()

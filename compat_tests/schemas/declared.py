@@ -1,4 +1,4 @@
-"""All of kwire's declarations, by message name."""
+"""All declarations of kwire, by message name."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""The message schemas in the jars of Apache Kafka: JSON with comments, one file per message."""
+"""Message schemas in the jars of Apache Kafka: JSON with comments, one file per message."""
 
 import json
 import re
@@ -17,15 +17,15 @@ _HELPERS = re.compile(r"(?:JsonConverters?|Type)$")
 
 @dataclass(frozen=True, slots=True)
 class KafkaSchemas:
-    """By message name."""
+    """Schemas by message name."""
 
     messages: dict
     classes: dict
-    """The Java classes: a message whose schema no jar has would still be among them."""
+    """Names of the Java classes, which include messages whose schema is in no jar."""
 
     @property
     def living(self):
-        """Those with a version: Kafka 4 keeps a file without one for each API that it dropped."""
+        """Return the schemas with a version: Kafka 4 keeps a file without versions for each removed API."""
         return {name: schema for name, schema in self.messages.items() if schema["validVersions"] != "none"}
 
 

@@ -1,7 +1,7 @@
-"""Apache Kafka's own classes read what kwire writes, and write the same bytes again.
+"""Apache Kafka's own classes read the bytes that kwire writes, and write the same bytes again.
 
-With the comparison of the declarations this says that a value has one encoding in both; it is the only such proof for
-the records of internal topics, which kio and kafka-python do not know.
+Together with the comparison of the declarations this proves that a value has the same encoding in both. For records of
+internal topics it is the only such proof, because kio and kafka-python do not support them.
 """
 
 import random
@@ -21,7 +21,7 @@ ECHO = Path(__file__).with_name("Echo.java")
 
 @pytest.fixture(scope="session")
 def answers(schemas, tmp_path_factory):
-    """What Kafka said to each sample, by message name."""
+    """Return Kafka's output for each sample, by message name."""
     samples = [(name, version, data) for name in sorted(DECLARED) for version, data in samples_of(name)]
     path = tmp_path_factory.mktemp("echo") / "samples"
     lines = (f"{schemas.classes[name]} {version} {data.hex()}\n" for name, version, data in samples)
@@ -35,7 +35,7 @@ def answers(schemas, tmp_path_factory):
 
 
 def samples_of(name):
-    """All defaults, then random values, in each version."""
+    """Return samples in each version: one with all defaults, then random values."""
     schema = DECLARED[name]
     random_source = random.Random(name)
     for version in schema.versions:

@@ -1,6 +1,6 @@
-"""Every message of Apache Kafka 4.3.1 is declared, and each declaration says what Kafka's schema says.
+"""kwire declares every message of Apache Kafka 4.3.1, and each declaration equals Kafka's schema.
 
-The schemas are read from the jars of the reference; no broker runs.
+The schemas come from the jars of the reference; no broker runs.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from compat_tests.schemas.comparison import fields_of_ours, fields_of_theirs, he
 from compat_tests.schemas.declared import DECLARED
 
 DROPPED = {"ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata"}
-"""Kafka 4 has files for them, so that their keys stay taken, but no versions and no fields."""
+"""Messages whose files Kafka 4 keeps without versions and fields, so that their API keys stay reserved."""
 each_message = pytest.mark.parametrize("name", sorted(DECLARED))
 
 

@@ -1,12 +1,12 @@
-"""The aggressive client: one process that writes prebuilt requests to its connections as fast as they take them.
+"""Aggressive client: one process that writes encoded requests to its connections as fast as they accept them.
 
     python attacker.py HOST PORT FILE CONNECTIONS SECONDS
 
-FILE holds whole requests, one after the other; each connection sends the file again and again and discards the answers.
+FILE holds complete requests, one after the other; each connection sends the file repeatedly and discards the responses.
 The process builds, encodes and decodes nothing, so that on a machine with two cores the broker has most of one core.
-It imports nothing but the standard library, so that it starts at once. It prints two lines of JSON: one when the first
-bytes are on their way, and its figures at the end. When the broker closes a connection, it opens another; when it
-cannot, it ends.
+It imports only the standard library, so that it starts at once. It prints two lines of JSON: one when it sends its
+first bytes, and its figures at the end. If the broker closes a connection, it opens another; if it cannot,
+it ends.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ from pathlib import Path
 
 RECEIVE_BYTES = 256 * 1024
 NICER = 5
-"""Its priority is lower than that of the broker, which has to keep up with it."""
+"""Priority below the broker's, which must keep up with the attacker."""
 REQUEST_SECONDS = 10.0
-"""A connection that cannot be opened in this time ends the attack with an error."""
+"""Time limit to open a connection; after it the attack ends with an error."""
 
 
 class Connection:
-    """One socket, what it has yet to send of the file, and how far it is in the answers."""
+    """Connection with its unsent part of the file and its position in the responses."""
 
     def __init__(self, address, content):
         self.address, self.content = address, content
@@ -36,12 +36,12 @@ class Connection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
         self.left = 0
-        """Bytes of the answer that is being received."""
+        """Remaining bytes of the response that is being received."""
         self.size = bytearray()
-        """Bytes of the next response's size that have been received."""
+        """Received bytes of the next response's size."""
 
     def write(self):
-        """Send what the socket takes."""
+        """Send as much as the socket accepts."""
         with contextlib.suppress(BlockingIOError):
             sent = self.socket.send(self.content[self.position :])
             self.sent_bytes += sent
@@ -50,7 +50,7 @@ class Connection:
                 self.position = 0
 
     def read(self, scratch):
-        """Count answers. Raises ConnectionError when the broker has closed the connection."""
+        """Count responses. Raises ConnectionError if the broker has closed the connection."""
         try:
             count = self.socket.recv_into(scratch)
         except BlockingIOError:
@@ -78,7 +78,7 @@ class Connection:
 
 
 def attack(address, content, connections, seconds):
-    """Attack for so many seconds and return the figures."""
+    """Attack for `seconds` and return the figures."""
     with select.epoll() as poll:
         return attack_with(poll, address, content, connections, seconds)
 
@@ -120,7 +120,7 @@ def attack_with(poll, address, content, connections, seconds):
 
 
 def figures(connections):
-    """The sums of all connections, which are closed."""
+    """Return the sums over all connections, and close them."""
     for each in connections:
         each.socket.close()
     names = ("sent_bytes", "answers", "answer_bytes", "closed")

@@ -1,7 +1,7 @@
-"""The table of attacks: for each API a request that is legal and as large, or as costly, as a legal one can be.
+"""Table of attacks: for each API a legal request that is as large, or as costly, as possible.
 
-A row's function returns requests with their versions for a scene. Requests are encoded with kwire's codec and sent to
-kwire and Apache Kafka alike. Lists have MANY elements: kwire accepts ELEMENTS_MAX in a request, Kafka has no limit.
+A row's function returns requests with their versions for a scene. kwire's codec encodes them, and kwire and Apache
+Kafka get the same bytes. Lists have MANY elements: kwire accepts ELEMENTS_MAX in a request, Kafka has no limit.
 """
 
 from compat_tests.starvation import attacks_on_groups, attacks_on_records, attacks_on_the_cluster
@@ -17,7 +17,7 @@ ATTACKS = (*attacks_on_records.ATTACKS, *attacks_on_groups.ATTACKS, *attacks_on_
 
 
 def cases():
-    """The attacks of the row: those that belong together as one, so that the row ends in time."""
+    """Return the attacks of the row. Attacks with the same `together` become one case, so that the row ends in time."""
     together = {}
     for each in ATTACKS:
         together.setdefault(each.together or each.name, []).append(each)
@@ -25,7 +25,7 @@ def cases():
 
 
 def frame_of(request, version):
-    """One request as it goes over the wire, with its size."""
+    """Return a request as bytes, with its size in front."""
     schema = schema_of(type(request))
     body = bytearray()
     encode(request, version, body)
@@ -35,7 +35,7 @@ def frame_of(request, version):
 
 
 def frames_of(attack, scene):
-    """The attack's requests as bytes, once each."""
+    """Return the attack's requests as bytes, each once."""
     return [frame_of(request, version) for request, version in attack.make(scene)]
 
 

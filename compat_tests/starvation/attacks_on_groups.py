@@ -1,4 +1,4 @@
-"""Attacks with the requests that coordinators of groups and transactions serve."""
+"""Attacks with requests to group and transaction coordinators."""
 
 from compat_tests.starvation.attack import MANY, SMALL, SOME, TIMEOUT_MS, UNKNOWN, Attack, most_of
 from compat_tests.starvation.scene import FIRST
@@ -43,7 +43,7 @@ from kwire.protocol.messages.write_txn_markers import (
 )
 
 METADATA = "m" * 1000
-"""Metadata of a committed offset; offset.metadata.max.bytes is 4096."""
+"""Metadata of a committed offset; the default of offset.metadata.max.bytes is 4096."""
 
 
 def list_groups(scene):
@@ -63,7 +63,7 @@ def find_coordinators(scene):
 
 
 def join_group(scene):
-    """A new member with many protocols."""
+    """Return a join of a new member with many protocols."""
     names = UNKNOWN[: most_of(JoinGroupRequest)]
     protocols = [JoinGroupRequestProtocol(name=name, metadata=b"") for name in names]
     request = JoinGroupRequest(
@@ -111,7 +111,7 @@ def offset_commit_many(scene):
 
 
 def offset_commit_all(scene):
-    """One offset of each topic, with long metadata."""
+    """Return a commit of one offset of each topic, with long metadata."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=METADATA)
     return commit(scene, [OffsetCommitRequestTopic(name=name, partitions=[partition]) for name in scene.topics])
 
@@ -122,13 +122,13 @@ def offset_fetch_many(scene):
 
 
 def offset_fetch_all(scene):
-    """All offsets of all groups."""
+    """Return a request for all offsets of all groups."""
     groups = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in scene.groups]
     return [(OffsetFetchRequest(groups=groups), 9)]
 
 
 def offset_fetch_stable(scene):
-    """Many groups that do not exist."""
+    """Return a request for many groups that do not exist."""
     groups = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in UNKNOWN]
     return [(OffsetFetchRequest(groups=groups, require_stable=True), 9)]
 
@@ -144,7 +144,7 @@ def init_producer_id(scene):
 
 
 def init_transactional_id(scene):
-    """A producer that begins anew with each request."""
+    """Return an InitProducerId request that bumps the epoch of the same transactional id each time."""
     return [(InitProducerIdRequest(transactional_id="of-the-attacker", transaction_timeout_ms=TIMEOUT_MS), 4)]
 
 
@@ -167,7 +167,7 @@ def add_partitions_all(scene):
 
 
 def verify_transactions(scene):
-    """The request of a broker that verifies whether partitions are in transactions."""
+    """Return a broker's request to verify that partitions are in transactions."""
     topics = [AddPartitionsToTxnTopic(name=FIRST, partitions=[0])]
     transactions = [
         AddPartitionsToTxnTransaction(
@@ -189,7 +189,7 @@ def add_offsets(scene):
 
 
 def end_txn(scene):
-    """The end of a transaction that is not open."""
+    """Return a request to end a transaction that is not open."""
     return [(EndTxnRequest(transactional_id="unknown", producer_id=1, producer_epoch=0, committed=True), 3)]
 
 
@@ -210,7 +210,7 @@ def txn_offset_commit(scene):
 
 
 def write_markers(scene):
-    """Markers for a partition that does not exist."""
+    """Return markers for a partition that does not exist."""
     topics = [WritableTxnMarkerTopic(name="unknown", partition_indexes=[0])]
     markers = [
         WritableTxnMarker(

@@ -1,4 +1,4 @@
-"""Attacks with the requests that read and write records, and that look up offsets in partitions."""
+"""Attacks with requests that read and write records and look up offsets in partitions."""
 
 import random
 from functools import cache
@@ -22,7 +22,7 @@ LARGE_BATCH_BYTES = 1_000_000
 LARGE_BATCHES = 10
 EARLIEST, MAX_TIMESTAMP = -2, -3
 READ_BYTES = 55 * 1024 * 1024
-"""Kafka's fetch.max.bytes."""
+"""Default of Kafka's fetch.max.bytes."""
 
 
 def produce(topics):
@@ -31,26 +31,26 @@ def produce(topics):
 
 @cache
 def small_records(total_bytes):
-    """An uncompressed batch of as many records as fit: each is looked at."""
+    """Return an uncompressed batch with as many records as fit: the broker inspects each record."""
     value = random.Random(1).randbytes(10)
     return bytes(encode_batch([Record(value=value, timestamp=now_ms())] * (total_bytes // 20)))
 
 
 def produce_large(scene):
-    """Full batches of small records, one for each of some partitions."""
+    """Return full batches of small records, one for each of some partitions."""
     data = [PartitionProduceData(index=0, records=small_records(LARGE_BATCH_BYTES))]
     return [(produce([TopicProduceData(name=name, partition_data=data) for name in scene.topics[:LARGE_BATCHES]]), 11)]
 
 
 def produce_unpacked(scene):
-    """Batches for a compacted topic, which the broker must open to see the keys: 8 MB of records each."""
+    """Return batches for a compacted topic; the broker must decompress each to 8 MB to see the record keys."""
     batch = numbered_batch(800_000)
     data = [PartitionProduceData(index=index, records=batch) for index in range(COMPACTED_PARTITIONS)]
     return [(produce([TopicProduceData(name=COMPACTED, partition_data=data)]), 11)]
 
 
 PRODUCED_MANY = 9_900
-"""Partitions of a produce request; kwire takes no more than 10,000 elements of it."""
+"""Partitions of a produce request; kwire limits a request to 10,000 elements."""
 
 
 def produce_many(scene):
@@ -67,19 +67,19 @@ def fetched(index):
 
 
 def fetch_many(scene):
-    """Partitions that do not exist, without a session."""
+    """Return a fetch, without a session, of partitions that do not exist."""
     partitions = [fetched(index + 1) for index in range(MANY)]
     return [(fetch([FetchTopic(topic=FIRST, partitions=partitions)]), 12)]
 
 
 def fetch_sessions(scene):
-    """A new session of many partitions with each request."""
+    """Return a fetch that opens a new session of many partitions."""
     partitions = [fetched(index + 1) for index in range(MANY)]
     return [(fetch([FetchTopic(topic=FIRST, partitions=partitions)], session_epoch=0), 12)]
 
 
 def fetch_all(scene):
-    """Every topic's records from the start."""
+    """Return a fetch of every topic's records from the start."""
     topics = [FetchTopic(topic=name, partitions=[fetched(0)]) for name in scene.topics]
     return [(fetch(topics), 12)]
 
@@ -94,13 +94,13 @@ def list_offsets_many(scene):
 
 
 def list_offsets_all(scene):
-    """The record with the largest timestamp of every topic."""
+    """Return a lookup of the record with the largest timestamp of every topic."""
     partition = ListOffsetsPartition(partition_index=0, timestamp=MAX_TIMESTAMP)
     return list_offsets([ListOffsetsTopic(name=name, partitions=[partition]) for name in scene.topics])
 
 
 def list_offsets_packed(scene):
-    """By timestamp, in a stored batch of a few kilobytes that holds millions of records: the last one has it."""
+    """Return a lookup by a timestamp that only the last of millions of records in a batch of a few kilobytes has."""
     partition = ListOffsetsPartition(partition_index=0, timestamp=PACKED_LAST_MS)
     return list_offsets([ListOffsetsTopic(name=PACKED, partitions=[partition])])
 

@@ -1,4 +1,4 @@
-"""Attacks with the requests about topics, configurations, brokers and security."""
+"""Attacks with requests about topics, configurations, brokers and security."""
 
 import uuid
 import zlib
@@ -75,7 +75,7 @@ from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 NEW_TOPICS = 9_900
-"""kwire lets one request create fewer than 10,000 partitions."""
+"""kwire limits a request to fewer than 10,000 new partitions."""
 TOPIC, BROKER = 2, 4
 """Types of configuration resources."""
 SET = 0
@@ -127,7 +127,7 @@ def delete_topics(scene):
 
 
 def create_and_delete_topics(scene):
-    """Topics that come and go: with each one that goes, all groups lose their offsets in it."""
+    """Return creations and deletions of topics: each deletion removes the topic's offsets from all groups."""
     names = [f"comes-and-goes-{number}" for number in range(10)]
     created = CreateTopicsRequest(topics=[new_topic(name) for name in names], timeout_ms=TIMEOUT_MS)
     deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names], timeout_ms=TIMEOUT_MS)
@@ -225,7 +225,7 @@ def elect_many(scene):
 
 
 def alter_reassignments(scene):
-    """Reassignments that are cancelled though there are none."""
+    """Return a request to cancel reassignments that do not exist."""
     partitions = [ReassignablePartition(partition_index=index, replicas=None) for index in range(MANY)]
     topics = [ReassignableTopic(name=FIRST, partitions=partitions)]
     return [(AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=TIMEOUT_MS), 0)]
@@ -298,7 +298,7 @@ def get_telemetry(scene):
 
 
 def push_telemetry(scene):
-    """Metrics that unpack to a hundred times their size."""
+    """Return metrics that decompress to a hundred times their size."""
     metrics = zlib.compress(bytes(50 * LARGE_BYTES), wbits=31)
     request = PushTelemetryRequest(client_instance_id=ID, subscription_id=0, compression_type=1, metrics=metrics)
     return [(request, 0)]

@@ -1,4 +1,4 @@
-"""The attacked broker, what it holds, the victim, and the evidence that is written at the end."""
+"""Fixtures: the attacked broker with its data, the victim, and the evidence that is written at the end."""
 
 import os
 from contextlib import suppress
@@ -13,8 +13,9 @@ from compat_tests.starvation.evidence import Evidence
 from compat_tests.starvation.judging import Judge
 
 PRIORITY = -10
-"""Nice value of the broker, and of the session's scheduling group: other processes of the machine would delay broker
-and victim as much as the attacker does. Needs root; without it the figures are those of the machine as well."""
+"""Nice value of the broker, and of the session's scheduling group. Otherwise other processes of the machine delay the
+broker and the victim as much as the attacker does. It needs root; without it the figures include that delay.
+"""
 AUTOGROUP = Path("/proc/self/autogroup")
 AS_SHIPPED = ("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 """Kafka's own options for the JVM: the harness's smaller heap and simpler collector would make the control slow."""
@@ -33,7 +34,7 @@ BROKERS = {"kwire": KwireBroker, "kafka": KafkaAsShipped}
 
 @pytest.fixture(scope="session", autouse=True)
 def priority():
-    """Linux shares processors between sessions first: nice values count within one (autogroups)."""
+    """Set the session's priority. Linux shares CPUs between sessions first; nice values count inside (autogroups)."""
     with suppress(OSError):
         os.nice(PRIORITY)
         AUTOGROUP.write_text(str(PRIORITY))
@@ -54,7 +55,7 @@ def judge(tested):
 
 @pytest.fixture(scope="session")
 def evidence(tested, request):
-    """The evidence page, which the short form does not change."""
+    """Yield the writer of the evidence page; the short form leaves the page unchanged."""
     return Evidence(tested, is_written=request.config.getoption("-m") != "short")
 
 

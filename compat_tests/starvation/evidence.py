@@ -1,4 +1,4 @@
-"""docs/evidence/starvation.md: the figures of the last full run, kwire's and Apache Kafka's side by side."""
+"""Writer of docs/evidence/starvation.md: figures of the last full run, kwire's and Apache Kafka's side by side."""
 
 import json
 import subprocess
@@ -11,14 +11,18 @@ from compat_tests.starvation.judging import BOUND_MS, p99_ms
 PAGE = ROOT / "docs" / "evidence" / "starvation.md"
 FOLDER = CACHE / "starvation"
 BROKERS = ("kwire", "kafka")
-TEXT = f"""# One aggressive client, and what another one has of the broker
+TEXT = f"""# Latencies of one client while another client is aggressive
 
-Written by `make compat ROW=starvation`; compat_tests/starvation says how. An attacker sends the largest legal request
-of an API, pipelined, from 1 and from 20 connections, for 1.5 seconds. Meanwhile a victim sends a Heartbeat and a
-Produce (acks=all) every 10 ms. Heartbeat and produce are the latencies of the victim in milliseconds: median / 99th
-percentile / maximum, from the time that a request was due. Sent: MB that the broker took from the attacker. Answers:
-requests of the attacker that were answered completely in that time. Control: Apache Kafka {KAFKA_VERSION}.
-kwire runs from its Python sources, not compiled.
+Written by `make compat ROW=starvation`; the code is in compat_tests/starvation. An attacker sends the largest legal
+request of an API, pipelined, from 1 and from 20 connections, for 1.5 seconds. Meanwhile a victim sends a Heartbeat and
+a Produce (acks=all) every 10 ms.
+
+- heartbeat, produce: latencies of the victim in milliseconds (median / 99th percentile / maximum), from the time when a
+  request was due
+- sent: MB that the broker received from the attacker
+- answers: requests of the attacker that were answered completely in that time
+
+The control is Apache Kafka {KAFKA_VERSION}. kwire runs from its Python sources, not compiled.
 """
 HEADINGS = ("attack", "connections", "request bytes")
 COLUMNS = ("sent MB", "answers", "heartbeat", "produce", "problems")
@@ -27,7 +31,7 @@ COLUMNS = ("sent MB", "answers", "heartbeat", "produce", "problems")
 class Evidence:
     """Rows of one broker, kept in .cache/starvation between the runs of the two brokers.
 
-    They are written after each case: a run that is stopped has left what it has measured.
+    They are written after each case, so that an interrupted run keeps its measurements.
     """
 
     def __init__(self, broker, *, is_written):
@@ -50,7 +54,7 @@ class Evidence:
 
 
 def commit():
-    """The last commit that changed kwire: what is measured."""
+    """Return the last commit that changed kwire, which is what the run measures."""
     command = ["git", "log", "-1", "--format=%h", "--", "kwire"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -70,7 +74,7 @@ def page(rows_of):
 
 
 def summary(rows_of):
-    """One line for each broker: what was run, and how many cases are under the bound."""
+    """Yield one line for each broker: the number of cases and how many are under the bound."""
     for broker, rows in rows_of.items():
         if rows:
             quick = sum(p99_ms(row) < BOUND_MS for row in rows.values())

@@ -1,17 +1,17 @@
-"""Judgement of a case: the victim has no error and short latencies, no broker is fenced, no leader changes."""
+"""Verdict on a case: it passes if the victim has no error and short latencies, without fences or leader changes."""
 
 import math
 
 BOUND_MS = 50.0
-"""The 99th percentile of the victim's latency."""
+"""Bound for the 99th percentile of the victim's latency."""
 CONTROL = "kafka"
-"""Apache Kafka is the control: what it does is evidence. Some attacks end it (a heap without space) or its leaders."""
+"""Apache Kafka is the control: its results are evidence only. Some attacks exhaust its heap or move its leaders."""
 ALLOWED_MS: dict[str, tuple[float, str]] = {}
-"""Attack to (bound, reason), where kwire cannot do better; a bound is not for noise."""
+"""Attack to (bound, reason), for cases that kwire cannot improve; not for noise."""
 TRIES = 3
-"""Runs of a case over its bound, because other processes of the machine delay the victim as well; the median counts."""
+"""Runs of a case over its bound, because other processes of the machine also delay the victim; the median counts."""
 NOISE_FACTOR = 4
-"""A case over its bound by more than this is not repeated: other processes do not explain it."""
+"""A case that exceeds its bound by more than this factor is not repeated: other processes cannot explain it."""
 RETRIES_MAX = 40
 """Repeated runs of all cases together, so that the row ends in time."""
 CONNECTIONS = (1, 20)
@@ -19,7 +19,7 @@ FAULTS = ("errors", "leader_changes", "fenced")
 
 
 def params(pytest, attacks):
-    """The parameters of a test, one for each attack."""
+    """Return the parameters of a test, one for each attack."""
     return [pytest.param(each, id=each.name, marks=[pytest.mark.short] * each.is_short) for each in attacks]
 
 
@@ -28,7 +28,7 @@ def p99_ms(figures):
 
 
 class Judge:
-    """Runs a case as often as its outcome needs, and says what is wrong."""
+    """Runner that repeats a case as often as its results require, and returns the complaints."""
 
     def __init__(self, broker):
         self.broker = broker
@@ -39,7 +39,7 @@ class Judge:
         return max(BOUND_MS, ALLOWED_MS.get(attack.name, (BOUND_MS, ""))[0])
 
     def judge(self, cases, attack, note):
-        """Run an attack from one connection and from many, note the figures, and return the complaints."""
+        """Run an attack from one connection and from many, record the figures, and return the complaints."""
         complaints = []
         for connections in CONNECTIONS:
             figures = self.figures(cases, attack, connections)
@@ -48,9 +48,9 @@ class Judge:
         return complaints
 
     def figures(self, cases, attack, connections):
-        """The figures of the first run if it is within the bound, else of the median one. The control has one run.
+        """Return the figures of the first run if it is within the bound, else of the median run. Kafka has one run.
 
-        Errors, fences and changes of leaders count whichever run they happened in.
+        Errors, fences and leader changes count in whichever run they happen.
         """
         runs = [cases.run(attack, connections)]
         bound_ms = self.bound_ms(attack)
@@ -65,7 +65,7 @@ class Judge:
         return {**median, **together, "runs": len(runs)}
 
     def complaints(self, attack, figures):
-        """What speaks against the tested broker; of the control only that it was not attacked at all."""
+        """Return the complaints about the tested broker; for the control, only that the attack did not reach it."""
         if self.broker == CONTROL:
             return [] if figures["sent_bytes"] or figures["errors"] else ["nothing was sent"]
         return self.problems(attack, figures)

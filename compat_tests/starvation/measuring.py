@@ -1,4 +1,4 @@
-"""One case: the attacker and the victim at once, and what it was like for the victim and for the broker."""
+"""Case: attacker and victim at the same time, with the victim's latencies and the broker's state."""
 
 import json
 import math
@@ -20,7 +20,7 @@ from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 ATTACK_SECONDS = 1.5
 RECOVERY_SECONDS = 10.0
 ANSWER_SECONDS = 15.0
-"""What the case itself asks the broker is answered in this time, or the broker counts as ended."""
+"""Time limit for the case's own requests; a broker that does not answer them in time counts as ended."""
 ATTACKER = Path(__file__).parent / "attacker.py"
 NO_LATENCY = {"count": 0, "p50": math.inf, "p99": math.inf, "max": math.inf}
 NOT_MEASURED = {
@@ -38,11 +38,11 @@ HELD, LOGGER = "The event loop was held for ", " (kwire.loop_monitor)"
 
 
 class EndedError(Exception):
-    """The broker or the victim has ended, or does not answer any more."""
+    """The broker or the victim has ended, or does not respond any more."""
 
 
 class Victim:
-    """The victim's process, which serves commands."""
+    """Process of the victim, which executes commands."""
 
     def __init__(self, scene):
         self.scene = scene
@@ -76,7 +76,7 @@ class Victim:
 
 
 def attack(bootstrap, file, connections, begun):
-    """Attack with the requests in a file, call `begun` when the first ones are sent, and return the figures."""
+    """Attack with the requests in a file, call `begun` when the first are sent, and return the figures."""
     host, port = bootstrap.split(":")
     command = [sys.executable, str(ATTACKER), host, port, str(file), str(connections), str(ATTACK_SECONDS)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -86,15 +86,15 @@ def attack(bootstrap, file, connections, begun):
 
 
 class Cases:
-    """Runs cases against one broker, or against one of several."""
+    """Runner of cases against one broker, or against one broker of several."""
 
     def __init__(self, scene, directory, broker, restart):
-        """`restart` kills the broker and starts it again. Requests are written into the directory."""
+        """Create the runner. `restart` kills the broker and starts it again. Requests are written to the directory."""
         self.scene, self.file = scene, directory / "requests"
         self.broker, self.restart = broker, restart
         self.victim = Victim(scene)
         self.made = None
-        """The attack whose requests are in the file."""
+        """Attack whose requests are in the file."""
         self.request_bytes = 0
 
     def __enter__(self):
@@ -106,7 +106,7 @@ class Cases:
         self.victim.stop()
 
     def run(self, made, connections):
-        """Attack once, and return the figures. Afterwards the victim is served as if there had been no attack."""
+        """Attack once and return the figures. Restart a broker that does not recover, for the next case."""
         began = time.monotonic()
         self.make(made)
         logged = len(self.broker.output())
@@ -143,13 +143,13 @@ class Cases:
         }
 
     def recovery_seconds(self):
-        """How long until the broker is idle and the victim is served quickly; None if that takes too long."""
+        """Return the seconds until the broker is idle and the victim's latencies are short; None after a time limit."""
         seconds = seconds_until_idle(self.broker.process.pid, RECOVERY_SECONDS)
         recovered = self.victim.ask("calm")
         return None if seconds is None or not recovered["calm"] else round(seconds + recovered["seconds"], 1)
 
     def begin_anew(self):
-        """Restart a broker that has ended, or goes on serving an attacker who has left, for the next case."""
+        """Restart a broker for the next case if it has ended or is still busy with an attacker that has left."""
         self.victim.stop()
         self.restart()
         self.victim.start()
@@ -170,7 +170,7 @@ class Cases:
             return led(peer)
 
     def fenced(self):
-        """Brokers that are fenced now; one that was and is no longer has left new leader epochs."""
+        """Return the brokers that are fenced now; a broker that was fenced before has caused new leader epochs."""
         with Peer(self.scene.bootstrap) as peer:
             peer.socket.settimeout(ANSWER_SECONDS)
             brokers = peer.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
@@ -178,7 +178,7 @@ class Cases:
 
 
 def changes(before, after):
-    """Partitions that another leader, or the same one in a new epoch, leads; topics that came or went do not count."""
+    """Return the partitions with another leader or leader epoch; created or deleted topics do not count."""
     there = {topic for topic, _ in after}
     return [
         f"{topic}-{index}: {leader} to {after.get((topic, index))}"
@@ -188,7 +188,7 @@ def changes(before, after):
 
 
 def percentiles(samples):
-    """Median, 99th percentile and maximum, in milliseconds."""
+    """Return median, 99th percentile and maximum, in milliseconds."""
     ordered = sorted(samples)
     return {
         "count": len(ordered),
@@ -199,6 +199,6 @@ def percentiles(samples):
 
 
 def longest_hold(text):
-    """The longest hold of kwire's event loop that it has logged, with the functions that held it."""
+    """Return the longest delay of kwire's event loop in its log, with the functions that caused it."""
     holds = [line.split(HELD, 1)[1].removesuffix(LOGGER) for line in text.splitlines() if HELD in line]
     return max(holds, key=lambda hold: float(hold.split(" ", 1)[0]), default="")

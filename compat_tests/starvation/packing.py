@@ -9,7 +9,7 @@ from kwire.protocol.compression import Codec
 from kwire.protocol.records import BatchHeader, Record, assemble_batch, encode_record
 
 LAST_LATER_MS = 1000
-"""The last record of a packed batch is so much later than all others."""
+"""Time between the last record of a packed batch and all others."""
 
 
 def compressed(body, count, last_later_ms, now_ms):
@@ -33,9 +33,9 @@ def compressed(body, count, last_later_ms, now_ms):
 
 @cache
 def packed_batch(count):
-    """Some kilobytes that hold millions of records: all but the last are the same bytes, with the same offset delta.
+    """Return some kilobytes with millions of records: all but the last are the same bytes, with the same offset delta.
 
-    kwire stores such a batch unopened. Apache Kafka opens it and refuses it for its offsets.
+    kwire stores such a batch without decompressing it. Apache Kafka decompresses it and rejects its offsets.
     """
     one = bytearray()
     encode_record(one, Record(value=b"", timestamp=0), 0, 0)
@@ -46,7 +46,7 @@ def packed_batch(count):
 
 @cache
 def numbered_batch(count, last_later_ms=0):
-    """A valid batch of so many small records with keys, numbered as a producer numbers them."""
+    """Return a valid batch of `count` small records with keys, numbered as a producer numbers them."""
     body = bytearray()
     for number in range(count):
         encode_record(body, Record(key=b"", value=b"", timestamp=0), number, 0 if number < count - 1 else last_later_ms)

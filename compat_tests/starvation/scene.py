@@ -1,4 +1,4 @@
-"""What the attacked brokers hold: topics, groups, a batch that unpacks to millions of records, an open transaction."""
+"""Data of the attacked brokers: topics, groups, a batch that unpacks to millions of records, an open transaction."""
 
 import time
 from dataclasses import dataclass
@@ -26,24 +26,24 @@ TOPICS, GROUPS = 1000, 2000
 TOPICS_A_REQUEST = 250
 SECONDS = 120.0
 TRANSACTION_MS = 900_000
-"""Kafka's transaction.max.timeout.ms: the transaction that attacks extend stays open through a run."""
+"""Kafka's transaction.max.timeout.ms: the transaction that attacks extend stays open during a run."""
 VICTIM_TOPIC = "victim"
 FIRST = "starving-0000"
-"""The first of the many topics: attacks that name one topic name this one."""
+"""First of the many topics: attacks that name one topic name this one."""
 COMPACTED, COMPACTED_PARTITIONS = "compacted", 8
-"""A topic whose batches must be decompressed as they come."""
+"""Topic whose batches the broker must decompress on arrival."""
 PACKED, PACKED_RECORDS, NUMBERED_RECORDS = "packed", 3_000_000, 1_000_000
-"""A topic that holds one batch of very many records, and the timestamp that only the last of them has."""
+"""Topic with one batch of very many records, of which only the last has the timestamp to look up."""
 PACKED_LAST_MS = FIRST_TIMESTAMP_MS + LAST_LATER_MS
 GROUP, TRANSACTION = 0, 1
-"""Types of keys that coordinators are found by."""
+"""Key types of coordinators."""
 CANDIDATES = 5
-"""So many names are made for each that is wanted: of three brokers, one coordinates a third of them."""
+"""Candidates for each name: with three brokers, one coordinates a third of the names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The names and ids that attacks and the victim use. The attacked broker leads and coordinates all of them."""
+    """Names and ids that attacks and the victim use. The attacked broker leads and coordinates all of them."""
 
     bootstrap: str
     topics: tuple[str, ...]
@@ -55,7 +55,7 @@ class Scene:
 
 
 def prepare(bootstrap, *, broker_id=1, others=(), topics=TOPICS, groups=GROUPS):
-    """Create everything on the attacked broker; the victim's topic has replicas on the others as well."""
+    """Create everything on the attacked broker; the victim's topic also has replicas on the others."""
     names = tuple(f"starving-{number:04}" for number in range(topics))
     with Peer(bootstrap) as peer:
         peer.socket.settimeout(SECONDS)
@@ -88,7 +88,7 @@ def create(peer, names, replicas, partitions=1, **configs):
 
 
 def led(peer):
-    """Leader and leader epoch of every partition that has a leader, by topic and partition."""
+    """Return leader and leader epoch by topic and partition, for partitions with a leader."""
     answer = peer.ask(MetadataRequest(topics=None), 12)
     return {
         (topic.name, each.partition_index): (each.leader_id, each.leader_epoch)
@@ -99,7 +99,7 @@ def led(peer):
 
 
 def coordinated(peer, key_type, prefix, count, broker_id):
-    """So many names that this broker coordinates."""
+    """Return `count` names that this broker coordinates."""
     names = [f"{prefix}-{number:04}" for number in range(CANDIDATES * count)]
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=names)
 
@@ -113,7 +113,7 @@ def coordinated(peer, key_type, prefix, count, broker_id):
 
 
 def commit_offsets(peer, groups):
-    """Make groups that exist for their committed offset alone."""
+    """Create groups that exist only because of their committed offset."""
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     topics = [OffsetCommitRequestTopic(name=FIRST, partitions=[partition])]
     for group in groups:
@@ -127,14 +127,14 @@ def commit_offsets(peer, groups):
 
 
 def store_packed_batch(peer):
-    """Store the batch that look-ups by timestamp search, on Kafka one with fewer records and a place for each."""
+    """Store the batch for lookups by timestamp; Kafka gets fewer records, each with its own offset."""
     if peer.produce(PACKED, packed_batch(PACKED_RECORDS)).error_code:
         answer = peer.produce(PACKED, numbered_batch(NUMBERED_RECORDS, LAST_LATER_MS))
         assert answer.error_code == 0, answer
 
 
 def producer_of(peer, transactional_id):
-    """The id and epoch of a producer whose transaction attacks add partitions to."""
+    """Return the id and epoch of the producer to whose transaction attacks add partitions."""
     init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=TRANSACTION_MS)
     answer = eventually(lambda: (got := peer.ask(init, 4)).error_code == 0 and got, "a producer id", SECONDS)
     return answer.producer_id, answer.producer_epoch

@@ -1,4 +1,4 @@
-"""One aggressive client against each API of one broker, and what another client has of the broker meanwhile."""
+"""Attacks of one aggressive client on each API of one broker, and the latencies of another client meanwhile."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
-"""The costliest attacks against one of three brokers: the active controller, which leads and coordinates the victim's.
+"""The most costly attacks on one of three brokers: the active controller, which leads and coordinates for the victim.
 
-The victim's topic has three replicas, of which two must have what is acknowledged. Sessions of brokers are as long as
+The victim's topic has three replicas and min.insync.replicas=2. Broker sessions have Kafka's default timeout.
 Kafka's default.
 """
 
@@ -38,7 +38,7 @@ COSTLIEST = (
     "Metadata, all topics",
 )
 SHORT = "DescribeGroups, many unknown groups"
-"""The attack of the short form."""
+"""Attack of the short form."""
 CHOSEN = [replace(each, is_short=each.name == SHORT) for each in ATTACKS if each.name in COSTLIEST]
 
 
@@ -51,7 +51,7 @@ def active_controller(peer):
 
 
 def restore(cluster, attacked, scene):
-    """Kill the attacked broker and start it again; others lead meanwhile, and it does so again afterwards."""
+    """Kill the attacked broker and restart it: others lead meanwhile, and it leads again afterwards."""
     attacked.end()
     attacked.start()
     cluster.await_brokers()

@@ -1,20 +1,20 @@
-"""The other client: one process with a member of a group and a producer, which measures how long it waits.
+"""Second client: one process with a group member and a producer, which measures its latencies.
 
     python -m compat_tests.starvation.victim BOOTSTRAP GROUP TOPIC
 
-It sends a Heartbeat and a Produce of one record with acks=all every PERIOD_SECONDS, each over a connection of its own.
-Both are due at fixed times; a latency counts from the time that a request was due, and requests that were due while an
-earlier one waited count as well, so that one long wait is not one sample among many short ones (coordinated omission).
+It sends a Heartbeat and a Produce of one record with acks=all every PERIOD_SECONDS, each over its own connection.
+Both are due at fixed times, and a latency counts from the time when a request was due. Requests that were due while
+an earlier one waited count as well. A long wait is then not one sample among many short ones (coordinated omission).
 
-It is a process of its own, so that no other Python thread holds its interpreter lock. It has a higher priority than the
-broker, which it hardly delays: it takes 2 % of a core. The attacker has a lower priority than the broker. Otherwise
+It is a separate process, so that no other Python thread holds its interpreter lock. Its priority is higher than the
+broker's, which it hardly delays: it uses 2 % of a core. The attacker's priority is lower than the broker's. Otherwise
 three processes would compete for two cores, and the latency would be that of the scheduler.
 
-Commands come by lines on standard input, and each is answered by a line of JSON:
+Commands come as lines on standard input, and each gets a line of JSON as its answer:
 
-    calm    wait until both requests are answered quickly again; say whether that was in time, and after how long
-    begin   forget all samples
-    end     give the samples, in milliseconds, and the errors since begin
+        calm    wait until both latencies are short again; answer if that was in time, and after how long
+        begin   discard all samples
+        end     return the samples, in milliseconds, and the errors since begin
 """
 
 import contextlib
@@ -38,14 +38,14 @@ CALM_COUNT = 30
 CALM_SECONDS = 10.0
 SESSION_MS = 30_000
 INSTANCE = "victim"
-"""A static member takes its place again at once when it has to connect anew."""
+"""A static member gets its place back at once when it reconnects."""
 CONNECT_SECONDS = 20.0
 PRIORITY = -10
 HEARTBEAT_VERSION, PRODUCE_VERSION = 4, 11
 
 
 class Calls:
-    """One kind of request on one connection: when it is due, and how long its answers took."""
+    """Requests of one kind on one connection: when they are due, and their latencies."""
 
     def __init__(self, bootstrap, group, topic, offset_seconds):
         self.bootstrap, self.group, self.topic = bootstrap, group, topic
@@ -54,12 +54,12 @@ class Calls:
         self.received = bytearray()
         self.samples_ms, self.errors = [], []
         self.latest_ms = []
-        """The latencies since the last command."""
+        """Latencies since the last command."""
         self.peer = None
         self.connect()
 
     def connect(self):
-        """Connect, make the request's bytes, and send the first one when it is due."""
+        """Connect, encode the request, and send it for the first time when it is due."""
         if self.peer is not None:
             self.peer.socket.close()
         self.peer = GroupMember(self.bootstrap, self.group, instance=INSTANCE, session_ms=SESSION_MS)
@@ -103,14 +103,14 @@ class Calls:
         raise ConnectionError("the broker closed the connection")
 
     def count(self, now):
-        """Count the answered request, and those that were due meanwhile."""
+        """Count the answered request and those that became due meanwhile."""
         while self.due <= now:
             self.samples_ms.append((now - self.due) * 1000)
             self.latest_ms.append((now - self.due) * 1000)
             self.due += PERIOD_SECONDS
 
     def fail(self, error):
-        """Note an error and begin anew, so that the next measurement has a victim."""
+        """Record an error and reconnect, so that the next measurement has a victim."""
         self.errors.append(f"{type(self).__name__}: {error}")
         self.count(time.monotonic())
         eventually(self.connect, "the victim connects again", CONNECT_SECONDS)
@@ -155,7 +155,7 @@ class Victim:
     def __init__(self, bootstrap, group, topic):
         self.calls = [Heartbeats(bootstrap, group, topic, 0.0), Produces(bootstrap, group, topic, PERIOD_SECONDS / 2)]
         self.calm_since = None
-        """When the command `calm` came that has no answer yet."""
+        """Time of the unanswered `calm` command; None if there is none."""
 
     def run(self):
         print(json.dumps({"ready": True}), flush=True)
@@ -182,7 +182,7 @@ class Victim:
             calls.fail(error)
 
     def command(self, word):
-        """Serve a command; whether there will be more."""
+        """Execute a command; return True if more commands can follow."""
         if word == "calm":
             self.calm_since = time.monotonic()
             for each in self.calls:
@@ -197,7 +197,7 @@ class Victim:
         return word != ""
 
     def figures(self):
-        """The samples. What still waits counts with the time that it has waited."""
+        """Return the samples; a request without a response counts with its waiting time so far."""
         now = time.monotonic()
         for each in self.calls:
             if each.is_waiting:

@@ -1,5 +1,5 @@
 // Counts words, exactly once, until its standard input ends: WordCount BOOTSTRAP APPLICATION INPUT OUTPUT STATE-DIRECTORY
-// Each word that comes adds a record to the output, whose key is the word and whose value is how often it has come. The
+// Each input word adds a record to the output: the key is the word, the value is its count so far. The
 // words go through a repartition topic, and the counts are in a store with a changelog. Prints each state it enters.
 
 import java.util.Arrays;

@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2: through kills of its broker and of itself each word is counted once."""
+"""Kafka Streams with exactly_once_v2: kills of its broker and of itself leave each word counted exactly once."""
 
 import random
 import shutil
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.restart
 
 @pytest.fixture
 def application(broker, unique, tmp_path):
-    """Word count between two topics, both partitioned."""
+    """Start a word count between two topics with several partitions."""
     for role in ("input", "output"):
         create_topic(broker.bootstrap, unique(role), partitions=PARTITIONS)
     made = WordCount(broker.bootstrap, unique("application"), unique("input"), unique("output"), scratch=tmp_path)
@@ -33,7 +33,7 @@ def application(broker, unique, tmp_path):
 
 
 def send_lines(bootstrap, topic, seed, counted):
-    """Lines of words to each partition; the words are added to what has to be counted."""
+    """Send lines of words to each partition; add the words to the expected counts."""
     random_source = random.Random(seed)
     for partition in range(PARTITIONS):
         lines = [random_source.choices(WORDS, k=5) for _ in range(LINES)]
@@ -44,7 +44,7 @@ def send_lines(bootstrap, topic, seed, counted):
 
 
 def counts_in(bootstrap, topic):
-    """The committed counts of each word, in the order in which they stand in its partition."""
+    """Return the committed counts of each word, in the order of its partition."""
     counts = {}
     for message in read_to_end(bootstrap, places_of(topic)):
         counts.setdefault(message.key().decode(), []).append(int(message.value()))
@@ -52,13 +52,13 @@ def counts_in(bootstrap, topic):
 
 
 def wait_for_progress(bootstrap, topic, counted, share):
-    """Until so great a part of all words has been written, committed or not."""
+    """Wait until this share of all words has been counted, in committed or open transactions."""
     enough = share * counted.total()
     eventually(lambda: written_so_far(bootstrap, places_of(topic)) >= enough, f"{enough} counts", SECONDS_MAX)
 
 
 def assert_counted_once(application, bootstrap, topic, counted):
-    """Wait for all counts, close the application, and see that each is there once, in order."""
+    """Wait for all counts, close the application, and check that each count is there once, in order."""
 
     def all_counted():
         return sum(map(len, counts_in(bootstrap, topic).values())) >= counted.total()

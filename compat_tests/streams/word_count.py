@@ -1,4 +1,4 @@
-"""The word count of WordCount.java as a process on one broker, with Kafka Streams' own state directory."""
+"""WordCount.java as a process on one broker, with Kafka Streams' own state directory."""
 
 import subprocess
 from pathlib import Path
@@ -13,7 +13,7 @@ SECONDS_MAX = 120
 
 
 class WordCount:
-    """One instance of the application; started again it goes on with its state."""
+    """Instance of the application; a restarted one continues with its state."""
 
     def __init__(self, *arguments: str, scratch: Path) -> None:
         self.scratch = scratch
@@ -39,7 +39,7 @@ class WordCount:
             self.process.wait()
 
     def stop(self) -> None:
-        """Close it as its end of input asks for; it must end by itself, and well."""
+        """Close the application by the end of its input; it must exit by itself with status 0."""
         assert self.process is not None
         assert self.process.stdin is not None
         self.process.stdin.close()

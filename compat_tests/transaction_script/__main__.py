@@ -1,4 +1,4 @@
-"""One script against both brokers: `python -m compat_tests.transaction_script --seed 7 --count 1000`."""
+"""Play one script on both brokers: `python -m compat_tests.transaction_script --seed 7 --count 1000`."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The broker under test beside Apache Kafka, which gets the same script."""
+"""Fixture: the broker under test and Apache Kafka, which get the same script."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from compat_tests.differential.running import both_brokers
 
 @pytest.fixture
 def pair(request, tmp_path):
-    """Addresses of both. Apache Kafka is tested against another of it: then a difference is our own fault."""
+    """Yield both addresses. If Apache Kafka is tested, the other is Kafka too: differences are then faults of tests."""
     with both_brokers(tmp_path, request.config.getoption("--broker")) as addresses:
         yield addresses

@@ -1,7 +1,7 @@
-"""Plays a script to both brokers, one request at a time, and compares what they answer and what they have stored.
+"""Player of a script: sends each request to both brokers, and compares their responses and what they have stored.
 
-Kafka ends a transaction after it has answered; the next request waits until both brokers have written all markers, or
-its outcome would be a matter of luck.
+Kafka ends a transaction after its response; the next request waits until both brokers have written all markers, because
+otherwise its outcome would depend on a race.
 """
 
 import json
@@ -49,12 +49,12 @@ class Outcome:
 
 @dataclass(slots=True)
 class Player:
-    """One broker and what it has told."""
+    """Broker with the ids and epochs from its responses."""
 
     side: Side
     known: Known = field(default_factory=Known)
     names: dict[int, str] = field(default_factory=dict)
-    """Producer ids by the order in which they came up."""
+    """Names of producer ids, numbered in the order in which the ids appear."""
 
     def name_of(self, producer_id: int) -> str:
         return self.names.setdefault(producer_id, f"producer {len(self.names)}")
@@ -70,7 +70,7 @@ class Player:
             self.known.producers[step.transactional_id] = answer.producer_id, answer.producer_epoch
 
     def plain(self, value: Any, name: str = "") -> Any:
-        """The value without what may differ: order, times, words, and whose producer id is which number."""
+        """Return the value without what may differ: order, times, messages, and the numbers of producer ids."""
         if name in NOT_COMPARED:
             return None
         if name in TIMES:
@@ -78,13 +78,13 @@ class Player:
         if name == "timestamp" and value > TIMESTAMP_MS:
             return "when a marker was written"
         if name == "group_state" and value in ("Dead", "Empty"):
-            return "nobody"  # a group without records is seen on Kafka when something else is stored
+            return "nobody"  # Kafka shows a group without records only when something else is stored
         if name == "producer_id" and value >= 0:
             return self.name_of(value)
         if name == "records":
             return list(self._batches(value or b""))
         if isinstance(value, FetchPartitionData):
-            # Which are told of beyond the bytes differs: docs/differences.md.
+            # Transactions beyond the returned bytes differ: docs/differences.md.
             end = max((header.next_offset for _, header in iterate_headers(value.records or b"")), default=0)
             value.aborted_transactions = [each for each in value.aborted_transactions or () if each.first_offset < end]
         if is_dataclass(value):
@@ -135,7 +135,7 @@ def play(kwire: str, kafka: str, seed: int, count: int, *, most: int, tell: Call
 
 
 def _apart(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """Where two answers differ, one line for each."""
+    """Yield a line for each difference between two responses."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in ours:
             yield from _apart(ours[name], theirs[name], f"{path}.{name}")
@@ -147,7 +147,7 @@ def _apart(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 
 
 def _codes(answer: Any) -> set[int]:
-    """All errors in an answer."""
+    """Return all error codes in a response."""
     if is_dataclass(answer):
         found = set()
         for each in fields(answer):
@@ -158,7 +158,7 @@ def _codes(answer: Any) -> set[int]:
 
 
 def _prepare(player: Player) -> None:
-    """Topics made and coordinators loaded."""
+    """Create the topics and wait until the coordinators are loaded."""
     topics = [CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1) for name in TOPICS]
     made = player.ask(CreateTopicsRequest(topics=topics), 7).topics
     assert not any(each.error_code for each in made), made
@@ -196,7 +196,7 @@ def _settle(player: Player) -> None:
 
 
 def _stored(players: list[Player]) -> list[str]:
-    """What differs in the records of __transaction_state."""
+    """Return the differences in the records of __transaction_state."""
     ours, theirs = ([*_states(player)] for player in players)
     return ["stored states" + "".join(_apart(ours, theirs))] if ours != theirs else []
 

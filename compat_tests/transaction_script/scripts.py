@@ -1,7 +1,7 @@
-"""Random requests about transactions and groups: mostly what a producer would send next, sometimes what it must not.
+"""Random requests about transactions and groups: mostly what a producer sends next, sometimes what it must not send.
 
-A step is made of the script's own memory, which both brokers share, and filled in with what a broker has told: producer
-ids are its own, epochs and offsets should not be.
+A step comes from the script's own memory, which is the same for both brokers, and gets values from a broker's
+responses: producer ids differ between the brokers, epochs and offsets should not.
 """
 
 import random
@@ -64,11 +64,11 @@ TIMEOUT_MS = 600_000
 
 @dataclass(slots=True)
 class Known:
-    """What one broker has told: producer id and epoch by transactional id."""
+    """Values from one broker's responses: producer id and epoch by transactional id."""
 
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
     strangers: list[int] = field(default_factory=list)
-    """Idempotent producers' ids."""
+    """Producer ids of idempotent producers."""
 
     def producer(self, transactional_id: str) -> tuple[int, int]:
         return self.producers.get(transactional_id, (9_000_001, 0))
@@ -80,22 +80,22 @@ class Step:
     version: int
     build: Callable[[Known], Any]
     transactional_id: str = ""
-    """Whose producer the answer speaks of."""
+    """Transactional id of the producer that the response describes."""
     settled: Callable[[Any], None] = lambda answer: None
-    """Told kwire's answer, for what the script remembers."""
+    """Callback with kwire's response, which updates the script's memory."""
 
 
 class Script:
-    """Makes one step after the other."""
+    """Generator of one step after the other."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
         self._number = 0
         self._epochs: dict[str, int] = {}
         self._sequences: dict[tuple[str, int, str, int], int] = {}
-        """By transactional id, epoch and partition."""
+        """Next sequence number by transactional id, epoch, topic and partition."""
         self._uses_epochs = {name: index % 2 == 0 for index, name in enumerate(IDS)}
-        """Which ids mostly speak the newer protocol."""
+        """Transactional ids that mostly use the newer protocol."""
 
     def next(self) -> Step:
         self._number += 1
@@ -138,7 +138,7 @@ class Script:
         return self._random.randrange(PARTITIONS) if not self._often(0.02) else self._random.choice((7, -1))
 
     def _producer(self, transactional_id: str) -> Callable[[Known], tuple[int, int]]:
-        """Mostly the id's own producer; else one of a wrong epoch, another id's, or nobody's."""
+        """Return mostly the id's own producer; else one with a wrong epoch, another id's, or an unknown one."""
         random_source = self._random.random()
         if random_source < 0.86:
             return lambda known: known.producer(transactional_id)
@@ -161,7 +161,7 @@ class Script:
     def _version(
         self, low: int, high: int, *, newer: bool | None = None, newer_since: int = 0, other: float = 0.1
     ) -> int:
-        """Any; or, but for a share of them, one of the side of newer_since that the transactional id is on."""
+        """Return a random version, mostly on the transactional id's side of `newer_since`."""
         if newer is not None and not self._often(other):
             low, high = (newer_since, high) if newer else (low, newer_since - 1)
         return self._random.randint(low, high)
@@ -192,7 +192,7 @@ class Script:
         )
 
     def _topics(self) -> list[tuple[str, list[int]]]:
-        """Some partitions, by topic."""
+        """Return some partitions by topic."""
         return [
             (topic, sorted({self._partition() for _ in range(self._random.randint(1, 2))}))
             for topic in sorted({self._topic() for _ in range(self._random.randint(1, 2))})
@@ -262,14 +262,14 @@ class Script:
         count = self._random.randint(1, 3)
         named = not self._often(0.03)
         if topic == NO_TOPIC or not 0 <= index < PARTITIONS:
-            named = True  # what is seen first of two mistakes differs: docs/differences.md
+            named = True  # docs/differences.md: the brokers check for the two faults in a different order
         values = [b"%d-%d" % (self._number, each) for each in range(count)]
 
         def build(known: Known) -> Any:
             producer_id, epoch = producer(known)
             batch = encode_batch(
                 [Record(value=value, timestamp=TIMESTAMP_MS) for value in values],
-                transactional=True,  # what a producer writes beside its transactions differs: docs/differences.md
+                transactional=True,  # records outside of transactions differ: docs/differences.md
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
@@ -299,18 +299,19 @@ class Script:
                 transactional_id=name, producer_id=producer_id, producer_epoch=epoch, committed=commits
             )
 
-        # A transaction that began in one protocol and ends in the other may stay open on Kafka for ever.
+        # On Kafka, a transaction that begins in one protocol and ends in the other may stay open for ever.
         version = self._version(0, 5, newer=newer, newer_since=5, other=0.0)
         return self._step(version, build, transactional_id=name)
 
     def learned(self, transactional_id: str, epoch: int) -> None:
-        """A producer goes on in this epoch."""
+        """Remember the producer's new epoch."""
         self._epochs[transactional_id] = epoch
 
     def _write_markers(self) -> Step:
         name, commits = self._random.choice(IDS), self._often(0.5)
         topics = self._topics()
-        # After a marker of a later coordinator or epoch, Kafka's transactions there never end: docs/differences.md.
+        # After a marker with a later coordinator or producer epoch, Kafka's transactions there never end:
+        # docs/differences.md.
         coordinator_epoch, version = self._random.choice((0, 0, 0, -1)), self._random.choice((0, 0, 2))
         older = self._often(0.2)
 
@@ -391,7 +392,7 @@ class Script:
                     for index in range(PARTITIONS)
                 ],
             )
-            # Times below a log's start are found otherwise: docs/differences.md.
+            # Lookups of timestamps below a log start differ: docs/differences.md.
             for topic, timestamps in (("a", (-1, -2, TIMESTAMP_MS)), ("b", (-1, TIMESTAMP_MS)), ("c", (-1, -2)))
         ]
         request = ListOffsetsRequest(isolation_level=self._random.choice((0, 1, 1)), topics=topics)

@@ -1,4 +1,4 @@
-"""Transactions and groups, the same requests to both brokers: codes, answers and what is stored are the same."""
+"""Requests about transactions and groups: both brokers return the same codes and responses and store the same."""
 
 import pytest
 

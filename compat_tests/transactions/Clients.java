@@ -1,13 +1,13 @@
-// Producers and consumers of the Java client that do what each line of standard input says, one line of JSON for each:
-//   {"do": "producer", "as": NAME, "settings": {...}}          its transactions are initialised where it has an id
+// Producers and consumers of the Java client: they execute each line of standard input and print a line of JSON for it:
+//   {"do": "producer", "as": NAME, "settings": {...}}          initialises transactions if it has a transactional id
 //   {"do": "consumer", "as": NAME, "settings": {...}, "places": [[TOPIC, PARTITION]] | "topics": [TOPIC]}
 //   {"do": "begin" | "commit" | "abort", "as": NAME}
-//   {"do": "send", "as": NAME, "topic": T, "partition": P, "values": [TEXT]}    answers the offsets
-//   {"do": "hand", ...as for send}                             answers a number at once, {"do": "told", "as": NAME, "number": N} the offsets
-//   {"do": "keep", "as": CONSUMER}                             commits what was read
-//   {"do": "read", "as": NAME, "count": N, "ms": N}            answers [TOPIC, PARTITION, OFFSET, TEXT], N or what came in time
-//   {"do": "ends" | "committed", "as": NAME}                   answers [TOPIC, PARTITION, OFFSET] of each assigned partition
-//   {"do": "move", "as": PRODUCER, "from": CONSUMER, "topic": T, "commits": BOOLEAN}   answers how many records it moved
+//   {"do": "send", "as": NAME, "topic": T, "partition": P, "values": [TEXT]}    returns the offsets
+//   {"do": "hand", ...as for send}       returns a number; {"do": "told", "as": NAME, "number": N} returns the offsets
+//   {"do": "keep", "as": CONSUMER}                             commits the offsets of what was read
+//   {"do": "read", "as": NAME, "count": N, "ms": N}      returns [TOPIC, PARTITION, OFFSET, TEXT], fewer after the time
+//   {"do": "ends" | "committed", "as": NAME}                   returns [TOPIC, PARTITION, OFFSET] of each partition
+//   {"do": "move", "as": PRODUCER, "from": CONSUMER, "topic": T, "commits": BOOLEAN}   returns the records' number
 //   {"do": "close", "as": NAME}
 // The answer is {"result": ...} or {"error": the exception's class, "message": ...}.
 

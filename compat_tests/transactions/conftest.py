@@ -1,4 +1,4 @@
-"""One JVM with the Java client for all tests."""
+"""Fixture: one JVM with the Java client for all tests."""
 
 import pytest
 

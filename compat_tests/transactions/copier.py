@@ -1,4 +1,4 @@
-"""Kafka's TransactionalMessageCopier, kept at work while it and its broker are killed."""
+"""Kafka's TransactionalMessageCopier, which is restarted while it and its broker are killed."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ MAIN = "org.apache.kafka.tools.TransactionalMessageCopier"
 JVM = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", "-Dlog4j2.level=OFF")
 TRANSACTION_SIZE = 750
 TRANSACTION_TIMEOUT_MS = 8000
-"""A copier that was killed finds its offsets only when its last transaction is over, and asks before it fences it."""
+"""Timeout of a killed copier's last transaction: its successor requests offsets before it fences, so it must wait."""
 STARTS_MAX = 20
 
 
 class Copier:
-    """Copies one partition; started again until it says that nothing is left."""
+    """Copier of one partition; it is restarted until it reports that nothing is left."""
 
     def __init__(self, bootstrap: str, source: str, target: str, partition: int, output: Path) -> None:
         self.arguments = [
@@ -37,7 +37,7 @@ class Copier:
             self.process = subprocess.Popen(command, stdout=sink, stderr=subprocess.STDOUT)
 
     def is_done(self) -> bool:
-        """Whether it ended well. One that gave up, as when its broker was away for too long, is started again."""
+        """Return True if it ended with success. A copier that failed, for example without a broker, is restarted."""
         assert self.process is not None
         status = self.process.poll()
         if status is None or status == 0:

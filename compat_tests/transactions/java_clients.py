@@ -1,4 +1,4 @@
-"""The Java client 4.3.1 as a process that does what it is told, line by line; Clients.java describes the lines."""
+"""Java client 4.3.1 as a process that executes commands line by line; Clients.java describes them."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ BACK_OFF = {"reconnect.backoff.max.ms": 200, "retry.backoff.max.ms": 200}
 
 
 class JavaError(Exception):
-    """What the Java client threw: `kind` is the exception's class."""
+    """Exception of the Java client: `kind` is its class."""
 
     def __init__(self, kind, message):
         super().__init__(f"{kind}: {message}")
@@ -51,11 +51,11 @@ class JavaClients:
         return self.tell("send", name, topic=topic, partition=partition, values=[str(each) for each in values])
 
     def read(self, name, count, milliseconds=30_000):
-        """As (topic, partition, offset, value): so many, or what came in time."""
+        """Return (topic, partition, offset, value) of `count` records, or of fewer if the time is over."""
         return self.tell("read", name, count=count, ms=milliseconds)
 
     def read_places(self, bootstrap, name, places, count, isolation="read_committed"):
-        """The values of each place, read until there are so many."""
+        """Read each partition until `count` values arrived; return the values by partition."""
         self.consumer(bootstrap, name, isolation=isolation, places=places)
         values = {}
         for topic, partition, _, value in self.read(name, count):

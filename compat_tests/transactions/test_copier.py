@@ -1,4 +1,4 @@
-"""Kafka's own TransactionalMessageCopier under kill -9 of itself and of the broker: each message arrives once."""
+"""Kafka's own TransactionalMessageCopier with kill -9 of itself and of the broker: each message is copied once."""
 
 import pytest
 
@@ -45,12 +45,12 @@ def test_each_message_is_copied_once_and_in_order(broker, unique, tmp_path, mess
 
 
 def at_work(copiers):
-    """Those that are not done, each of them running."""
+    """Return the copiers that are not done; is_done restarts those that failed."""
     return [copier for copier in copiers if not copier.is_done()]
 
 
 def await_progress(bootstrap, topic, copiers, records):
-    """Until so many records, committed or not, are in the topic."""
+    """Wait until the topic has `records` records, committed or not."""
 
     def written():
         assert at_work(copiers)

@@ -1,4 +1,4 @@
-"""The Java client, with an epoch for each transaction: what commits is read once and in order, what aborts never."""
+"""The Java client, with an epoch for each transaction: committed records are read once and in order, aborted never."""
 
 import threading
 
@@ -10,7 +10,7 @@ from compat_tests.transactions.java_clients import JavaError
 
 
 def run(java, name, transaction):
-    """One transaction of a plan, with its end."""
+    """Run one transaction of a plan and commit or abort it."""
     java.tell("begin", name)
     for (topic, partition), value in transaction.records:
         java.send(name, topic, [value.decode()], partition)
@@ -153,7 +153,7 @@ def test_transactions_go_on_over_a_kill(broker, java, topic, unique):
 
 
 def persist(java, client, topic, value):
-    """One transaction until it is committed; only what was not sent may be tried again."""
+    """Repeat one transaction, with an abort after each failed send, until all sends succeed; then commit it once."""
     while True:
         java.tell("begin", client)
         try:

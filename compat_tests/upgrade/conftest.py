@@ -1,4 +1,4 @@
-"""Which kind of cluster is tested."""
+"""Fixture: the kind of cluster under test."""
 
 import pytest
 

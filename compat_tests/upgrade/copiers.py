@@ -1,8 +1,8 @@
-"""Stock clients that consume, transform and produce in transactions, behind the face of a load's driver.
+"""Stock clients that consume, transform and produce in transactions, with the interface of a load's driver.
 
-A member copies its topic into two others, a transaction at a time with the offsets of its group, and returns what
-readers of committed records see there. Some transactions it aborts, and copies the same again. What a client documents
-as to be tried again, or to be aborted, is an error here as well: brokers that stop cleanly give no reason for one.
+A member copies its topic into two others. Each transaction includes the offsets of its group. It returns what
+read_committed consumers see there. It aborts some transactions and copies their records again. An error that a client
+documents as retriable or abortable also fails the test: brokers that stop cleanly must not cause one.
 """
 
 from contextlib import asynccontextmanager, contextmanager
@@ -22,36 +22,36 @@ SECONDS = 60
 LOOK_SECONDS = 0.2
 IDLE_MS = 5000
 READ_MAX = 500
-"""Records of a transaction."""
+"""Records in a transaction."""
 ABORT_EACH = 4
-"""Of so many transactions one is aborted."""
+"""Number of transactions of which one is aborted."""
 COMMITTED = {"isolation_level": "read_committed"}
 
 
 class Targets:
-    """Two topics with a copy each; in the second one each record is in the partition next to its own."""
+    """Two target topics, each with a copy; the second has each record in the partition after the record's own."""
 
     def __init__(self, bootstrap, source):
         self._bootstrap = bootstrap
         self.straight, self.shifted = (f"{source}-{name}" for name in ("straight", "shifted"))
         self.seen = []
-        """(partition, value) of what was read from the first one while the brokers came and went."""
+        """(partition, value) of what was read from the first target during the restarts."""
         self._begun = 0
         admin = confluent_client.admin(bootstrap)
         for topic in (self.straight, self.shifted):
             confluent_client.result(admin.create_topics([NewTopic(topic, PARTITIONS, 3)]))
 
     def places(self, partition):
-        """Where a record goes to."""
+        """Return the topics and partitions to which a record goes."""
         return (self.straight, partition), (self.shifted, (partition + 1) % PARTITIONS)
 
     def next_commits(self):
-        """Whether the next transaction is to be committed."""
+        """Return True if the next transaction is to be committed."""
         self._begun += 1
         return self._begun % ABORT_EACH != 0
 
     def check(self, committed):
-        """Each record was seen once, is in both copies once, and the group has come behind the last one."""
+        """Check that each record was seen once and is in both copies once, and that the group has committed all."""
         values = {index: [value for partition, value in self.seen if partition == index] for index in range(PARTITIONS)}
         assert self._begun >= ABORT_EACH, "nothing was aborted"
         assert committed == [len(values[index]) for index in range(PARTITIONS)]
@@ -68,7 +68,7 @@ class ConfluentCopier(drivers.Confluent):
     @contextmanager
     def member(self, bootstrap, topic, group):
         targets = Targets(bootstrap, topic)
-        # librdkafka's issue 5511: who waits for the group's coordinator looks again when a connection comes or goes.
+        # librdkafka issue 5511: a client that waits for the group's coordinator retries only after a connection change.
         producer = transactional(bootstrap, f"copier-of-{topic}", connections_max_idle_ms=IDLE_MS)
         with (
             confluent_client.consumer(bootstrap, group_id=group, **COMMITTED, **drivers.QUICK) as source,
@@ -78,7 +78,7 @@ class ConfluentCopier(drivers.Confluent):
             reader.assign([TopicPartition(targets.straight, index, 0) for index in range(PARTITIONS)])
 
             def read(count):
-                """Copy on until so many more are seen, and return (partition, value) of each."""
+                """Copy until `count` more records are seen; return (partition, value) of each."""
                 found = []
                 while len(found) < count:
                     messages = taken(source, READ_MAX)
@@ -116,7 +116,7 @@ class ConfluentCopier(drivers.Confluent):
 
 
 def taken(consumer, count):
-    """Up to so many messages, of which none is an error."""
+    """Return up to `count` messages; none of them is an error."""
     messages = consumer.consume(num_messages=count, timeout=LOOK_SECONDS)
     assert [message.error() for message in messages if message.error()] == []
     return messages
@@ -146,7 +146,7 @@ class AiokafkaCopier(drivers.Aiokafka):
                 return [await source.committed(Place(topic, index)) or 0 for index in range(PARTITIONS)]
 
             yield lambda count: run(read_on(count)).result(SECONDS)
-            # It does not ask for stable offsets: those of the last transaction may not be there yet.
+            # The client does not request stable offsets, so those of the last transaction may be missing.
             eventually(lambda: sum(run(committed()).result(SECONDS)) >= len(targets.seen), "the committed offsets")
             targets.check(run(committed()).result(SECONDS))
             run(context.__aexit__(None, None, None)).result(SECONDS)

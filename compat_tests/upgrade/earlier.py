@@ -1,4 +1,4 @@
-"""The sources of an earlier kwire, out of the repository's history."""
+"""Sources of an earlier kwire, from the repository's history."""
 
 import io
 import subprocess
@@ -8,10 +8,10 @@ from compat_tests.harness.paths import ROOT
 
 
 def unpack_sources(commit, directory):
-    """A folder in which `python -m kwire` runs that commit's."""
+    """Return a folder in which `python -m kwire` runs the commit's sources."""
     command = ["git", "archive", commit, "kwire"]
     archive = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as found:
-        found.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        found.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has no data_filter
         found.extractall(directory)
     return directory

@@ -1,7 +1,7 @@
-"""Stock clients at work while brokers go and come back: each keeps what it was told, and every error it was handed.
+"""Stock clients at work during restarts of brokers: each records its acknowledgements and every error it received.
 
-A load is a producer and the only member of a group on a topic of its own. Nobody else writes there, so that what is
-stored has to be what was acknowledged, at the offsets that were acknowledged.
+A load is a producer and the only member of a group on its own topic. No other client writes there, so the stored
+records must be the acknowledged ones, at the acknowledged offsets.
 """
 
 import threading
@@ -21,7 +21,7 @@ END_SECONDS = 90
 
 
 class Confluent(drivers.Confluent):
-    """Its member takes any error of the consumer for one that the application is handed."""
+    """Driver that counts every error of the consumer as an error for the application."""
 
     @contextmanager
     def member(self, bootstrap, topic, group):
@@ -41,7 +41,7 @@ class Confluent(drivers.Confluent):
 
 
 class Java:
-    """The producer and the member are in processes of their own, as each answers one question after the other."""
+    """Driver with producer and member in separate processes, because each executes one command after the other."""
 
     name = drivers.Java.name
 
@@ -60,7 +60,7 @@ DRIVERS = (Confluent, drivers.KafkaPython, drivers.Aiokafka, Java)
 
 
 class Load:
-    """One client library's producer and consumer, in two threads."""
+    """Producer and consumer of one client library, in two threads."""
 
     def __init__(self, driver, bootstrap, topic, group):
         self.name = driver.name
@@ -69,7 +69,7 @@ class Load:
         self.topic = topic
         self._group = group
         self.acknowledged = {index: [] for index in range(PARTITIONS)}
-        """The values of each partition, in the order in which they were sent."""
+        """Values of each partition in the order of sending."""
         self.seen = {index: [] for index in range(PARTITIONS)}
         self.errors = []
         self._stop = threading.Event()
@@ -81,7 +81,7 @@ class Load:
             thread.start()
 
     def await_progress(self):
-        """Return when more is acknowledged, and more is seen, than is now."""
+        """Wait until more records are acknowledged and seen than now."""
         sent, seen = self.count(self.acknowledged), self.count(self.seen)
         eventually(
             lambda: self.errors or (self.count(self.acknowledged) > sent and self.count(self.seen) > seen),
@@ -95,7 +95,7 @@ class Load:
         return sum(map(len, values.values()))
 
     def end(self):
-        """Send no more; return when all that was acknowledged is seen."""
+        """Stop sending; wait until all acknowledged records are seen."""
         self._stop.set()
         for thread in self._threads:
             thread.join(END_SECONDS)
@@ -125,7 +125,7 @@ class Load:
     def _consume(self):
         with self._driver.member(self._bootstrap, self.topic, self._group) as read:
             while not self._all_sent.is_set() or self.missing:
-                # Never more than there is: it does not wait for what will not come.
+                # It must never request more records than exist, because it would wait for them.
                 if self.missing:
                     for partition, value in read(min(BATCH, self.missing)):
                         self.seen[partition].append(value)
@@ -134,11 +134,11 @@ class Load:
 
     @property
     def missing(self):
-        """How much of what is acknowledged is not seen yet."""
+        """Return the number of acknowledged records that are not seen yet."""
         return sum(len(values) - len(set(self.seen[index])) for index, values in self.acknowledged.items())
 
     def check(self):
-        """Nothing was an error, nothing is lost, and nothing is there twice."""
+        """Check that there was no error, and that no record is lost or duplicated."""
         assert not self.errors, f"{self.name}: {self.errors}"
         assert self.count(self.acknowledged) > 0
         for index, values in self.acknowledged.items():

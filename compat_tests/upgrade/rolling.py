@@ -1,4 +1,4 @@
-"""A cluster of three nodes that replicate, and the clients that are at work on it."""
+"""Cluster of three replicating nodes, and the clients that use it."""
 
 import json
 import subprocess
@@ -24,12 +24,12 @@ HEALTHY_SECONDS = 90
 
 
 def replicated_cluster(kind, directory, **settings):
-    """Three nodes of a kind that are broker and controller."""
+    """Return a cluster of three combined nodes of one kind."""
     return Cluster(kind, directory, SHAPES["combined"], **SETTINGS, **settings)
 
 
 def status(cluster):
-    """What `kwire cluster status` says, of either kind of cluster."""
+    """Return the output of `kwire cluster status`, for either kind of cluster."""
     command = [sys.executable, "-m", "kwire", "cluster", "status", "--format", "json"]
     ended = subprocess.run(
         [*command, "--bootstrap-server", cluster.bootstrap], capture_output=True, text=True, timeout=60, check=False
@@ -38,12 +38,12 @@ def status(cluster):
 
 
 def await_health(cluster):
-    """The gate between two steps of a rolling restart."""
+    """Wait for a healthy cluster between two steps of a rolling restart."""
     eventually(lambda: status(cluster)["healthy"], "the cluster is healthy", HEALTHY_SECONDS)
 
 
 def place(node, topic, replicas):
-    """Ask for these replicas of all partitions of a load."""
+    """Reassign all partitions of a load's topic to these replicas."""
     partitions = [ReassignablePartition(partition_index=index, replicas=replicas) for index in range(PARTITIONS)]
     wanted = ReassignableTopic(name=topic, partitions=partitions)
     with RawClient(node.bootstrap) as client:
@@ -53,7 +53,7 @@ def place(node, topic, replicas):
 
 @contextmanager
 def clients_at_work(cluster, unique, drivers=DRIVERS, *, replicas=3):
-    """Producers and groups of these libraries; at the end each has all that it was promised."""
+    """Run producers and groups of these libraries; check each load at the end."""
     loads = [Load(driver(), cluster.bootstrap, unique(driver.name), unique(f"of-{driver.name}")) for driver in drivers]
     admin = confluent_client.admin(cluster.bootstrap)
     for load in loads:
@@ -65,7 +65,7 @@ def clients_at_work(cluster, unique, drivers=DRIVERS, *, replicas=3):
 
 @contextmanager
 def at_work(loads):
-    """Loads whose topics are there."""
+    """Run loads whose topics exist, and check each at the end."""
     for load in loads:
         load.start()
     try:

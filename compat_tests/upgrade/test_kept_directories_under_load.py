@@ -1,6 +1,6 @@
-"""A broker of each earlier stage, at work on its own directory, becomes today's and then one of two, under load.
+"""Upgrade under load: a broker of each earlier stage becomes the current one on its directory, then one of two brokers.
 
-Of Apache Kafka, it is one broker of one version on a new directory, which is restarted and then one of two.
+If Apache Kafka is tested, one broker of one version starts on a new directory, is restarted, and becomes one of two.
 """
 
 import json
@@ -25,11 +25,11 @@ from kwire.log.disk import RealDisk
 KEPT = ROOT / "tests" / "upgrade" / "kept"
 STAGES = sorted(path.stem for path in KEPT.glob("*.json"))
 EARLIER_SETTINGS = {"listeners", "log.dirs", "node.id", *SETTINGS}
-"""A broker of the first stages knows no others."""
+"""A broker of the first stages supports no settings about other brokers."""
 
 
 class OneByOne(Node):
-    """A node that serves as soon as it is started."""
+    """Node that serves as soon as it is started."""
 
     def start(self):
         super().start()
@@ -41,7 +41,7 @@ class OneByOne(Node):
 
 
 class Pair:
-    """A broker that is a controller, too, and one that joins it later."""
+    """Combined node (broker and controller), and a second one that joins it later."""
 
     def __init__(self, kind, directory):
         self.nodes = [self._node(kind, directory, 1, "broker,controller"), self._node(kind, directory, 2, "broker")]
@@ -58,11 +58,11 @@ class Pair:
         return self.nodes[0].bootstrap
 
     def begin_with_stage(self, name, directory):
-        """The first one serves a kept directory, with the software that has left it; the values that are in it."""
+        """Start the first node on a kept directory with the software that wrote it; return the stored values."""
         written = json.loads((KEPT / f"{name}.json").read_text())
         node = self.nodes[0]
         with tarfile.open(KEPT / f"{name}.tar.xz") as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has no data_filter
             archive.extractall(node.home)
         whole = node.properties.read_text()
         kept = [line for line in whole.splitlines() if line.partition("=")[0] in EARLIER_SETTINGS]

@@ -1,4 +1,4 @@
-"""Three nodes of an earlier kwire, which replicated nothing yet, become today's one by one, under load."""
+"""Three nodes of an earlier kwire without replication are upgraded to the current one, one by one, under load."""
 
 import signal
 
@@ -10,12 +10,12 @@ from compat_tests.upgrade.loads import Confluent
 from compat_tests.upgrade.rolling import await_health, clients_at_work, place
 
 EARLIER = "279d066"
-"""The last one in which a partition had one replica."""
+"""Last commit before a partition could have more than one replica."""
 
 
 @pytest.fixture
 def cluster(tested, tmp_path):
-    """Of Apache Kafka, all nodes are of one version all the time."""
+    """Start the cluster; if Apache Kafka is tested, all nodes have one version all the time."""
     running = Cluster(tested, tmp_path, SHAPES["combined"])
     if tested == "kwire":
         sources = unpack_sources(EARLIER, tmp_path / "earlier")

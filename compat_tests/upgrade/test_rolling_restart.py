@@ -1,4 +1,4 @@
-"""One broker after the other is restarted, or killed, under load: no client tells its application of it."""
+"""Rolling restarts and kills under load: no client reports an error to its application."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""One broker after the other is restarted under transactions: each ends as its client asked for."""
+"""Rolling restart under transactions: each transaction is committed or aborted as its client requested."""
 
 import signal
 
@@ -22,8 +22,8 @@ def test_transactions_go_on_while_brokers_are_restarted_one_at_a_time(cluster, u
     with clients_at_work(cluster, unique, COPIERS) as loads:
         for node in cluster.nodes:
             node.end(signal.SIGTERM)
-            # Nobody is asked to get on while it is away: librdkafka may wait in send_offsets_to_transaction until some
-            # broker comes or goes if the coordinator of the group is not among the brokers any more (its issue 5511).
+            # No wait for progress while a broker is down: librdkafka may wait in send_offsets_to_transaction until some
+            # connection opens or closes, if the group's coordinator is not running (its issue 5511).
             node.start()
             await_health(cluster)
             for load in loads:

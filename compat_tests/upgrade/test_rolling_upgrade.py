@@ -1,4 +1,4 @@
-"""A cluster that was formatted for an earlier release is restarted node by node, and gets today's metadata.version."""
+"""Rolling upgrade: a cluster formatted for an earlier release is restarted, then gets the current metadata.version."""
 
 import signal
 
@@ -34,7 +34,7 @@ def cluster(tested, release, tmp_path):
 
 
 def level(node):
-    """The finalised level, as one broker tells it."""
+    """Return the finalised metadata.version of one broker."""
     with RawClient(node.bootstrap) as client:
         told = client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
     return {each.name: each.max_version_level for each in told.finalized_features}[METADATA_VERSION]

@@ -1,4 +1,4 @@
-"""A Compose project of one of the files in docker/."""
+"""Interface to a Compose project of one of the files in docker/."""
 
 import os
 import subprocess
@@ -7,13 +7,13 @@ from compat_tests.harness.paths import ROOT
 
 
 def compose_command():
-    """The plug-in of today's Docker, or the program that came before it."""
+    """Return the command of Docker's Compose plug-in or, if it is missing, of the older docker-compose program."""
     plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False).returncode == 0
     return ["docker", "compose"] if plugin else ["docker-compose"]
 
 
 class Project:
-    """Calls Compose with a project's name and what the file takes from the environment."""
+    """Compose project with its name and the environment variables that the file uses."""
 
     def __init__(self, file, name, **environment):
         self.name = name
@@ -21,7 +21,7 @@ class Project:
         self._command = [*compose_command(), "-p", name, "-f", str(ROOT / "docker" / file)]
 
     def __call__(self, *arguments):
-        """What it printed; it must succeed."""
+        """Run Compose and return its output. Raises if it fails."""
         done = subprocess.run(
             [*self._command, *arguments], env=self._environment, capture_output=True, text=True, check=False
         )

@@ -1,7 +1,7 @@
 """kwire for the testcontainers library: `with KwireContainer(image) as kwire: kwire.bootstrap_server`.
 
-A Kafka client connects to the address that the broker advertises, so the broker has to know its port on the host before
-it starts: a free one is picked here and bound as it is.
+A Kafka client connects to the address that the broker advertises, so the broker must know its port on the host before
+it starts. This class therefore chooses a free port and binds the container to it.
 """
 
 from testcontainers.core.container import DockerContainer
@@ -13,7 +13,7 @@ READY = "kwire: serving Kafka on "
 
 
 class KwireContainer(DockerContainer):
-    """One broker, reachable from the host. Settings are Kafka's, by their dotted names."""
+    """Container with one broker that is reachable from the host. Settings are Kafka's, by their dotted names."""
 
     def __init__(self, image: str = "kwire:latest", settings: dict[str, str] | None = None, **options) -> None:
         super().__init__(image, **options)

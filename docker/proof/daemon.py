@@ -1,4 +1,4 @@
-"""A Docker daemon for the time of a run: the one that is there, or else one started here and stopped at the end."""
+"""Docker daemon for a run: the running one or, if there is none, one that is started here and stopped at the end."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ def answers() -> bool:
 
 @contextlib.contextmanager
 def docker_daemon() -> Iterator[None]:
-    """Docker is installed and answers inside the block."""
+    """Make sure that Docker is installed and a daemon answers inside the block."""
     install("docker")
     if answers():
         yield

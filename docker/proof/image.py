@@ -1,8 +1,8 @@
-"""The image under test, and the base image that it stands on.
+"""The image under test, and its base image.
 
-Where python:3.11-slim-bookworm cannot be pulled, a stand-in is made from Debian's own packages and imported under that
-name: Debian 12 with its Python 3.11. It trusts the certificates that this machine trusts. The Dockerfile does not know
-the difference.
+If python:3.11-slim-bookworm cannot be pulled, a replacement is built from Debian's own packages and imported under
+the same name: Debian 12 with its Python 3.11. It trusts the certificates that this machine trusts. The Dockerfile is
+the same for both.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ PIP_SETTINGS = ("PIP_CERT", "PIP_DEFAULT_TIMEOUT", "PIP_EXTRA_INDEX_URL", "PIP_I
 
 
 def docker(*arguments: str, check: bool = True) -> str:
-    """Run the docker command; what it printed."""
+    """Run the docker command and return its output."""
     done = subprocess.run(["docker", *arguments], capture_output=True, text=True, check=False)
     if check and done.returncode:
         said = (done.stdout + done.stderr)[-4000:]
@@ -37,7 +37,7 @@ def docker(*arguments: str, check: bool = True) -> str:
 
 
 def require_base_image() -> str:
-    """Make sure that the base image is there; say where it came from."""
+    """Make sure that the base image exists; return where it came from."""
     if docker("image", "ls", "--quiet", BASE_IMAGE):
         return "was there"
     if pulled():
@@ -57,7 +57,7 @@ def pulled() -> bool:
 
 
 def make_base_files() -> None:
-    """debootstrap into the cache, then into one file, so that the next run need not fetch anything."""
+    """Run debootstrap into the cache and pack the result into one file, so that the next run downloads nothing."""
     tree = BASE_FILES.parent / "base"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
@@ -76,7 +76,7 @@ def make_base_files() -> None:
 
 @contextlib.contextmanager
 def own_certificates() -> Iterator[None]:
-    """The authorities of this machine's network are there for a build, and gone afterwards."""
+    """Make the certificate authorities of this machine's network available to a build; remove them afterwards."""
     copies = [CONTEXT_CERTIFICATES / path.name for path in MACHINE_CERTIFICATES.glob("*.crt")]
     try:
         for copy in copies:
@@ -88,7 +88,7 @@ def own_certificates() -> Iterator[None]:
 
 
 def build(tag: str, file: str = "Dockerfile") -> None:
-    """Build on the machine's own network, with its pip settings."""
+    """Build an image with the machine's own network and pip settings."""
     settings = [part for name in PIP_SETTINGS if os.environ.get(name) for part in ("--build-arg", name)]
     dockerfile = str(ROOT / "docker" / file)
     with own_certificates():

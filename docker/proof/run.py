@@ -1,7 +1,7 @@
 """Build the image, run its tests through testcontainers and Compose, print one table: `make docker`.
 
-Containers, networks and volumes of the run are removed at its end, however it ends; the images stay,
-for the next build.
+Containers, networks and volumes of the run are removed when it ends, also after a failure; the images are kept for
+the next build.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ console = Console(width=110)
 
 @contextlib.contextmanager
 def removed_afterwards(run: str) -> Iterator[None]:
-    """Nothing that carries the run's label, as ours or as a Compose project, is left behind."""
+    """Remove every container, network and volume with the run's label or Compose project when the block ends."""
     try:
         yield
     finally:
@@ -75,7 +75,7 @@ def run_suite(row: str, run: str) -> Outcomes:
 
 
 def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
-    # The library's own cleaner is an image that has to be pulled; the run removes its containers itself.
+    # The library's own cleanup needs another image to be pulled; this run removes its containers itself instead.
     environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
     with subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""The image, and names that no other test uses."""
+"""Fixtures: the image, and unique names."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""The Compose file of three brokers: one is killed and comes back, all are stopped, and Spark reads from them."""
+"""The Compose file of three brokers: one is killed and restarted, all are stopped, and Spark reads from them."""
 
 import json
 import subprocess
@@ -21,7 +21,7 @@ BAD_EVENTS = 4
 
 
 class ComposedCluster:
-    """The project on free ports of the host."""
+    """Compose project on free ports of the host."""
 
     def __init__(self, image, spark_image, project):
         ports = free_ports(3)
@@ -33,13 +33,13 @@ class ComposedCluster:
         return self.call("ps", "--quiet", broker).split()[0]
 
     def status(self, asked="broker-1"):
-        """What kwire says of its cluster; None when nobody answers."""
+        """Return the status that kwire reports for its cluster; None if no broker answers."""
         command = ["docker", "exec", self.container(asked), "kwire", "cluster", "status", "--format", "json"]
         done = subprocess.run([*command, "--bootstrap-server", NETWORK], capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.stdout else None
 
     def watermarks(self, topic, partition):
-        """Where the partition begins and ends."""
+        """Return the partition's first and end offsets."""
         client = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "unused"})
         try:
             return client.get_watermark_offsets(TopicPartition(topic, partition), timeout=SECONDS)
@@ -83,7 +83,7 @@ def produce(cluster, topic, first, last):
 
 
 def values(cluster, topic, count):
-    """So many values, or more, read as the member of a new group."""
+    """Return at least `count` values, read as the member of a new group."""
     group = f"{topic}-{uuid.uuid4().hex[:8]}"
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
     client = Consumer(settings)
@@ -139,5 +139,5 @@ def test_the_spark_job_counts(cluster):
     assert len(values(cluster, "events-dead-letters", BAD_EVENTS)) == BAD_EVENTS
     stored = sum(cluster.watermarks("counts", partition)[1] for partition in (0, 1))
     counts = [json.loads(each)["count"] for each in values(cluster, "counts", stored)]
-    # Windows that the watermark has not left yet are not told, nor is what came too late.
+    # Not in the output: windows that the watermark has not passed, and events that came too late.
     assert EVENTS // 2 < sum(counts) <= EVENTS - BAD_EVENTS

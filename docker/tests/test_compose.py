@@ -14,7 +14,7 @@ SECONDS = 60
 
 
 class Composed:
-    """One Compose project on a free port of the host."""
+    """Compose project on a free port of the host."""
 
     def __init__(self, image, project):
         (self.port,) = free_ports(1)

@@ -1,4 +1,4 @@
-"""The image through the testcontainers library, with clients that run outside of the container."""
+"""The image, run by the testcontainers library, with clients outside the container."""
 
 import os
 import subprocess

@@ -33,16 +33,19 @@ class _Wait:
         self._holds = holds
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
         partition.wait(self, for_tail=for_tail)
-        self.more_data(0)  # earlier events are not notified
+        self.state_changed()  # earlier events are not notified
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
+        if not self.future.done() and self._holds():
+            self.future.set_result(None)
+
+    def state_changed(self) -> None:
+        self.data_available(0)
         if self.future.done():
             return
-        if self._holds():
-            self.future.set_result(None)
-        elif size == 0 and self._partition.is_removed:
+        if self._partition.is_removed:
             self.future.set_exception(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        elif size == 0 and self._partition.log.failure is not None:
+        elif self._partition.log.failure is not None:
             self.future.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
-        elif size == 0 and not self._partition.is_led:
+        elif not self._partition.is_led:
             self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))

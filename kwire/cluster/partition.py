@@ -188,7 +188,11 @@ class Partition:
     def _notify_tail_waiters(self, size: int) -> None:
         if self._tail_waiters:
             for waiter in list(self._tail_waiters):
-                waiter.more_data(size)
+                waiter.data_available(size)
+
+    def _notify_tail_of_change(self) -> None:
+        for waiter in list(self._tail_waiters):
+            waiter.state_changed()
 
     def _check_insync_replicas(self) -> None:
         """Raise KafkaError if too few replicas are in sync. Never requires more replicas than the partition has."""
@@ -249,15 +253,18 @@ class Partition:
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
+        """Raise the high watermark over so many bytes; 0 if their size is unknown."""
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
         self.log.producers.replicated(end)
-        if self._waiters:
-            for waiter in list(self._waiters):
-                waiter.more_data(size)
-        if self._watchers:
-            for watcher in list(self._watchers):
-                watcher.moved(size)
+        if size == 0:
+            for each in [*self._waiters, *self._watchers]:
+                each.state_changed()
+            return
+        for waiter in list(self._waiters) if self._waiters else ():
+            waiter.data_available(size)
+        for watcher in list(self._watchers) if self._watchers else ():
+            watcher.committed(size)
 
     # --- followers, as their leader sees them
 
@@ -265,7 +272,7 @@ class Partition:
         """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
         if self.in_sync is not None:
             self._advance_over_in_sync()
-            self._notify_tail_waiters(0)
+            self._notify_tail_of_change()
 
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
@@ -296,7 +303,7 @@ class Partition:
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_cut:
-            self._notify_tail_waiters(0)
+            self._notify_tail_of_change()
 
     def propose_isr_shrink(self) -> None:
         """Request the removal of replicas that lag for too long from the in-sync set; stop waiting for them."""
@@ -374,7 +381,7 @@ class Partition:
         if self.log.recovery_point == self.log.log_end_offset:
             self._unflushed_bytes = 0
         for watcher in list(self._watchers):
-            watcher.moved(0)
+            watcher.state_changed()
 
     # --- reading
 
@@ -454,7 +461,7 @@ class Partition:
             self._lead(image)
         elif is_led:
             self._follow_in_sync(image)
-            self._notify_tail_waiters(0)
+            self._notify_tail_of_change()
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
@@ -489,7 +496,5 @@ class Partition:
 
     def wake(self) -> None:
         """Make all waiters check again: the partition has changed or was removed."""
-        for waiter in [*self._waiters, *self._tail_waiters]:
-            waiter.more_data(0)
-        for watcher in list(self._watchers):
-            watcher.moved(0)
+        for each in [*self._waiters, *self._tail_waiters, *self._watchers]:
+            each.state_changed()

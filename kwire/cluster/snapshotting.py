@@ -15,6 +15,7 @@ from kwire.cluster.control_batches import kraft_version
 from kwire.cluster.image_records import records_of
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
+from kwire.cluster.settings import setting
 from kwire.cluster.snapshots import encode_snapshot
 from kwire.log.disk import DiskFullError
 from kwire.protocol.control_records import ControlRecordType
@@ -32,16 +33,15 @@ NO_SPACE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotConfig:
-    """Snapshot settings; each name is a setting's name without the prefix metadata."""
+    """Settings of snapshots of the metadata log."""
 
-    bytes_between: int
-    """Value of metadata.log.max.record.bytes.between.snapshots."""
-    interval_ms: int
-    """Value of metadata.log.max.snapshot.interval.ms; 0 means never."""
-    retention_bytes: int
-    """Value of metadata.max.retention.bytes; negative means no limit."""
-    retention_ms: int
-    """Value of metadata.max.retention.ms; negative means no limit."""
+    bytes_between: int = setting("metadata.log.max.record.bytes.between.snapshots")
+    interval_ms: int = setting("metadata.log.max.snapshot.interval.ms")
+    """0 means never."""
+    retention_bytes: int = setting("metadata.max.retention.bytes")
+    """Negative means no limit."""
+    retention_ms: int = setting("metadata.max.retention.ms")
+    """Negative means no limit."""
 
 
 class Snapshotting:

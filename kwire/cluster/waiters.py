@@ -5,18 +5,25 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Waiter(Protocol):
+class Observer(Protocol):
+    """Observer of a partition's state."""
+
+    def state_changed(self) -> None:
+        """Check again: it has another leader or high watermark, was removed, or its log failed."""
+
+
+class Waiter(Observer, Protocol):
     """Delayed fetch that waits for data, or append that waits until it is durable or committed."""
 
-    def more_data(self, size: int) -> None:
-        """Receive the number of new bytes in one of its partitions; 0 if something else changed: check again."""
+    def data_available(self, size: int) -> None:
+        """Receive the number of new bytes in one of its partitions."""
 
 
-class Watcher(Protocol):
+class Watcher(Observer, Protocol):
     """Long-lived observer of a partition, notified of all changes that a reader may need."""
 
-    def moved(self, size: int) -> None:
-        """React to newly committed bytes; 0 if something else changed."""
+    def committed(self, size: int) -> None:
+        """React to newly committed bytes."""
 
     def log_start_moved(self) -> None:
         """React to a higher log start offset; there is no need to notify clients at once."""

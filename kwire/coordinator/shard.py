@@ -267,7 +267,7 @@ class Shard(Generic[R, M]):
                 waiting.future.set_exception(coordinator_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
         self._watch_time()
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         """Answer writes that are committed now."""
         while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
             waiting = self._waiting.popleft()
@@ -276,7 +276,11 @@ class Shard(Generic[R, M]):
                 waiting.future.set_result(waiting.answer)
         if not self._waiting:
             self.partition.stop_waiting(self)
-        elif size == 0 and self.partition.log.failure is not None:
+
+    def state_changed(self) -> None:
+        """Answer writes that are committed now; fail the others if the log has failed."""
+        self.data_available(0)
+        if self._waiting and self.partition.log.failure is not None:
             self.close()  # waiting writes will never be committed, but are applied to the state
 
     def _tell(self, waiting: _Waiting, error: KafkaError | None) -> None:

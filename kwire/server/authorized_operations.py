@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.server.authorization import CLUSTER_NAME, Operation, ResourceType
-from kwire.server.context import RequestContext
+from kwire.server.services import NodeContext
 
 _O = Operation
 SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
@@ -32,7 +32,7 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
 }
 
 
-def authorized_operations(context: RequestContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+def authorized_operations(context: NodeContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
     """Return the bit field: one bit for each allowed operation, at the position of the operation's number."""
     allows = context.services.authorizer.allows
     connection = context.connection

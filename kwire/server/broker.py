@@ -12,6 +12,7 @@ import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.directory_ids import is_reserved
@@ -21,6 +22,7 @@ from kwire.cluster.jobs import run_stages
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.registrations import Endpoint
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.invariants import is_broken_invariant
 from kwire.log.disk import Disk
 from kwire.log.log_directory import previous_broker_epoch
@@ -47,22 +49,32 @@ from kwire.server.internal_topics import TopicCreator
 from kwire.server.large_batches import WorkersForLargeBatches
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.addresses import shown_address
+from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.node import Node, recovery_threads
 from kwire.server.partition_turns import PartitionTurns
-from kwire.server.quotas.manager import ClientQuotaManager, quota_config
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.quotas.replication import Side
 from kwire.server.replica_moves import ReplicaMoves
-from kwire.server.replication import BrokerPeers, Replication, replication_quota
+from kwire.server.replication import BrokerPeers, Replication, ReplicationSettings, replication_quota
 from kwire.server.services import Services
 from kwire.server.settings.config import BrokerConfig, ListenerAddress
 from kwire.server.settings.config_entries import ConfigEntries
+from kwire.server.settings.requests import RequestSettings
 
 logger = logging.getLogger(__name__)
 
 LOOKS_IN_LAG_TIME = 10
 """Checks of every partition of a follower's fetch session per replica.lag.time.max.ms, also of unchanged partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Settings that say which parts of a broker run."""
+
+    cleans_logs: bool = setting("log.cleaner.enable")
+    shuts_down_controlled: bool = setting("controlled.shutdown.enable")
 
 
 class BrokerServer:
@@ -90,7 +102,9 @@ class BrokerServer:
         self._rounds = rounds or ProcessRounds()
         self._memory = memory
         self._loaded = loaded
-        self._listeners = Listeners(config, config.listeners, turns=self._node.turns, judge=self._node.background.judge)
+        self._listeners = Listeners(
+            config, self._node.settings, config.listeners, turns=self._node.turns, judge=self._node.background.judge
+        )
         self.failed = self._node.background.failed
         """Future with the error that makes the broker stop."""
 
@@ -117,8 +131,8 @@ class BrokerServer:
             undo.pop_all()
 
     async def _start(self, undo: ExitStack) -> None:
-        node, config = self._node, self.config
-        node.dynamic_configs.watch(lambda: self._listeners.limits.update(config.typed))
+        node = self._node
+        node.dynamic_configs.watch(lambda: self._listeners.limits.update(node.settings.of(ListenerSettings)))
         self._active_controller = way_to_controller(node, self._controller)
         if self._controller is not None:
             await self._controller.serve()
@@ -152,6 +166,7 @@ class BrokerServer:
         node.broker_incarnation_id = node.random_source.uuid()
         self._lifecycle = BrokerLifecycle(
             config=self.config,
+            settings=node.settings,
             cluster_id=node.storage.cluster_id,
             incarnation_id=node.broker_incarnation_id,
             previous_broker_epoch=previous_broker_epoch(node.disk, self.config.log_dirs),
@@ -179,6 +194,7 @@ class BrokerServer:
             directory.failed = self._lifecycle.heartbeat_soon
         cordoned = CordonedDirectories(
             config=self.config,
+            settings=node.settings,
             logs=self._logs,
             directory_ids=node.storage.directory_ids,
             changed=self._lifecycle.heartbeat_soon,
@@ -194,7 +210,7 @@ class BrokerServer:
             peers=peers,
             settings_of=node.dynamic_configs.settings_of,
         )
-        at_once = recovery_threads(self.config, directories=1)  # directories are loaded one after another
+        at_once = recovery_threads(node.settings, directories=1)  # directories are loaded one after another
         loading = self._partitions.loading(self._image(), at_once=at_once)
         await run_stages(loading, node.recovery_workers(at_once), at_once=at_once)
         absent = self._absent({*lost, *self._named_directories()})
@@ -240,12 +256,14 @@ class BrokerServer:
         return self._node.metadata_log.image
 
     def _make_services(self) -> Services:
-        config = self.config
-        self._topic_creator = TopicCreator(self._active_controller, self._node.metadata_log, config)
+        config, settings = self.config, self._node.settings
+        requests = settings.of(RequestSettings)
+        self._topic_creator = TopicCreator(self._active_controller, self._node.metadata_log, config, settings)
         return Services(
             config=config,
+            settings=settings,
             dynamic_configs=self._node.dynamic_configs,
-            config_entries=ConfigEntries(config, self._node.dynamic_configs),
+            config_entries=ConfigEntries(config, settings, self._node.dynamic_configs),
             cluster_id=self._node.storage.cluster_id,
             clock=self._node.clock,
             random_source=self._node.random_source,
@@ -264,13 +282,13 @@ class BrokerServer:
             authorizer=AllowEverything(),
             quotas=self._make_quotas(),
             client_telemetry=ClientTelemetry(
-                clock=self._node.clock, random_source=self._node.random_source, bytes_max=config["telemetry.max.bytes"]
+                clock=self._node.clock, random_source=self._node.random_source, bytes_max=requests.telemetry_bytes_max
             ),
             fetch_sessions=FetchSessions(
-                slots=config["max.incremental.fetch.session.cache.slots"],
+                slots=requests.fetch_session_slots,
                 random_source=self._node.random_source,
                 clock=self._node.clock,
-                look_at_all_ms=lambda: config["replica.lag.time.max.ms"] / LOOKS_IN_LAG_TIME,
+                look_at_all_ms=lambda: settings.of(ReplicationSettings).lag_time_max_ms / LOOKS_IN_LAG_TIME,
             ),
             output=self._listeners.output,
             large_batches=WorkersForLargeBatches(self._node.workers),
@@ -283,7 +301,7 @@ class BrokerServer:
         )
 
     def _make_quotas(self) -> ClientQuotaManager:
-        quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self.config.typed))
+        quotas = ClientQuotaManager(clock=self._node.clock, config=self._node.settings.of(QuotaConfig))
         quotas.load(self._node.metadata_log.image)
         self._node.metadata_log.watch(quotas.follow)
         self._listeners.limits.refused_ms = quotas.connection_refused_ms
@@ -334,7 +352,7 @@ class BrokerServer:
 
     def _start_tasks(self) -> None:
         self._housekeeping = Housekeeping(
-            config=self.config,
+            settings=self._node.settings,
             image=self._image,
             partitions=self._partitions,
             logs=self._logs,
@@ -346,14 +364,14 @@ class BrokerServer:
         self._node.broker_tasks.run(self._topic_creator.run())
         for task in self._housekeeping.tasks():
             self._node.broker_tasks.run(task)
-        if self.config["log.cleaner.enable"]:
+        if self._node.settings.of(BrokerSettings).cleans_logs:
             self._start_cleaner()
         self._node.watch_loop()
 
     def _start_cleaner(self) -> None:
         cleaner = LogCleaner(
             CleanerParts(
-                config=self.config,
+                settings=self._node.settings,
                 logs=self._logs,
                 disk=self._node.disk,
                 clock=self._node.clock,
@@ -367,6 +385,11 @@ class BrokerServer:
         self._node.broker_tasks.run(cleaner.run())
 
     # --- use
+
+    @property
+    def settings(self) -> CurrentSettings:
+        """Settings as they are now."""
+        return self._node.settings
 
     @property
     def bootstrap_server(self) -> str:
@@ -406,7 +429,7 @@ class BrokerServer:
         is True if the other controllers are to elect a leader first, in case this node leads.
         """
         node = self._node
-        if self.config["controlled.shutdown.enable"] and not self.failed.done():
+        if node.settings.of(BrokerSettings).shuts_down_controlled and not self.failed.done():
             await self._lifecycle.shut_down()
         self._listeners.stop_accepting()
         self._coordinators.stop()
@@ -435,7 +458,7 @@ class BrokerServer:
             broker_epoch=self._lifecycle.broker_epoch,
             high_watermarks=self._housekeeping.high_watermarks(),
         )
-        at_once = recovery_threads(self.config, directories=len(self.config.log_dirs))
+        at_once = recovery_threads(node.settings, directories=len(self.config.log_dirs))
         await run_stages(stages, node.recovery_workers(at_once), at_once=at_once)
 
 

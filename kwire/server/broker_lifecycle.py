@@ -11,12 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.features import REGISTERED
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.registrations import Endpoint
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -69,6 +71,16 @@ def _not_known(_: MetadataImage) -> None:
     """Return None: the cordoned log directories are not known yet."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings:
+    """Settings of registration and heartbeats."""
+
+    registration_timeout_ms: int = setting("initial.broker.registration.timeout.ms")
+    heartbeat_interval_ms: int = setting("broker.heartbeat.interval.ms")
+    session_timeout_ms: int = setting("broker.session.timeout.ms")
+    rack: str | None = setting("broker.rack")
+
+
 class BrokerLifecycle:
     """Lifecycle of one broker process, from registration to controlled shutdown."""
 
@@ -76,6 +88,7 @@ class BrokerLifecycle:
         self,
         *,
         config: BrokerConfig,
+        settings: CurrentSettings,
         cluster_id: str,
         incarnation_id: UUID,
         previous_broker_epoch: int,
@@ -86,6 +99,7 @@ class BrokerLifecycle:
     ) -> None:
         """`endpoints` returns the advertised listeners; it is called for each registration."""
         self._config = config
+        self._settings = settings.of(LifecycleSettings)
         self._cluster_id = cluster_id
         self._incarnation_id = incarnation_id
         self._previous_broker_epoch = previous_broker_epoch
@@ -124,7 +138,7 @@ class BrokerLifecycle:
         """
         log = self._metadata_log
         try:
-            async with asyncio.timeout(self._config["initial.broker.registration.timeout.ms"] / 1000):
+            async with asyncio.timeout(self._settings.registration_timeout_ms / 1000):
                 await log.caught_up()
         except TimeoutError as error:
             if log.node.quorum.has_seen_other_cluster:
@@ -146,7 +160,7 @@ class BrokerLifecycle:
         """
         request = self._registration(directories)
         began_ms = self._clock.monotonic_ms()
-        deadline_ms = began_ms + self._config["initial.broker.registration.timeout.ms"]
+        deadline_ms = began_ms + self._settings.registration_timeout_ms
         has_told = False
         epoch = None
         while epoch is None:
@@ -195,7 +209,7 @@ class BrokerLifecycle:
                 BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in REGISTERED.items()
             ],
-            rack=self._config["broker.rack"],
+            rack=self._settings.rack,
             log_dirs=list(directories),
             previous_broker_epoch=self._previous_broker_epoch,
         )
@@ -234,7 +248,7 @@ class BrokerLifecycle:
         Raises MetadataHeldUpError if other brokers have taken over because this one
         cannot follow the metadata any more.
         """
-        interval_seconds = self._config["broker.heartbeat.interval.ms"] / 1000
+        interval_seconds = self._settings.heartbeat_interval_ms / 1000
         gives_up = False
         while not self._let_go.is_set():
             await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
@@ -275,7 +289,7 @@ class BrokerLifecycle:
             response: BrokerHeartbeatResponse = await self._active_controller.ask(request)
         except (KafkaError, NoActiveControllerError) as error:
             logger.debug("no answer to a heartbeat: %s", error)
-            if self._clock.monotonic_ms() - self._answered_ms >= self._config["broker.session.timeout.ms"]:
+            if self._clock.monotonic_ms() - self._answered_ms >= self._settings.session_timeout_ms:
                 self._left_behind_since_ms = None  # no controller leads
             return None
         self._answered_ms = self._clock.monotonic_ms()
@@ -295,7 +309,7 @@ class BrokerLifecycle:
         If too many nodes have no space for anything to be committed, it has missed nothing and waits for space.
         """
         node = self._metadata_log.node
-        session_ms: int = self._config["broker.session.timeout.ms"]
+        session_ms = self._settings.session_timeout_ms
         if node.log.held_up_since_ms is not None and node.quorum.misses_committed:
             return self._clock.monotonic_ms() - node.log.held_up_since_ms >= session_ms
         since_ms = self._left_behind_since_ms

@@ -7,6 +7,7 @@ from typing import Final
 from kwire.cluster.partition import Partition
 from kwire.protocol.messages.fetch import FetchPartition
 from kwire.server.context import RequestContext
+from kwire.server.settings.requests import RequestSettings
 from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 
 CLIENT_RACKS_SINCE: Final = 11
@@ -20,11 +21,11 @@ def closer_replica(partition: Partition, asked: FetchPartition, rack: str, conte
     leader knows. Among several, the one with the highest log end offset is returned. A replica that is not in sync may
     never catch up, nor would its consumers.
     """
-    if not rack or context.services.config["replica.selector.class"] != RACK_AWARE_SELECTOR:
+    if not rack or context.services.settings.of(RequestSettings).replica_selector != RACK_AWARE_SELECTOR:
         return None
     in_sync = partition.in_sync
     services = context.services
-    if in_sync is None or services.config["broker.rack"] == rack:
+    if in_sync is None or services.settings.of(RequestSettings).rack == rack:
         return None
     best, best_end = None, -1
     for broker_id in partition.image.isr:

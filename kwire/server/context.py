@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 from kwire.server.authorization import ACCESS, CLUSTER_NAME, ResourceType
+from kwire.server.service_types import ServicesT_co
 
 if TYPE_CHECKING:
     from kwire.protocol.api_keys import ApiKey
     from kwire.server.network.pending import Work
-    from kwire.server.services import Services
 
 _TOPIC: Final = ResourceType.TOPIC
 
@@ -37,14 +37,14 @@ class DistantClient:
     work: Work | None = None
 
 
-class RequestContext:
-    """Context of one request."""
+class RequestContext(Generic[ServicesT_co]):
+    """Context of one request, with the services of a broker or of a controller."""
 
     __slots__ = ("api_key", "client_id", "connection", "correlation_id", "listener_name", "services", "version")
 
     def __init__(
         self,
-        services: Services,
+        services: ServicesT_co,
         connection: Client,
         listener_name: str,
         api_key: ApiKey,

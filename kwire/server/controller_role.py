@@ -10,6 +10,7 @@ from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.active_controller import ActiveController, RequestOrigin
+from kwire.server.api import Api
 from kwire.server.apis import (
     administration,
     api_versions,
@@ -24,15 +25,17 @@ from kwire.server.authorization import AllowEverything
 from kwire.server.context import DistantClient, RequestContext
 from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
+from kwire.server.internal_topics import InternalTopicSettings
 from kwire.server.network.addresses import shown_address
+from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
-from kwire.server.node import Node
+from kwire.server.node import Node, NodeSettings
 from kwire.server.quorum_settings import controller_endpoints
-from kwire.server.quotas.manager import ClientQuotaManager, quota_config
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import ControllerServices
 from kwire.server.settings.config_entries import ConfigEntries
 
-SERVED = (
+SERVED: tuple[Api[ControllerServices], ...] = (
     *administration.AT_CONTROLLER,
     api_versions.API,
     describe_cluster.AT_CONTROLLER,
@@ -54,7 +57,7 @@ class ControllerRole:
         self._node = node
         self._apis = {api.request: api for api in SERVED}
         self.listeners = Listeners(
-            node.config, node.config.controller_listeners, turns=node.turns, judge=node.background.judge
+            node.config, node.settings, node.config.controller_listeners, turns=node.turns, judge=node.background.judge
         )
 
     @property
@@ -69,19 +72,19 @@ class ControllerRole:
         Called before this node joins the quorum: peers send requests back when it asks for votes.
         """
         node = self._node
-        config = node.config
-        node.dynamic_configs.watch(lambda: self.listeners.limits.update(config.typed))
+        config, topics = node.config, node.settings.of(InternalTopicSettings)
+        node.dynamic_configs.watch(lambda: self.listeners.limits.update(node.settings.of(ListenerSettings)))
         self._brokers = BrokerControl(
             metadata_log=node.metadata_log,
             clock=node.clock,
-            settings=lambda: config.typed,
-            static_settings=config.static,
+            settings=node.settings,
             controller_id=config.node_id,
             cluster_id=node.storage.cluster_id,
             incarnation_beside=lambda: node.broker_incarnation_id,
         )
         self._services = ControllerServices(
             config=config,
+            settings=node.settings,
             cluster_id=node.storage.cluster_id,
             clock=node.clock,
             random_source=node.random_source,
@@ -95,20 +98,19 @@ class ControllerRole:
                 metadata_log=node.metadata_log,
                 random_source=node.random_source,
                 defaults=TopicDefaults(
-                    num_partitions=config["num.partitions"],
-                    replication_factor=config["default.replication.factor"],
-                    settings=config.typed,
-                    static_settings=config.static,
+                    num_partitions=topics.partitions,
+                    replication_factor=topics.replication_factor,
+                    current=node.settings,
                 ),
             ),
-            config_entries=ConfigEntries(config, node.dynamic_configs),
+            config_entries=ConfigEntries(config, node.settings, node.dynamic_configs),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
         await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 
     def _make_quotas(self) -> ClientQuotaManager:
         """Return the quotas that count changes by clients, at whichever broker a client made them."""
-        quotas = ClientQuotaManager(clock=self._node.clock, config=quota_config(self._node.config.typed))
+        quotas = ClientQuotaManager(clock=self._node.clock, config=self._node.settings.of(QuotaConfig))
         self._node.metadata_log.watch(quotas.follow)
         return quotas
 
@@ -133,9 +135,8 @@ class ControllerRole:
         """Serve a request of this process: of the node itself, or of a client of its broker."""
         api = self._apis[type(request)]
         version = api.max_version if request_origin.version is None else request_origin.version
-        services: Any = self._services
         context = RequestContext(
-            services,
+            self._services,
             request_origin.client,
             request_origin.listener_name,
             api.key,
@@ -163,5 +164,5 @@ def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveControll
             listener_name=node.config.controller_listener_names[0],
             version=None,
         ),
-        timeout_ms=node.config["request.timeout.ms"],
+        timeout_ms=node.settings.of(NodeSettings).request_timeout_ms,
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kwire.cluster.features import TRANSACTION_VERSION
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.settings import setting
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import MarkerWriter
 from kwire.coordinator.transaction.gate import TransactionGate
@@ -17,7 +19,13 @@ from kwire.server.active_controller import ActiveController
 from kwire.server.node import Node
 from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
 from kwire.server.producer_ids import ProducerIds
-from kwire.server.settings.config import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationSettings:
+    """Settings of transaction verification (KIP-890)."""
+
+    is_enabled: bool = setting("transaction.partition.verification.enable")
 
 
 class Coordinators:
@@ -35,7 +43,7 @@ class Coordinators:
         self._node = node
         self._active_controller = active_controller
         self._broker_epoch = broker_epoch
-        config = node.config
+        config, settings = node.config, node.settings
         others = OtherBrokers(
             broker_id=config.node_id,
             listener_name=config.inter_broker_listener_name,
@@ -44,7 +52,7 @@ class Coordinators:
         )
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.groups = GroupCoordinator(
-            config=_group_config(config),
+            config=settings.of(GroupConfig),
             partitions=partitions,
             image=self._image,
             clock=node.clock,
@@ -54,7 +62,7 @@ class Coordinators:
         self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
         self._markers_everywhere = MarkersEverywhere(self.markers, others)
         self.transactions = TransactionCoordinator(
-            config=_transaction_config(config),
+            config=settings.of(TransactionConfig),
             partitions=partitions,
             image=self._image,
             clock=node.clock,
@@ -66,9 +74,9 @@ class Coordinators:
         self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
         self.gate = TransactionGate(
             coordinator=self._transactions_everywhere,
-            config=_transaction_config(config),
+            config=settings.of(TransactionConfig),
             clock=node.clock,
-            verifies=lambda: bool(config.typed["transaction.partition.verification.enable"]),
+            verifies=lambda: settings.of(VerificationSettings).is_enabled,
         )
         for coordinator in (self.groups, self.transactions):
             partitions.watch_removals(coordinator.partition_removed)
@@ -104,28 +112,3 @@ class Coordinators:
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
-
-
-def _group_config(config: BrokerConfig) -> GroupConfig:
-    return GroupConfig(
-        min_session_timeout_ms=config["group.min.session.timeout.ms"],
-        max_session_timeout_ms=config["group.max.session.timeout.ms"],
-        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-        max_size=config["group.max.size"],
-        offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
-        commit_timeout_ms=config["offsets.commit.timeout.ms"],
-        offsets_retention_ms=config["offsets.retention.minutes"] * 60_000,
-        retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
-    )
-
-
-def _transaction_config(config: BrokerConfig) -> TransactionConfig:
-    return TransactionConfig(
-        timeout_max_ms=config["transaction.max.timeout.ms"],
-        write_timeout_ms=config["request.timeout.ms"],
-        abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
-        expiration_ms=config["transactional.id.expiration.ms"],
-        expiration_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
-        add_backoff_ms=config["add.partitions.to.txn.retry.backoff.ms"],
-        add_backoff_max_ms=config["add.partitions.to.txn.retry.backoff.max.ms"],
-    )

@@ -79,13 +79,16 @@ class DelayedFetch:
         """Read for the first time, in turns with other requests."""
         self._read_soon(may_wait=True)
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         self._missing -= size
-        if self._missing <= 0 or size == 0:
-            # Not at once: the append of the new data is still being served.
-            self._read_soon(may_wait=False)
+        if self._missing <= 0:
+            self.state_changed()
         elif self._scheduled:
             self._has_changed = True
+
+    def state_changed(self) -> None:
+        # Not at once: the append of the new data is still being served.
+        self._read_soon(may_wait=False)
 
     def look(self) -> None:
         """Answer if there is enough now; else keep waiting."""

@@ -10,16 +10,15 @@ Everything that depends only on API and version (compiled decoder, handler) is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Generic
 
 from kwire.chunks import at_once, is_in_pieces
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.codec import Decoder, PiecesDecoder, decoder, pieces_decoder
 from kwire.protocol.framing import Framer, PiecesFramer, framer, parse_request_header, pieces_framer
-from kwire.protocol.schema import schema_of
+from kwire.server.api import Api
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
 from kwire.server.network.answer_line import Answered
@@ -27,72 +26,10 @@ from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 from kwire.server.network.pending import CloseConnection, Outcome, Pending, Pieces
 from kwire.server.quotas.counted_steps import CountedSteps
+from kwire.server.service_types import DispatchedT
 
-if TYPE_CHECKING:
-    from kwire.server.services import NodeServices
-
-Handler = Callable[[Any, RequestContext], Any]
-"""Gets (request, context); returns the response, None for no response, or an awaitable of either.
-
-A future that a handler returns (also a task) is cancelled when its client disconnects; a coroutine runs to its end.
-
-A handler whose response may take longer than a millisecond is a generator. It yields at points where other requests may
-run, and returns what another handler returns. Its response is encoded in pieces as well.
-"""
 ENCODED_AT_ONCE: Final = 512
 """Elements of a response that are encoded in one step: some milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandWrittenCodec:
-    """Decoder and framers of an API that does not use the compiled codec; each is made for one version."""
-
-    decoder: Callable[[int], Decoder[Any]]
-    framer: Callable[[int], Framer]
-    pieces_framer: Callable[[int], PiecesFramer]
-    response: type
-    """Type that the handler returns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Api:
-    """Entry of the dispatch table: one API."""
-
-    request: type
-    response: type
-    handle: Handler
-    advertised_min: int | None = None
-    """Lowest advertised version, if lower than the lowest served. librdkafka looks for
-    Produce 0; kwire serves it from 3.
-    """
-    is_advertised: bool = True
-    """True if ApiVersions lists the API. As in Kafka, the telemetry APIs are served but not listed."""
-    stable_max: int | None = None
-    """Highest version served, if the newest declared one is not stable in 4.3.1."""
-    pipelined: bool = False
-    """True if later requests of the connection may start while a future of this one waits for its response."""
-    elements_of: Callable[[Any], int] | None = None
-    """Counts the elements of a response, if a small request may get a large late
-    response: it is then encoded in pieces.
-    """
-    codec: HandWrittenCodec | None = None
-    """Codec of the bodies in place of the one that is compiled from `request` and `response`."""
-
-    @property
-    def key(self) -> ApiKey:
-        key = schema_of(self.request).key
-        assert key is not None
-        return ApiKey(key)
-
-    @property
-    def min_version(self) -> int:
-        return schema_of(self.request).versions.low
-
-    @property
-    def max_version(self) -> int:
-        if self.stable_max is not None:
-            return self.stable_max
-        return schema_of(self.request).versions.high
 
 
 class Route:
@@ -112,7 +49,7 @@ class Route:
         "version",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
+    def __init__(self, api: Api[Any], version: int) -> None:
         self.api = api
         self.key = api.key
         self.version = version
@@ -144,15 +81,14 @@ class Route:
         return self._frame_in_pieces
 
 
-class Dispatcher:
+class Dispatcher(Generic[DispatchedT]):
     """Dispatcher of the request frames of one listener."""
 
-    def __init__(self, apis: Iterable[Api], services: NodeServices, listener_name: str) -> None:
-        """`apis` may contain broker handlers only if `services` are a broker's."""
+    def __init__(self, apis: Iterable[Api[DispatchedT]], services: DispatchedT, listener_name: str) -> None:
         self._apis = {int(api.key): api for api in apis}
         self._routes: dict[int, Route] = {}
         """Routes by API key and version, in one number."""
-        self._services: Any = services
+        self._services = services
         self._quotas = services.quotas
         self._listener_name = listener_name
         unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]
@@ -223,7 +159,7 @@ class Dispatcher:
         return route
 
     def _answer_large_later(
-        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+        self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
     ) -> Answered | Pieces:
         """Encode a large response in pieces. A pipelined request is small and delays no other."""
         elements_of = route.api.elements_of
@@ -232,7 +168,7 @@ class Dispatcher:
         return self._answer_later(route, context, request_bytes, response, spent_ms)
 
     def _answer_later(
-        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+        self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
     ) -> Answered:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
@@ -240,7 +176,7 @@ class Dispatcher:
             response = at_once(response)
         return self._answer(route, context, request_bytes, response)
 
-    def _answer(self, route: Route, context: RequestContext, request_bytes: int, response: Any) -> Answered:
+    def _answer(self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any) -> Answered:
         quotas = self._quotas
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:
@@ -251,7 +187,7 @@ class Dispatcher:
         self,
         pieces: Generator[None, None, Any],
         route: Route,
-        context: RequestContext,
+        context: RequestContext[Any],
         request_bytes: int,
         spent_ms: float,
     ) -> Pieces:
@@ -283,7 +219,7 @@ class Dispatcher:
         )
 
     def _answer_in_pieces(
-        self, route: Route, context: RequestContext, request_bytes: int, response: Any, spent_ms: float
+        self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
     ) -> Pieces:
         quotas = self._quotas
         quotas.begin(spent_ms)
@@ -300,7 +236,9 @@ class Dispatcher:
         return {(route.key, route.version): route.count for route in self._routes.values()}
 
 
-def _read_and_handle(route: Route, context: RequestContext, frame: bytes, position: int) -> Generator[None, None, Any]:
+def _read_and_handle(
+    route: Route, context: RequestContext[Any], frame: bytes, position: int
+) -> Generator[None, None, Any]:
     decode_in_pieces = route.decode_in_pieces()
     request, _ = yield from decode_in_pieces(frame, position)
     outcome = route.handle(request, context)

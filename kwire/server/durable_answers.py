@@ -46,7 +46,7 @@ class DurableAnswer:
     def look(self) -> None:
         """Check all appends again: a flush that ended before notifies no waiter."""
         for waiting in list(self._waiting):
-            waiting.more_data(0)
+            waiting.state_changed()
 
     def _time_out(self) -> None:
         for waiting in list(self._waiting):
@@ -109,19 +109,25 @@ class _WaitingAppend:
         self._partitions = partitions
         self.partition, self._data, self._last_offset = append
 
-    def more_data(self, size: int) -> None:
-        """Complete the append if it is as durable as the client asked, or (size 0) if it never will be."""
+    def data_available(self, size: int) -> None:
+        """Complete the append if it is as durable as the client asked."""
         partition = self.partition
         if partition.is_answered(self._last_offset, self._acks):
             if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
                 self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
             else:
                 self._answer.settled(self)
-        elif size == 0 and partition.log.failure is not None:
+
+    def state_changed(self) -> None:
+        """Complete the append if it is as durable as the client asked, or will never be."""
+        partition = self.partition
+        if partition.is_answered(self._last_offset, self._acks):
+            self.data_available(0)
+        elif partition.log.failure is not None:
             self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
-        elif size == 0 and self._partitions.get(partition.topic, partition.index) is not partition:
+        elif self._partitions.get(partition.topic, partition.index) is not partition:
             self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        elif size == 0 and not partition.is_led:
+        elif not partition.is_led:
             self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refuse(self, code: ErrorCode) -> None:

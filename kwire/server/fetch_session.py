@@ -148,9 +148,13 @@ class FetchSession:
         if not self.waiters and (known := self.partitions.get(key)) is not None:
             known.unwatch()
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         for waiter in list(self.waiters):
-            waiter.more_data(size)
+            waiter.data_available(size)
+
+    def state_changed(self) -> None:
+        for waiter in list(self.waiters):
+            waiter.state_changed()
 
     def look(self) -> None:
         for waiter in list(self.waiters):

@@ -426,7 +426,7 @@ class FetchSessions:
         if session is None:
             return
         session.is_over = True
-        session.more_data(0)
+        session.state_changed()
         if any(known.watch is not None for known in session.partitions.values()):
             self._ended.append(session)
             if len(self._ended) == 1:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 from kwire.chunks import whole
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.active_controller import RequestOrigin
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.services import ControllerContext, ControllerServices, NodeContext
 
 Refuse = Callable[[Any, KafkaError], Any]
 """Gets (request, error); returns the error response, or a generator that makes it in pieces. Raises nothing."""
 
 
-def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
+def forwarded(api: Api[ControllerServices], refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
     """Return the entry of a broker's table for an entry of the controller's.
 
     `timeout_ms` is how long the broker looks for an active controller; None for request.timeout.ms.
@@ -30,17 +30,17 @@ def forwarded(api: Api, refuse: Refuse, *, timeout_ms: int | None = None) -> Api
         except KafkaError as error:
             return await whole(refuse(request, error))
 
-    return dataclasses.replace(api, handle=handle)
+    return api.served_by(handle)
 
 
-def decided(api: Api, refuse: Refuse) -> Api:
+def decided(api: Api[ControllerServices], refuse: Refuse) -> Api[ControllerServices]:
     """Return the entry of a controller's table for an API that only the active controller decides.
 
     Another controller does not check the request at all: its metadata may be old, and the
     client would believe its error.
     """
 
-    async def handle(request: Any, context: RequestContext) -> Any:
+    async def handle(request: Any, context: ControllerContext) -> Any:
         if not context.services.metadata_log.is_active:
             return await whole(refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER)))
         try:
@@ -48,10 +48,10 @@ def decided(api: Api, refuse: Refuse) -> Api:
         except KafkaError as error:
             return await whole(refuse(request, error))
 
-    return dataclasses.replace(api, handle=handle)
+    return api.served_by(handle)
 
 
-def request_origin_of(context: RequestContext) -> RequestOrigin:
+def request_origin_of(context: NodeContext) -> RequestOrigin:
     """Return the client of a request, as it is named to the controller."""
     return RequestOrigin(
         client=context.connection,

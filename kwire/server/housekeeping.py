@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kwire.chunks import in_turns
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.log import scrubbing
 from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
@@ -21,7 +23,6 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
 from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -39,20 +40,32 @@ MEMORY_STEP_MS = 10_000
 """Interval of the check for freed memory that the allocator keeps."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousekeepingSettings:
+    """Settings of the periodic work."""
+
+    retention_check_interval_ms: int = setting("log.retention.check.interval.ms")
+    initial_delay_ms: int = setting("log.initial.task.delay.ms")
+    producer_check_interval_ms: int = setting("producer.id.expiration.check.interval.ms")
+    producer_expiration_ms: int = setting("producer.id.expiration.ms")
+    recovery_point_interval_ms: int = setting("log.flush.offset.checkpoint.interval.ms")
+    high_watermark_interval_ms: int = setting("replica.high.watermark.checkpoint.interval.ms")
+
+
 class Housekeeping:
     """Periodic tasks of one broker."""
 
     def __init__(
         self,
         *,
-        config: BrokerConfig,
+        settings: CurrentSettings,
         image: Callable[[], MetadataImage],
         partitions: Partitions,
         logs: LogManager,
         workers: Workers,
         memory: MemoryReturn | None = None,
     ) -> None:
-        self._config = config
+        self._settings = settings
         self._image = image
         self._partitions = partitions
         self._logs = logs
@@ -63,15 +76,11 @@ class Housekeeping:
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
         """Yield endless coroutines, to be run as tasks and cancelled at the end."""
-        config = self._config
-        yield self._every(
-            config["log.retention.check.interval.ms"], self._apply_retention, config["log.initial.task.delay.ms"]
-        )
-        yield self._every(config["producer.id.expiration.check.interval.ms"], self._expire_producers)
-        yield self._write_checkpoints(max(config["log.flush.offset.checkpoint.interval.ms"], STEP_MS))
-        yield self._write_high_watermarks(
-            max(config["replica.high.watermark.checkpoint.interval.ms"], HIGH_WATERMARK_STEP_MS)
-        )
+        settings = self._settings.of(HousekeepingSettings)
+        yield self._every(settings.retention_check_interval_ms, self._apply_retention, settings.initial_delay_ms)
+        yield self._every(settings.producer_check_interval_ms, self._expire_producers)
+        yield self._write_checkpoints(max(settings.recovery_point_interval_ms, STEP_MS))
+        yield self._write_high_watermarks(max(settings.high_watermark_interval_ms, HIGH_WATERMARK_STEP_MS))
         yield self._remove_files()
         yield self._flush()
         yield self._scrub()
@@ -112,7 +121,7 @@ class Housekeeping:
         return log.last_stable_offset(self._high_watermark_of(log))
 
     def _expire_producers(self, log: PartitionLog) -> None:
-        self._logs.expire_producers(log, self._config["producer.id.expiration.ms"])
+        self._logs.expire_producers(log, self._settings.of(HousekeepingSettings).producer_expiration_ms)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """Return the high watermarks that the next start may treat as committed."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -22,13 +24,35 @@ REQUESTED_TOPICS_MAX = 10_000
 """Topics that may wait for their creation; clients have to retry for more of them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopicSettings:
+    """Settings of the topics that a broker requests for itself and for clients."""
+
+    transaction_partitions: int = setting("transaction.state.log.num.partitions")
+    transaction_replication_factor: int = setting("transaction.state.log.replication.factor")
+    transaction_min_isr: int = setting("transaction.state.log.min.isr")
+    transaction_segment_bytes: int = setting("transaction.state.log.segment.bytes")
+    offsets_partitions: int = setting("offsets.topic.num.partitions")
+    offsets_replication_factor: int = setting("offsets.topic.replication.factor")
+    offsets_segment_bytes: int = setting("offsets.topic.segment.bytes")
+    partitions: int = setting("num.partitions")
+    replication_factor: int = setting("default.replication.factor")
+
+
 class TopicCreator:
     """Creator of topics that this broker needs."""
 
-    def __init__(self, active_controller: ActiveController, metadata_log: MetadataLog, config: BrokerConfig) -> None:
+    def __init__(
+        self,
+        active_controller: ActiveController,
+        metadata_log: MetadataLog,
+        config: BrokerConfig,
+        settings: CurrentSettings,
+    ) -> None:
         self._active_controller = active_controller
         self._metadata_log = metadata_log
         self._config = config
+        self._settings = settings
         self._wanted: dict[str, None] = {}
         """Topics that clients have requested and that are not created yet, in the order of the requests."""
         self._woken = asyncio.Event()
@@ -84,14 +108,13 @@ class TopicCreator:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._metadata_log.reached(lambda image: all(name in image.topics for name in names))
 
-    def _given(self, setting: str) -> int:
-        """Return the value in this broker's settings, or -1, which selects the controller's value."""
-        return int(self._config[setting]) if setting in self._config.values else FROM_CONTROLLER
+    def _given(self, name: str, value: int) -> int:
+        """Return the value of a key in this broker's file, or -1, which selects the controller's value."""
+        return value if name in self._config.values else FROM_CONTROLLER
 
-    def _limited(self, setting: str, maximum: int) -> int:
-        """Return the value in this broker's settings, or the default, limited to `maximum` and at least 1."""
-        value = int(self._config[setting])
-        return value if setting in self._config.values else max(1, min(value, maximum))
+    def _limited(self, name: str, value: int, maximum: int) -> int:
+        """Return the value of a key in this broker's file, or the default, limited to `maximum` and at least 1."""
+        return value if name in self._config.values else max(1, min(value, maximum))
 
     def _count_brokers(self) -> int:
         """Return how many brokers may get replicas.
@@ -103,21 +126,24 @@ class TopicCreator:
         return len(usable_brokers(image)) + len(voters - image.brokers.keys())
 
     def _creatable_topic(self, name: str) -> CreatableTopic:
-        config = self._config
-        brokers = self._count_brokers()
+        settings, brokers = self._settings.of(InternalTopicSettings), self._count_brokers()
         if name == TRANSACTION_STATE_TOPIC:
-            replicas = self._limited("transaction.state.log.replication.factor", brokers)
-            min_isr = self._limited("transaction.state.log.min.isr", min(replicas, brokers - 1))
+            replicas = self._limited(
+                "transaction.state.log.replication.factor", settings.transaction_replication_factor, brokers
+            )
+            min_isr = self._limited(
+                "transaction.state.log.min.isr", settings.transaction_min_isr, min(replicas, brokers - 1)
+            )
             return CreatableTopic(
                 name=name,
-                num_partitions=config["transaction.state.log.num.partitions"],
+                num_partitions=settings.transaction_partitions,
                 replication_factor=replicas,
                 configs=_configs(
                     {
                         "cleanup.policy": "compact",
                         "compression.type": "uncompressed",
                         "min.insync.replicas": str(min_isr),
-                        "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+                        "segment.bytes": str(settings.transaction_segment_bytes),
                         "unclean.leader.election.enable": "false",
                     }
                 ),
@@ -125,18 +151,20 @@ class TopicCreator:
         if name != GROUP_OFFSETS_TOPIC:
             return CreatableTopic(
                 name=name,
-                num_partitions=self._given("num.partitions"),
-                replication_factor=self._given("default.replication.factor"),
+                num_partitions=self._given("num.partitions", settings.partitions),
+                replication_factor=self._given("default.replication.factor", settings.replication_factor),
             )
         return CreatableTopic(
             name=name,
-            num_partitions=config["offsets.topic.num.partitions"],
-            replication_factor=self._limited("offsets.topic.replication.factor", brokers),
+            num_partitions=settings.offsets_partitions,
+            replication_factor=self._limited(
+                "offsets.topic.replication.factor", settings.offsets_replication_factor, brokers
+            ),
             configs=_configs(
                 {
                     "cleanup.policy": "compact",
                     "compression.type": "producer",
-                    "segment.bytes": str(config["offsets.topic.segment.bytes"]),
+                    "segment.bytes": str(settings.offsets_segment_bytes),
                 }
             ),
         )

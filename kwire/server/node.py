@@ -6,11 +6,13 @@ A broker or controller opens and starts its node first and closes it last, after
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from uuid import UUID
 
 from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.snapshotting import Snapshotting
+from kwire.cluster.settings import CurrentSettings, setting
+from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
@@ -19,7 +21,7 @@ from kwire.server.background import Background, RoleTasks
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.network.turns import Turns
-from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters, snapshot_config
+from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.settings.config import BrokerConfig, SettingError
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from kwire.server.storage import Storage, open_storage
@@ -27,6 +29,15 @@ from kwire.server.tracked_workers import TrackedWorkers
 
 LEAVE_MS = 5000
 """Longest wait of a stopping leader for the other voters to elect another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Settings that brokers and controllers have in common."""
+
+    request_timeout_ms: int = setting("request.timeout.ms")
+    quorum_request_timeout_ms: int = setting("controller.quorum.request.timeout.ms")
+    recovery_threads_per_directory: int = setting("num.recovery.threads.per.data.dir")
 
 
 class Node:
@@ -48,6 +59,7 @@ class Node:
                 "python -O leaves out the assertions that protect what is stored; start without -O and PYTHONOPTIMIZE"
             )
         self.config = config
+        self.settings = CurrentSettings(config.parsed)
         self.clock = clock or SystemClock()
         self.random_source = random_source or SystemRandomSource()
         self.disk = disk or RealDisk()
@@ -68,11 +80,11 @@ class Node:
         self._quorum_channel = NodeChannel(
             client_id=client_id,
             software_version=version("kwire"),
-            timeout_ms=config["controller.quorum.request.timeout.ms"],
+            timeout_ms=self.settings.of(NodeSettings).quorum_request_timeout_ms,
         )
         self._client_id = client_id
         self._channels: list[NodeChannel] = []
-        self.channel = self.open_channel(timeout_ms=config["request.timeout.ms"])
+        self.channel = self.open_channel(timeout_ms=self.settings.of(NodeSettings).request_timeout_ms)
         """Connections to brokers and controllers, for all but the quorum's own messages."""
         self.broker_incarnation_id: UUID | None = None
         """Incarnation id that the broker of this process registers with; None without a broker."""
@@ -101,14 +113,14 @@ class Node:
             self.storage.release()
             raise
         self.metadata_log.failed.add_done_callback(lambda done: self.background.fail(done.result()))
-        self.dynamic_configs = DynamicConfigs(self.config)
+        self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings)
 
     def start(self) -> None:
         """Join the quorum. The dynamic configuration is the first to follow the metadata."""
         self.metadata_log.watch(self.dynamic_configs.follow)
         self.metadata_log.start()
         self.dynamic_configs.start(self.metadata_log.image)
-        snapshotting = Snapshotting(self.metadata_log, snapshot_config(self.config), clock=self.clock)
+        snapshotting = Snapshotting(self.metadata_log, self.settings.of(SnapshotConfig), clock=self.clock)
         self.background.run(snapshotting.run())
 
     def watch_loop(self) -> None:
@@ -151,10 +163,10 @@ class Node:
         return workers
 
 
-def recovery_threads(config: BrokerConfig, *, directories: int) -> int:
+def recovery_threads(settings: CurrentSettings, *, directories: int) -> int:
     """Return how many logs in `directories` directories are opened or closed at the same time.
 
     The number follows the current configuration, limited by the available file descriptors and PARTS_MAX.
     """
-    per_directory: int = config["num.recovery.threads.per.data.dir"]
+    per_directory = settings.of(NodeSettings).recovery_threads_per_directory
     return min(per_directory * directories, parts_default())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from kwire.cluster.metadata_node import open_metadata_log
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.raft_node import Channel
-from kwire.cluster.snapshotting import SnapshotConfig
+from kwire.cluster.settings import read_settings, setting
 from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
@@ -28,9 +29,19 @@ from kwire.server.storage import Storage, controller_endpoint
 NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataSegments:
+    """Settings of the metadata log's segments."""
+
+    bytes_max: int = setting("metadata.log.segment.bytes")
+    ms_max: int = setting("metadata.log.segment.ms")
+
+
 def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, int] = NO_PORTS) -> QuorumConfig:
     """Return the quorum's configuration; `ports` are the bound ports of listeners that are set to port 0."""
-    return QuorumConfig(
+    return read_settings(
+        QuorumConfig,
+        config.parsed,
         cluster_id=storage.cluster_id,
         node_id=config.node_id,
         directory_id=storage.metadata_directory_id,
@@ -38,24 +49,6 @@ def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, in
         endpoints=controller_endpoints(config, ports),
         bootstrap_servers=config.quorum_bootstrap_servers,
         can_become_voter=config.is_controller,
-        auto_join=config["controller.quorum.auto.join.enable"],
-        election_timeout_ms=config["controller.quorum.election.timeout.ms"],
-        fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
-        election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
-        request_timeout_ms=config["controller.quorum.request.timeout.ms"],
-        retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
-        fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
-        fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
-    )
-
-
-def snapshot_config(config: BrokerConfig) -> SnapshotConfig:
-    """Return when snapshots of the metadata log are written, and when the log before a snapshot is removed."""
-    return SnapshotConfig(
-        bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
-        interval_ms=config["metadata.log.max.snapshot.interval.ms"],
-        retention_bytes=config["metadata.max.retention.bytes"],
-        retention_ms=config["metadata.max.retention.ms"],
     )
 
 
@@ -89,6 +82,7 @@ def open_metadata(
     channel: Channel,
 ) -> MetadataLog:
     """Open the metadata log of the node, without joining the quorum yet. Raises DirectoryRefused."""
+    segments = read_settings(MetadataSegments, config.parsed)
     return open_metadata_log(
         quorum,
         directory=f"{config.metadata_dir}/{METADATA_DIRECTORY}",
@@ -97,8 +91,8 @@ def open_metadata(
         channel=channel,
         static_voters=static_voters(config),
         bootstrap=_bootstrap(config, surroundings.disk),
-        segment_bytes=config["metadata.log.segment.bytes"],
-        segment_ms=config["metadata.log.segment.ms"],
+        segment_bytes=segments.bytes_max,
+        segment_ms=segments.ms_max,
     )
 
 
@@ -106,7 +100,7 @@ def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
     """Return the first records of a new cluster, in case this node becomes its first leader."""
     records = bootstrap_records(disk, config.metadata_dir)
     view = ControllerView(
-        image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.typed, controller_id=config.node_id
+        image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.parsed, controller_id=config.node_id
     )
     return [*records, *(plan_safe_min_insync(view) if view.has_eligible_leaders else ())]
 

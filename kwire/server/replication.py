@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from kwire.cluster.image import MetadataImage
@@ -12,6 +13,7 @@ from kwire.cluster.partitions import Partitions
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
 from kwire.cluster.replication.fetchers import ReplicaFetchers
 from kwire.cluster.replication.follower import UNKNOWN_EPOCH
+from kwire.cluster.settings import setting
 from kwire.server.active_controller import ActiveController
 from kwire.server.in_sync_changes import InSyncChanges
 from kwire.server.node import Node
@@ -23,6 +25,15 @@ RECORDS_BYTES_MAX = 2**31 - 1
 
 LAG_LOOK_SECONDS_LEAST = 0.01
 """Shortest interval of the lag check: replica.lag.time.max.ms may be 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationSettings:
+    """Settings of a broker's leaders and of its connections to other leaders."""
+
+    lag_time_max_ms: int = setting("replica.lag.time.max.ms")
+    socket_timeout_ms: int = setting("replica.socket.timeout.ms")
+    fetchers: int = setting("num.replica.fetchers")
 
 
 class BrokerPeers:
@@ -46,7 +57,7 @@ class BrokerPeers:
         return self._node.clock.monotonic_ms()
 
     def lag_max_ms(self) -> float:
-        return float(self._node.config["replica.lag.time.max.ms"])
+        return float(self._node.settings.of(ReplicationSettings).lag_time_max_ms)
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
@@ -70,7 +81,8 @@ def replication_quota(node: Node, side: Side) -> ReplicationQuota:
     """Return the replication throttle of a node's leaders, or of its followers."""
     return ReplicationQuota(
         side,
-        config=node.config,
+        broker_id=node.config.node_id,
+        settings=node.settings,
         dynamic_configs=node.dynamic_configs,
         image=lambda: node.metadata_log.image,
         clock=node.clock,
@@ -87,12 +99,12 @@ class Replication:
         self._broker = FetchingBroker(
             broker_id=node.config.node_id,
             broker_epoch=peers.broker_epoch,
-            settings=node.config.typed,
+            settings=node.settings,
             clock=node.clock,
             throttle=replication_quota(node, Side.FOLLOWER),
         )
         self._fetchers = ReplicaFetchers(
-            per_leader=lambda: node.config.typed["num.replica.fetchers"], start=self._start_fetcher
+            per_leader=lambda: node.settings.of(ReplicationSettings).fetchers, start=self._start_fetcher
         )
 
     def start(self) -> None:
@@ -110,7 +122,7 @@ class Replication:
     def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
         node = self._node
         channel = node.open_channel(
-            timeout_ms=node.config["replica.socket.timeout.ms"], response_bytes_max=RECORDS_BYTES_MAX
+            timeout_ms=node.settings.of(ReplicationSettings).socket_timeout_ms, response_bytes_max=RECORDS_BYTES_MAX
         )
         leader = OtherBrokers(
             broker_id=node.config.node_id,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import Disk
 from kwire.log.large_batches import LargeBatches
 from kwire.log.log_manager import LogManager
@@ -16,6 +17,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.authorization import Authorizer
 from kwire.server.client_telemetry import ClientTelemetry
+from kwire.server.context import RequestContext
 from kwire.server.quotas.manager import ClientQuotaManager
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.config_entries import ConfigEntries
@@ -29,9 +31,8 @@ if TYPE_CHECKING:
     from kwire.coordinator.transaction.gate import TransactionGate
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.active_controller import ActiveController
+    from kwire.server.api import Api
     from kwire.server.cold_reads import ColdReader
-    from kwire.server.context import RequestContext
-    from kwire.server.dispatch import Api
     from kwire.server.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
     from kwire.server.network.output_memory import OutputMemory
@@ -45,6 +46,7 @@ class NodeServices:
     """Parts that brokers and controllers both have; a handler that both serve uses only these."""
 
     config: BrokerConfig
+    settings: CurrentSettings
     cluster_id: str
     clock: Clock
     random_source: RandomSource
@@ -53,8 +55,8 @@ class NodeServices:
     quotas: ClientQuotaManager
     config_entries: ConfigEntries
     messages: RepeatedMessages
-    apis: tuple[Api, ...]
-    unsupported_api_versions: Callable[[RequestContext], Any]
+    apis: tuple[Api[Any], ...]
+    unsupported_api_versions: Callable[[RequestContext[Any]], Any]
 
     @property
     def node_id(self) -> int:
@@ -72,13 +74,6 @@ class ControllerServices(NodeServices):
 
     brokers: BrokerControl
     controller: Controller
-
-
-def of_controller(context: RequestContext) -> ControllerServices:
-    """Return the services of a request that only controllers serve."""
-    services: NodeServices = context.services
-    assert isinstance(services, ControllerServices), "a controller's API in a broker's table"
-    return services
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,3 +109,9 @@ class Services(NodeServices):
             if end.name == listener_name:
                 return end.host, end.port
         return None
+
+
+NodeContext = RequestContext[NodeServices]
+"""Context of a request that brokers and controllers serve."""
+ControllerContext = RequestContext[ControllerServices]
+"""Context of a request that only controllers serve."""

@@ -14,8 +14,11 @@ Key = tuple[str | UUID, int]
 class SessionWaiter(Protocol):
     """Delayed fetch that waits for changes."""
 
-    def more_data(self, size: int) -> None:
-        """Count new bytes that the fetch may return; size 0 means another change, and the fetch checks again."""
+    def data_available(self, size: int) -> None:
+        """Count new bytes that the fetch may return."""
+
+    def state_changed(self) -> None:
+        """Answer with what there is: something else has changed."""
 
     def look(self) -> None:
         """Answer if there is enough now; else keep waiting."""
@@ -39,14 +42,23 @@ class StableWaiter:
         self._seen = partition.end_offset(READ_COMMITTED)
         self._hides = self._seen < partition.high_watermark
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
+        has_moved, hid_some = self._update()
+        if not hid_some:
+            self._waiter.data_available(size)
+        elif has_moved:
+            self._waiter.look()
+
+    def state_changed(self) -> None:
+        self._update()
+        self._waiter.state_changed()
+
+    def _update(self) -> tuple[bool, bool]:
+        """Note the last stable offset; return whether it moved, and whether a transaction hides or hid bytes."""
         end = self._partition.end_offset(READ_COMMITTED)
         has_moved, self._seen = end != self._seen, end
         hid, self._hides = self._hides, end < self._partition.high_watermark
-        if size == 0 or not (hid or self._hides):
-            self._waiter.more_data(size)
-        elif has_moved:
-            self._waiter.look()
+        return has_moved, hid or self._hides
 
 
 class SessionWatch:
@@ -73,9 +85,13 @@ class SessionWatch:
         """Return True if this watches the partition, with the same isolation level."""
         return self.partition is partition and self._is_committed is is_committed
 
-    def moved(self, size: int) -> None:
+    def committed(self, size: int) -> None:
         self._session.moved(self._key)
-        self._waiter.more_data(size)
+        self._waiter.data_available(size)
+
+    def state_changed(self) -> None:
+        self._session.moved(self._key)
+        self._waiter.state_changed()
 
     def log_start_moved(self) -> None:
         self._session.moved(self._key)
@@ -108,11 +124,15 @@ class FollowerWatch:
         """Return True if this watches the partition."""
         return self.partition is partition
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         self._session.moved(self._key)
-        self._session.more_data(size)
+        self._session.data_available(size)
 
-    def moved(self, size: int) -> None:
+    def state_changed(self) -> None:
+        self._session.moved(self._key)
+        self._session.state_changed()
+
+    def committed(self, size: int) -> None:
         self._session.moved(self._key)
 
     def log_start_moved(self) -> None:

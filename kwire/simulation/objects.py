@@ -138,5 +138,5 @@ def pass_objects(server: AnyServer, process: Process, peers: Sequence[Peer]) -> 
         process,
         {peer.host.name: peer for peer in peers},
         listener=server.config.controller_listener_names[0],
-        timeout_ms=server.config["controller.quorum.request.timeout.ms"],
+        timeout_ms=server.config.parsed["controller.quorum.request.timeout.ms"],
     )

@@ -1,4 +1,4 @@
-"""One Spark session and one broker for the whole run; names that no other test uses."""
+"""Fixtures: one Spark session and one broker for the whole run, and names that no other test uses."""
 
 import uuid
 
@@ -36,7 +36,7 @@ def bootstrap(broker):
 
 @pytest.fixture
 def unique():
-    """Make names that no other test of any run uses."""
+    """Return a function that creates names which no other test of any run uses."""
     suffix = uuid.uuid4().hex[:10]
 
     def name(role: str) -> str:
@@ -47,13 +47,13 @@ def unique():
 
 @pytest.fixture
 def topic(unique):
-    """A topic name; the broker does not know it yet."""
+    """Return a topic name that does not exist on the broker yet."""
     return unique("topic")
 
 
 @pytest.fixture(autouse=True)
 def no_stream_is_left(spark):
-    """A query that a failed test left behind must not work on under the next."""
+    """Stop queries that a failed test left running, so that they do not disturb the next test."""
     yield
     for query in spark.streams.active:
         query.stop()

@@ -1,4 +1,4 @@
-"""Records into a topic by kafka-python, rows out of it by Spark, in one shape that compares."""
+"""Helpers: write records with kafka-python and read them with Spark, both as comparable rows."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ SECONDS = 60
 
 
 class Row(NamedTuple):
-    """One record, as it was sent or as Spark's source shows it."""
+    """Record, as it was sent or as Spark's source returns it."""
 
     topic: str
     partition: int
@@ -22,12 +22,12 @@ class Row(NamedTuple):
 
 
 def create_topic(bootstrap, topic, partitions=1, **configs):
-    """A topic that keeps its records: theirs is a fixed moment, which retention would find too old in mid-test."""
+    """Create a topic without retention: its records have an old fixed timestamp and would expire during a test."""
     kafka_python.create_topic(bootstrap, topic, partitions, **{"retention_ms": -1} | configs)
 
 
 def sent(bootstrap, topic, records, partition=0, **settings):
-    """Send the records and return the rows that Spark must show for them."""
+    """Send the records and return the rows that Spark must return for them."""
     with producer(bootstrap, **settings) as client:
         placed = send_all(client, topic, records, partition)
     return [
@@ -37,23 +37,23 @@ def sent(bootstrap, topic, records, partition=0, **settings):
 
 
 def topic_with(bootstrap, topic, *partitions):
-    """Make a topic with one partition for each list of records; return all rows."""
+    """Create a topic with one partition for each list of records; return all rows."""
     create_topic(bootstrap, topic, len(partitions))
     return [row for number, records in enumerate(partitions) for row in sent(bootstrap, topic, records, number)]
 
 
 def source(reader, bootstrap, **options):
-    """A data frame over topics from spark.read or spark.readStream."""
+    """Return a data frame over topics from spark.read or spark.readStream."""
     return reader.format("kafka").option("kafka.bootstrap.servers", bootstrap).options(**options).load()
 
 
 def to_topic(writer, bootstrap):
-    """A writer to topics from frame.write or frame.writeStream."""
+    """Return a writer to topics from frame.write or frame.writeStream."""
     return writer.format("kafka").option("kafka.bootstrap.servers", bootstrap)
 
 
 def rows(frame):
-    """What a frame with the source's columns holds, sorted; twice the same record shows twice."""
+    """Return the sorted rows of a frame with the source's columns; a duplicate record appears twice."""
     columns = ("topic", "partition", "offset", "key", "value", f.unix_millis("timestamp"))
     return sorted(
         (
@@ -73,7 +73,7 @@ def as_bytes(value):
 
 
 class Files:
-    """A stream from a topic into Parquet files: each start goes on from the checkpoint of the last one."""
+    """Stream from a topic into Parquet files: each start continues from the checkpoint of the previous one."""
 
     def __init__(self, spark, directory):
         self.spark = spark
@@ -85,7 +85,7 @@ class Files:
         return self.writer(frame).start(self.data)
 
     def take_available(self, bootstrap, **options):
-        """Read what is there now in as many batches as the options make of it; return the ended query."""
+        """Read all available records in the batches that the options make of them; return the ended query."""
         frame = source(self.spark.readStream, bootstrap, startingOffsets="earliest", **options)
         query = self.writer(frame).trigger(availableNow=True).start(self.data)
         assert query.awaitTermination(SECONDS), "the query did not end"

@@ -1,4 +1,4 @@
-"""How much a batch takes: maxOffsetsPerTrigger, minOffsetsPerTrigger, and what availableNow means by now."""
+"""Batch sizes: maxOffsetsPerTrigger, minOffsetsPerTrigger, and the offsets at which availableNow ends."""
 
 import pytest
 

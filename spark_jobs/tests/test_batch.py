@@ -13,7 +13,7 @@ EARLIEST, LATEST = -2, -1
 
 
 def moment(number):
-    """The timestamp of numbered record `number`."""
+    """Return the timestamp of numbered record `number`."""
     return FIRST_TIMESTAMP_MS + number * TIMESTAMP_STEP_MS
 
 

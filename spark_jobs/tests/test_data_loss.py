@@ -1,4 +1,4 @@
-"""failOnDataLoss: what a stream and a batch do when records that they still wanted are gone."""
+"""failOnDataLoss: behaviour of a stream and of a batch when records that they have not read yet are deleted."""
 
 import pytest
 from kafka import TopicPartition
@@ -32,7 +32,7 @@ def files(spark, tmp_path):
 
 @pytest.fixture
 def expected(files, bootstrap, topic):
-    """A stream has read 10 of 20 records when the first 15 are deleted."""
+    """Return the remaining rows after a stream read 10 of 20 records and the first 15 were deleted."""
     everything = topic_with(bootstrap, topic, numbered(10))
     files.take_available(bootstrap, subscribe=topic)
     everything += sent(bootstrap, topic, numbered(10, 10))

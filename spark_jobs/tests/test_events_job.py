@@ -18,13 +18,13 @@ from spark_jobs.events_job import Options, start, wait
 from spark_jobs.sample_events import iso_time, sample_events
 from spark_jobs.tests.support import SECONDS, create_topic, sent
 
-#: A second Spark beside the session's, on a machine with two cores.
+#: These tests start a second Spark beside the session's, on a machine with two cores.
 JOB_SECONDS = 150
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
 
 
 class Never:
-    """Stands for a stop that nobody asks for."""
+    """Stop event that is never set."""
 
     def wait(self, seconds):
         return False
@@ -51,8 +51,8 @@ FIRST = [
 FIRST_COUNTS = [count(0, "purchase", 2, 19.75), count(0, "view", 2), count(1, "view", 1)]
 
 SECOND = [
-    event(7, "view", 100),  # too late: its window has left
-    event(8, "cart", 190),  # late, but its window waits
+    event(7, "view", 100),  # too late: the watermark has passed its window
+    event(8, "cart", 190),  # late, but its window is still open
     event(9, "view", 400),
 ]
 SECOND_COUNTS = [count(3, "cart", 1), count(3, "view", 1)]
@@ -72,13 +72,13 @@ def run(spark, options):
 
 
 def files(spark, options):
-    """The counts in Parquet, as the messages tell them."""
+    """Return the counts in Parquet, in the format of the messages."""
     table = spark.read.parquet(str(options.parquet)).drop("batch").toJSON().collect()
     return in_order(json.loads(row) for row in table)
 
 
 def messages(options, number):
-    """The counts in the output topic."""
+    """Return the counts in the output topic."""
     return in_order(json.loads(each.value) for each in read_from(options.bootstrap, options.output, number))
 
 

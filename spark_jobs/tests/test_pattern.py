@@ -1,6 +1,6 @@
-"""subscribePattern: topics by regular expression, also those that are made later.
+"""subscribePattern: topics by regular expression, including topics that are created later.
 
-Spark looks for the expression anywhere in a name, hence the anchors.
+Spark searches for the expression anywhere in a name, so the expressions have anchors.
 """
 
 import pytest

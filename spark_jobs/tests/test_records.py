@@ -1,4 +1,4 @@
-"""What a record can be: headers, nulls, awkward bytes, every codec."""
+"""Kinds of records: headers, nulls, arbitrary bytes, every codec."""
 
 import pytest
 from pyspark.sql import functions as f
@@ -7,12 +7,12 @@ from compat_tests.harness.payloads import CODECS, FIRST_TIMESTAMP_MS, numbered, 
 from compat_tests.kafka_python.client import as_record, producer, read_from
 from spark_jobs.tests.support import as_bytes, create_topic, rows, sent, source, taken, to_topic, topic_with
 
-#: All that kafka-python can send; the other shapes come by Spark's sink.
+#: All records that kafka-python can send; Spark's sink writes the other kinds.
 RECORDS = varied_records(40, null_headers=False, both_null=False)
 
 
 def headers(frame):
-    """Offset to headers; Spark shows none as null."""
+    """Return a map from offset to headers; Spark returns null for no headers."""
     return {
         offset: tuple((each["key"], as_bytes(each["value"])) for each in shown or ())
         for offset, shown in taken(frame, ("offset", "headers"))

@@ -27,7 +27,7 @@ def test_a_batch_goes_to_the_topic_and_partition_that_each_row_names(spark, boot
 
 
 class Copy:
-    """A stream from one topic to another, whose checkpoint outlives its runs."""
+    """Stream from one topic to another; its checkpoint is kept from run to run."""
 
     def __init__(self, spark, bootstrap, checkpoint):
         self.spark, self.bootstrap, self.checkpoint = spark, bootstrap, str(checkpoint)

@@ -19,10 +19,10 @@ def test_a_stream_goes_on_where_it_stopped(files, bootstrap, topic):
     query = files.start(bootstrap, subscribe=topic)
     query.processAllAvailable()
     assert files.rows() == expected
-    expected += sent(bootstrap, topic, numbered(30, 40), partition=0)  # while it runs
+    expected += sent(bootstrap, topic, numbered(30, 40), partition=0)  # while the query runs
     query.processAllAvailable()
     query.stop()
-    expected += sent(bootstrap, topic, numbered(30, 25), partition=1)  # while it stands
+    expected += sent(bootstrap, topic, numbered(30, 25), partition=1)  # while the query is stopped
     expected += sent(bootstrap, topic, numbered(10), partition=2)
     query = files.start(bootstrap, subscribe=topic)
     query.processAllAvailable()

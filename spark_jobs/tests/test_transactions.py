@@ -1,4 +1,4 @@
-"""Committed records only: aborted transactions, gaps where markers stand, and transactions that are still open."""
+"""Committed records only: aborted transactions, offset gaps at transaction markers, and open transactions."""
 
 import json
 
@@ -12,7 +12,7 @@ COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 
 class Transactions:
-    """A transactional producer, and the rows that a reader of committed records must see of its transactions."""
+    """Transactional producer, and the rows that a read_committed reader must return for its transactions."""
 
     def __init__(self, client, bootstrap):
         self.client = client
@@ -38,7 +38,7 @@ class Transactions:
         self.client.abort_transaction()
 
     def some_of_each(self, topic, start=0):
-        """Ends of both kinds, in turn, in two partitions; the last thing in the log is an aborted transaction."""
+        """Commit and abort transactions alternately in two partitions; the last one in the log is aborted."""
         for number in range(start, start + 40, 10):
             self.commit(topic, numbered(10, number), numbered(3, number))
             self.abort(topic, numbered(7, 1000), numbered(9, 1000))

@@ -1,4 +1,4 @@
-"""The judgements, tables and lines of a growth run, from samples made by hand."""
+"""Verdicts, tables and lines of a growth run, from samples made by hand."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_line_is_found_again(base: float, each: float) -> None:
 
 
 def test_each_size_counts_alike() -> None:
-    """A tenth more at the largest size must not hide what the small ones say of the base."""
+    """Ten per cent more at the largest size must not hide the base cost that small sizes show."""
     found = fit({1: 101, 10: 110, 100: 200, 1000: 1100 * 1.1})
     assert found.base == pytest.approx(100, rel=0.02)
 

@@ -1,17 +1,17 @@
-"""Clusters of brokers through kills, pauses, cuts and lost disks, under stock clients whose histories are judged.
+"""Campaign with clusters of brokers: kills, pauses, network cuts and lost disks, under standard clients with histories.
 
     python -m tests.campaign.brokers --runs 25 --seconds 120 --seed 1 --directory somewhere
 
-A run is a new cluster of three or five processes, each in a network namespace of its own, with topics of three replicas
-and min.insync.replicas=2. confluent-kafka, aiokafka, kafka-python, a client of frames (KIP-890) and Kafka's own
-VerifiableProducer and VerifiableConsumer work on it from other namespaces. Faults are drawn from the seed
-(tests/cluster_processes/broker_faults.py), one after the other. Wherever one leaves a quorum and enough replicas, every
-partition must go on within 30 s; when it ends, all replicas must be in sync within 30 s. At the end all is read once
-more, the history is judged (docs/histories.md), and all replicas must have the same records, byte for byte.
+A run is a new cluster of three or five processes, each in its own network namespace, with topics of three replicas and
+min.insync.replicas=2. The clients in other namespaces are confluent-kafka, aiokafka, kafka-python, a client of plain
+frames (KIP-890), and Kafka's own VerifiableProducer and VerifiableConsumer. The seed determines the faults
+(tests/cluster_processes/broker_faults.py), one after another. If a fault leaves a quorum and enough replicas, every
+partition must accept records within 30 s. After each fault, all replicas must be in sync within 30 s. At the end all
+records are read once more and the history is checked (docs/histories.md); all replicas must be equal, byte for byte.
 
-The scenarios of tests/cluster_processes/scenarios.py come first. Each run takes the next seed, and writes its row when
-it ends; in the same directory a campaign that was broken off goes on. Needs root. `--kind kafka` runs the same on
-Apache Kafka 4.3.1, the control group.
+The scenarios of tests/cluster_processes/scenarios.py come first. Each run takes the next seed, and writes its row at
+its end; in the same directory, an interrupted campaign continues. The command needs root. `--kind kafka` runs the same
+on Apache Kafka 4.3.1, for comparison.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ EVIDENCE = Evidence(
     sound=r"^nothing",
 )
 HELD_SECONDS = (0.5, 5.0)
-"""How long a cluster stays harmed after it went on."""
+"""Duration of a fault after the cluster has recovered its progress."""
 CLIENT_CRASHES = 0.3
-"""How often a client dies beside a fault."""
+"""Probability that a client is killed in addition to a fault."""
 WELL_SECONDS = (0.5, 3.0)
 SETTLE_SECONDS = 6.0
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One cluster, and what came of it."""
+    """Single run: a cluster and its results."""
 
     seed: int
     shape: BrokerShape
     seconds: float
     faults: Sequence[Fault] = ()
-    """What is done, in this order; by default it is drawn until the seconds are over."""
+    """Faults in this order; by default they are drawn until the time is over."""
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unruly: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Run:
     report: Report | None = None
 
     def live(self, directory: Path) -> None:
-        """Until the time is over or something is wrong."""
+        """Run until the time is over or a problem is found."""
         directory.mkdir(parents=True)
         random_source = random.Random(self.seed)
         journal = Journal(directory / "run.jsonl")
@@ -103,7 +103,7 @@ class Run:
                 workload.await_beginning()
                 self._torment(cluster, workload, random_source)
                 journal.note("nemesis", "healed")
-                _wait(SETTLE_SECONDS)  # what the clients do in it is a part of the history
+                _wait(SETTLE_SECONDS)  # the history includes the clients' operations in this time
                 workload.finish()
             except AssertionError as error:
                 self.problems.append(str(error))
@@ -112,7 +112,7 @@ class Run:
             cluster.finish()
             self.problems += cluster.problems
             self.unruly, self.verified = workload.unruly, len(workload.verified.acknowledged)
-            if not self.problems:  # else it may have been broken off anywhere
+            if not self.problems:  # if there were problems, the run may have stopped anywhere
                 data = {node_id: node.data for node_id, node in cluster.nodes.items()}
                 self.problems += compare_replicas(data, (TOPIC, COPIES, VERIFIED), PARTITIONS)
         journal.close()
@@ -137,7 +137,7 @@ class Run:
         return sum(self.report.operations.values()) if self.report is not None else 0
 
     def cells(self) -> tuple[object, ...]:
-        """Behind the commit, as the page has them."""
+        """Return the cells of the row after the commit."""
         faults = ", ".join(f"{name} {count}" for name, count in sorted(Counter(self.done).items()))
         faults += f"; did not stop: {', '.join(self.unruly)}" if self.unruly else ""
         outcome = said(self.report) if self.report is not None else "not judged"
@@ -149,16 +149,16 @@ class Run:
 
 
 def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)  # the moments of faults are what the seed decides
+    threading.Event().wait(seconds)  # the seed determines the times of faults
 
 
 def summary(seconds: Sequence[float]) -> str:
-    """Median and maximum."""
+    """Return the median and the maximum."""
     return f"{statistics.median(seconds):.1f} / {max(seconds):.1f} s" if seconds else "none"
 
 
 def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
-    """A run whose shape follows from the seed."""
+    """Return a run whose shape follows from the seed."""
     is_large = seed % 5 == 0
     shape = BrokerShape(
         kind=kind,
@@ -171,7 +171,7 @@ def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
 
 
 class Campaign:
-    """All that one call plays. What is done is noted in the directory; what was broken off is thrown away."""
+    """All runs of one command. Completed ones are recorded in the directory; interrupted ones are repeated."""
 
     def __init__(self, directory: Path, kind: str, *, with_evidence: bool) -> None:
         self._directory = directory
@@ -182,7 +182,7 @@ class Campaign:
         self.failures: list[str] = []
 
     def play(self, name: str) -> None:
-        """A scenario of tests/cluster_processes/scenarios.py."""
+        """Run a scenario of tests/cluster_processes/scenarios.py."""
         if (place := self._begin(name)) is None:
             return
         commit, began = current_commit(), time.monotonic()
@@ -231,7 +231,7 @@ def main() -> None:
     given = arguments.parse_args()
     if (reason := network.why_not()) is not None:
         raise SystemExit(f"brokers cannot be cut off here: {reason}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # nothing is left running or mounted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # no process is left running, no disk mounted
     class_path()  # Kafka's own clients
     directory = given.directory or Path(tempfile.mkdtemp(prefix="kwire-brokers-"))
     directory.mkdir(parents=True, exist_ok=True)

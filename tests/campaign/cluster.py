@@ -1,9 +1,9 @@
-"""Seeds of the simulated cluster, one after the other: replicas, transactions, groups, and what clients were told.
+"""Campaign with seeds of the simulated cluster: replicas, transactions, groups, and guarantees to clients.
 
     python -m tests.campaign.cluster --seeds 2000 --seed 101 --directory DIRECTORY
 
-goes on from where an earlier run of the same commit in the same directory stopped, and appends a row to
-docs/evidence/cluster.jsonl. A seed that fails prints its command line.
+continues an earlier run of the same commit in the same directory, and appends a row to docs/evidence/cluster.jsonl. For
+a seed that fails, its command line is printed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ EVIDENCE = Evidence(
     sound=r"^0 failures",
 )
 FIRST_SEED = 101
-"""Below are those of `make test`."""
+"""First seed after those of `make test`."""
 
 
 @dataclass(slots=True)
 class ClusterTotals(Totals):
-    """Of all seeds that are done."""
+    """Totals over all completed seeds."""
 
     operations: int = 0
     faults: int = 0

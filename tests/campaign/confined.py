@@ -1,7 +1,7 @@
-"""`kwire server` under a cap on its memory, and what it uses.
+"""The command `kwire server` with a limit on its memory, and its memory usage.
 
-The cap is a memory cgroup's (v2 or v1, whichever the machine lets us write), which counts what the kernel holds for
-the process as well. Where there is none, it is RLIMIT_AS, which counts address space: `how` says which.
+The limit is a memory cgroup (v2 or v1, whichever is writable), which includes kernel memory of the process. Without
+cgroups, it is RLIMIT_AS, which limits the address space; `how` contains the kind of the limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ V2 = Path("/sys/fs/cgroup")
 
 @dataclass(slots=True)
 class Confined:
-    """A server that has said it is ready."""
+    """Server process that has printed that it is ready."""
 
     process: subprocess.Popen[bytes]
     log: Path
@@ -45,7 +45,7 @@ class Confined:
         return self._status("VmHWM")
 
     def _status(self, name: str) -> int:
-        """A line of the process's status, in bytes; 0 when it is gone."""
+        """Return a field of the process's status in bytes; 0 if it has ended."""
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
             return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
@@ -57,7 +57,7 @@ class Confined:
 
     @property
     def killed_for_memory(self) -> int:
-        """How often the kernel killed something in the cgroup for want of memory."""
+        """Return how often the kernel killed a process in the cgroup for lack of memory."""
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError, AttributeError):
                 assert self.cgroup is not None
@@ -66,14 +66,14 @@ class Confined:
         return 0
 
     def errors(self) -> list[str]:
-        """What the log says of failures inside: hostile bytes are no reason for one."""
+        """Return the internal errors in the log: hostile frames must not cause any."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if "Traceback" in line or "ERROR" in line or "never retrieved" in line]
 
 
 @contextmanager
 def confined(directory: Path, **settings: str) -> Iterator[Confined]:
-    """A server with its data in directory/data and its log in directory/server.log; killed at the end."""
+    """Start a server with its data in directory/data and its log in directory/server.log; kill it at the end."""
     cgroup = _make_cgroup()
     how = _how(cgroup)
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log_dirs": str(directory / "data")} | settings

@@ -1,12 +1,13 @@
-"""Real controllers in a network that is cut, on disks that lose power: no metadata lost, one leader an epoch.
+"""Campaign with real controllers: network cuts and power cuts must not lose metadata or give an epoch two leaders.
 
     python -m tests.campaign.controllers --runs 20 --seed 1
 
-A run is a new quorum of three or five processes, each in a network namespace and on a file system of its own, formed
-by `kwire format --initial-controllers` or by controller.quorum.voters, with or without snapshots. Two clients write
-metadata through whoever leads. Faults are drawn from the seed (tests/cluster_processes/faults.py), one after the other;
-wherever one takes the leader away and leaves a majority, there must be a new one within five seconds. At the end every
-log and every image must have all that was acknowledged, and be the same. Needs root.
+A run is a new quorum of three or five processes, each in its own network namespace and on its own file system.
+Snapshots are on or off. The quorum is formed by `kwire format --initial-controllers` or by controller.quorum.voters.
+Two clients write metadata through the current leader. The seed determines the faults
+(tests/cluster_processes/faults.py), one after another. If a fault removes the leader and leaves a majority, there must
+be a new leader within five seconds. At the end all logs and all images must be equal and contain all acknowledged
+records. The command needs root.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ EVIDENCE = Evidence(
 )
 FAULTS_A_RUN = 6
 HELD_SECONDS = (0.1, 1.5)
-"""How long a quorum stays harmed after it has answered to the fault."""
+"""Duration of a fault after the quorum has recovered."""
 WELL_SECONDS = (0.2, 0.8)
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One quorum, and what came of it."""
+    """Single run: a quorum and its results."""
 
     seed: int
     shape: Shape
     faults: Sequence[Fault] = ()
-    """What is done; by default it is drawn from the seed."""
+    """Faults of the run; by default the seed determines them."""
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     acknowledged: int = 0
@@ -61,7 +62,7 @@ class Run:
     figures: Figures = field(default_factory=Figures)
 
     def live(self, scratch: Path) -> None:
-        """Until all faults are done or something is wrong."""
+        """Run until all faults are done or a problem is found."""
         random_source = random.Random(self.seed)
         faults = self.faults or random_source.choices(possible(self.shape), k=FAULTS_A_RUN)
         with running_quorum(self.shape, scratch, random_source) as quorum:
@@ -93,11 +94,11 @@ class Run:
 
 
 def _wait(seconds: float) -> None:
-    threading.Event().wait(seconds)  # the moments of faults are what the seed decides
+    threading.Event().wait(seconds)  # the seed determines the times of faults
 
 
 def drawn(seed: int, *, has_disks: bool) -> Run:
-    """A run whose shape follows from the seed."""
+    """Return a run whose shape follows from the seed."""
     shape = Shape(
         voters=5 if seed % 2 else 3, is_static=seed % 4 >= 2, has_snapshots=seed % 3 == 0, has_disks=has_disks
     )
@@ -112,7 +113,7 @@ def outcome(runs: Sequence[Run]) -> str:
 
 
 def summary(seconds: Sequence[float]) -> str:
-    """Median and maximum."""
+    """Return the median and the maximum."""
     return f"{statistics.median(seconds):.1f} / {max(seconds):.1f} s" if seconds else "none"
 
 
@@ -125,7 +126,7 @@ def main() -> None:
     given = arguments.parse_args()
     if (reason := network.why_not()) is not None:
         raise SystemExit(f"controllers cannot be cut off here: {reason}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # nothing is left running or mounted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # no process is left running, no disk mounted
     scratch = Path(tempfile.mkdtemp(prefix="kwire-controllers-"))
     commit, began = current_commit(), time.monotonic()
     if (reason := ext4.why_not(scratch / "try")) is not None:
@@ -138,7 +139,7 @@ def main() -> None:
         print(run, flush=True)
         if not (run.problems and given.keep):
             shutil.rmtree(scratch / str(seed))
-    with suppress(OSError):  # what is kept stays
+    with suppress(OSError):  # preserved data stays
         scratch.rmdir()
     print(outcome(runs))
     if not given.no_evidence:

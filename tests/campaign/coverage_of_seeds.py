@@ -1,10 +1,11 @@
-"""Code of the broker that no simulated seed runs: lines and branches of cluster, coordinator, log and server.
+"""Coverage report: lines and branches of cluster, coordinator, log and server that no simulated seed runs.
 
     python -m tests.campaign.coverage_of_seeds --seeds 500 --directory DIRECTORY
 
-runs seeds 1 to 500 of the cluster and of the quorum, then the other tests, folder by folder, each share in a process
-of its own under slipcover, and writes docs/evidence/coverage.md: what no seed runs, with the tests that run it, or a
-reason from coverage_reasons.txt. What an earlier run of the same commit finished in the same directory is kept.
+runs seeds 1 to 500 of the cluster and of the quorum, then the other tests by folder. Each share runs in its own process
+under slipcover. The command writes docs/evidence/coverage.md: the code that no seed runs, with the tests that run it,
+or a reason from coverage_reasons.txt. Completed shares of an earlier run of the same commit in the same directory are
+kept.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ",".join(f"kwire/{package}" for package in ("cluster", "coordinator", "log", "server"))
 SCENARIOS = ("cluster", "quorum")
 SEEDS_OF_A_SHARE = 10
-"""What is lost when the campaign is stopped."""
+"""Number of seeds in a share, which are lost when the campaign is stopped."""
 TESTS = (
     *("cluster", "coordinator", "log", "server", "fuzz", "crash", "hostile", "cli", "history", "upgrade"),
     *("test_embedded.py", "test_controllers.py"),
 )
-"""Tests that may run what seeds do not."""
+"""Tests that may run code that no seed runs."""
 PYTEST = ("pytest", "-q", "-W", "ignore:Module already imported")
-"""The module that slipcover has imported is its own."""
+"""Pytest command without the warning about a module that slipcover has imported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One process and the file of what it covers."""
+    """Part of the campaign: a process and its coverage file."""
 
     name: str
     module: Sequence[str]
@@ -48,7 +49,7 @@ class Share:
         return self.output / f"{self.name}.json"
 
     def run(self) -> str:
-        """Return what failed. Raises RuntimeError if nothing was measured."""
+        """Run the process and return its failures. Raises RuntimeError if nothing was measured."""
         scratch = self.data.with_suffix(".part")
         measured = [sys.executable, "-m", "slipcover", "--branch", "--json", "--source", SOURCES, "--out", str(scratch)]
         ended = subprocess.run(

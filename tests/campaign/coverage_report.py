@@ -1,4 +1,4 @@
-"""The report of code that no simulated seed runs: by file, with the tests that run it, or a reason by function."""
+"""Report of code that no simulated seed runs: by file, with the tests that run it, or a reason for each function."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import Any, Final
 
 REASONS: Final = Path(__file__).with_name("coverage_reasons.txt")
 LEFT_OUT: Final = ("kwire/log/inspection/*",)
-"""What only `kwire log` uses."""
+"""Code that only `kwire log` uses."""
 SEEDS: Final = "seeds"
 
 Branch = tuple[int, int]
-"""A line and one that may follow it; 0 is the end of the function."""
+"""A line and a possible next line; 0 is the end of the function."""
 
 
 @dataclass(slots=True)
 class Covered:
-    """What one kind of run executed of a file."""
+    """Lines and branches of a file that one kind of run executed."""
 
     lines: set[int] = field(default_factory=set)
     branches: set[Branch] = field(default_factory=set)
 
 
 class Found:
-    """What the shares in a directory executed, by file: by seeds, and by each folder of tests."""
+    """Coverage by file of all shares in a directory: by seeds, and by each folder of tests."""
 
     def __init__(self, directory: Path) -> None:
         self.seeds: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class Found:
         return covered
 
     def runners(self, name: str) -> list[str]:
-        """Return the folders of tests that run what no seed runs of a file, those that run most first."""
+        """Return the folders of tests that run code of a file that no seed runs, sorted by amount."""
         missing = self.lines[name] - self.by_seeds(name).lines
         counts = Counter({runner: len(each.lines & missing) for runner, each in self.covered[name].items()})
         return [runner for runner, count in counts.most_common() if count]
@@ -75,12 +75,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What neither a seed nor a test runs of one function."""
+    """Code of one function that neither a seed nor a test runs."""
 
     place: str
     lines: tuple[int, ...]
     branches: tuple[Branch, ...]
-    """Those that begin at a line that is run."""
+    """Branches whose first line is executed."""
 
 
 def left_over(found: Found, root: Path) -> Iterator[Left]:
@@ -120,7 +120,7 @@ def functions_of(source: str) -> dict[int, str]:
 
 
 def reasons() -> dict[str, dict[str, str]]:
-    """Return the file's sections: patterns of a file, or of file:function, to reasons, in the order of the file."""
+    """Return the sections of the file in order: patterns of a file, or of file:function, with their reasons."""
     sections: dict[str, dict[str, str]] = defaultdict(dict)
     section = ""
     for row in REASONS.read_text().splitlines():
@@ -204,7 +204,7 @@ def _short(name: str) -> str:
 
 
 def ranges(lines: Iterable[int]) -> str:
-    """Return 3, 5-7 for 3, 5, 6, 7."""
+    """Return line ranges as text: 3, 5-7 for 3, 5, 6, 7."""
     found: list[list[int]] = []
     for line in lines:
         if found and line == found[-1][-1] + 1:

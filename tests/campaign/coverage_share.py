@@ -12,7 +12,7 @@ import sys
 
 def main() -> None:
     scenario, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    logging.disable(logging.CRITICAL)  # of nodes that fail as they should
+    logging.disable(logging.CRITICAL)  # failures of nodes are expected
     run_seed = importlib.import_module(f"tests.simulation.{scenario}").run_seed
     failed = False
     for seed in range(first, last + 1):

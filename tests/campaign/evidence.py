@@ -1,7 +1,7 @@
-"""Results of campaigns as data: docs/evidence/NAME.jsonl has a line for each run, and index.md sums up all files.
+"""Campaign results as data: docs/evidence/NAME.jsonl has a line for each run, and index.md summarises all files.
 
-The first line of a file describes the campaign. Each line behind it is a run: the commit, the kind and the amount of
-work, and the outcome. `python -m tests.campaign.evidence` writes the summary again.
+The first line of a file describes the campaign. Each following line is a run: the commit, the kind and amount of work,
+and the outcome. `python -m tests.campaign.evidence` writes the summary again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ OUTCOME_SHOWN_MAX = 120
 
 
 def current_commit() -> str:
-    """Return the commit that is checked out: a campaign asks when it begins, because it may change meanwhile."""
+    """Return the checked-out commit; a campaign calls this at its start, because the commit may change meanwhile."""
     ended = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
     return ended.stdout.strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A campaign: the name of its file, a title, what its columns mean, and how its runs are summed up."""
+    """Campaign: the name of its file, a title, the meaning of its columns, and the summary of its runs."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class Evidence:
     counted: str
     """Column whose numbers the summary adds up."""
     sound: str
-    """Regular expression of an outcome without a finding."""
+    """Regular expression for an outcome without a finding."""
 
     def append(self, *cells: object) -> None:
         """Add a run, and write the summary again."""

@@ -1,7 +1,7 @@
-"""An ext4 file system in a file, whose power can be cut: what was not synced is gone with the next mount.
+"""File system (ext4) in a file, with simulated power cuts: un-synced data is lost with the next mount.
 
-The cut is ext4's own shutdown request without a flush of its journal: nothing that is only in memory reaches the image
-any more, and every later write fails. Needs root, loop devices and mkfs.ext4.
+The power cut is ext4's own shutdown request without a flush of its journal: data in memory does not reach the image,
+and every later write fails. It needs root, loop devices and mkfs.ext4.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BLOCK_BYTES = 1 << 10
 
 
 class FileSystem:
-    """One image, and where it is mounted now and then."""
+    """File system image and its current mount."""
 
     def __init__(self, scratch: Path, options: str, *, megabytes: int = 256) -> None:
         self._image = scratch / "image"
@@ -37,11 +37,11 @@ class FileSystem:
         _run("mkfs.ext4", "-q", "-F", str(self._image))
 
     def mount(self) -> None:
-        """Also replays the journal, as a start after a power cut does."""
+        """Mount the image; this also replays the journal, as a start after a power cut does."""
         _run("mount", "-t", "ext4", "-o", self._options, str(self._image), str(self.directory))
 
     def cut(self) -> None:
-        """Now."""
+        """Cut the power now."""
         descriptor = os.open(self.directory, os.O_RDONLY)
         try:
             fcntl.ioctl(descriptor, SHUTDOWN, struct.pack("I", WITHOUT_JOURNAL_FLUSH))
@@ -49,7 +49,9 @@ class FileSystem:
             os.close(descriptor)
 
     def fill(self, ballast: Path) -> None:
-        """With a file that takes all that is left, and then what was only reserved while it was written."""
+        """Fill the file system with a file, and then with another one for blocks that were reserved during the first
+        write.
+        """
         with ballast.open("wb", buffering=0) as file:
             for size in (FILL_BYTES, FILL_BYTES, BLOCK_BYTES):
                 with suppress(OSError):
@@ -58,7 +60,7 @@ class FileSystem:
                 os.fsync(file.fileno())
 
     def unmount(self) -> None:
-        """The loop device goes with it."""
+        """Unmount the image; this removes its loop device."""
         given_up = time.monotonic() + PATIENCE_SECONDS
         while os.path.ismount(self.directory):
             try:
@@ -66,12 +68,12 @@ class FileSystem:
             except subprocess.CalledProcessError:
                 if time.monotonic() > given_up:
                     raise
-                time.sleep(0.05)  # a process that was just killed still holds its files
+                time.sleep(0.05)  # a process that was just killed still has open files
 
 
 @contextmanager
 def file_system(scratch: Path, options: str = "") -> Iterator[FileSystem]:
-    """A new one, mounted; nothing is left of it afterwards."""
+    """Create and mount a new file system; remove it at the end."""
     made = FileSystem(scratch, options)
     try:
         made.mount()
@@ -82,7 +84,7 @@ def file_system(scratch: Path, options: str = "") -> Iterator[FileSystem]:
 
 
 def why_not(scratch: Path) -> str | None:
-    """Why power cannot be cut on this machine; None if it can."""
+    """Return why power cuts are impossible on this machine; None if they are possible."""
     if os.geteuid() != 0:
         return "mounting needs root"
     if shutil.which("mkfs.ext4", path="/usr/sbin:/sbin:/usr/bin:/bin") is None:

@@ -1,11 +1,11 @@
-"""Flip bits, zero blocks and cut files of log directories: they must give the same answers, or none.
+"""Campaign with damaged files of log directories (flipped bits, zeroed blocks, cut ends): same answers, or none.
 
     python -m tests.campaign.flips --flips 2000 --seed 1
 
-Most of the damage is done to partitions and checkpoints and judged on kwire.log's classes (tests/log/damage.py); one in
-fifty to what a whole node starts from: meta.properties, quorum-state, the metadata log. Such a node must refuse to
-start or know the topics and records that it knew. Each scene of a hundred takes the next seed; a row is added to
-docs/evidence/flips.jsonl.
+Most damage is in partitions and checkpoints, and is checked with kwire.log's classes (tests/log/damage.py). In one of
+fifty cases it is in files that a node needs to start: meta.properties, quorum-state, the metadata log. Such a node must
+refuse to start, or have all its topics and records. Each scene of a hundred cases takes the next seed; a row is added
+to docs/evidence/flips.jsonl.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ EVIDENCE = Evidence(
 )
 FLIPS_A_SCENE = 100
 NODE_SHARE = 50
-"""One in so many is done to a node."""
+"""Inverse share of damages that are in a whole node."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of all of them."""
+    """Totals over all damages."""
 
     done: int = 0
     problems: list[str] = field(default_factory=list)
     uncovered: int = 0
-    """Answered wrongly where docs/log-tools.md says that nothing tells."""
+    """Number of wrong answers in cases that docs/log-tools.md lists as undetectable."""
     unnoticed: Counter[str] = field(default_factory=Counter)
-    """Harmless, and not noticed by kwire log verify; by file."""
+    """Number of harmless damages that kwire log verify did not detect, by file."""
 
     def __str__(self) -> str:
         found = "; ".join(self.problems[:3]) or "no violation"
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def in_partitions(flips: int, seed: int, scratch: Path, outcome: Outcome) -> int:
-    """The seed after the last one used."""
+    """Run the damages and return the next unused seed."""
     for first in range(0, flips, FLIPS_A_SCENE):
         directory = scratch / str(seed)
         scene = Scene.make(directory, seed, is_clean=seed % 3 != 0)
@@ -81,7 +81,7 @@ def in_partitions(flips: int, seed: int, scratch: Path, outcome: Outcome) -> int
 
 
 def _known(directory: Path) -> Any:
-    """Topics, their ids and records; None if the node refuses to start."""
+    """Return topics, their ids and records; None if the node refuses to start."""
     try:
         with server(directory) as broker, RawClient(broker.bootstrap_server) as client:
             topics = {topic.name: topic.topic_id for topic in client.ask(MetadataRequest(topics=None), 12).topics}
@@ -136,7 +136,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
-    logging.disable(logging.CRITICAL)  # each of them is told of, loudly
+    logging.disable(logging.CRITICAL)  # each damage would log errors
     commit, began, outcome = current_commit(), time.monotonic(), Outcome()
     with tempfile.TemporaryDirectory(prefix="kwire-flips-") as scratch:
         last = in_partitions(given.flips - given.flips // NODE_SHARE, given.seed, Path(scratch), outcome) - 1

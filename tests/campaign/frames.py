@@ -1,9 +1,8 @@
-"""Hostile frames against a broker that has 512 MiB: it must live, serve others, and be as before when they are gone.
+"""Campaign with hostile frames to a broker with 512 MiB: it must survive, serve other clients, and release all memory.
 
     python -m tests.campaign.frames --frames 200000 --seed 1
 
-goes on from where an earlier run with the same seed and directory stopped, and appends a line to
-docs/evidence/frames.jsonl.
+continues an earlier run with the same seed and directory, and appends a line to docs/evidence/frames.jsonl.
 """
 
 from __future__ import annotations
@@ -45,11 +44,12 @@ from tests.support.raw_client import RawClient, sized
 from tests.support.requests import batch, create_request, fetch, produce
 
 MEMORY_MARGIN_BYTES = 64 * 1024 * 1024
-"""What the broker may hold more than before: caches of sessions, quotas and compiled versions, and the allocator's
-own."""
+"""Additional memory that the broker may hold afterwards: caches of sessions, quotas and compiled versions, and the
+allocator's own.
+"""
 DESCRIPTORS_MARGIN = 4
 WAIT_SECONDS_MAX = 5.0
-"""The longest that an honest client may wait for an answer, on a machine that the attack keeps busy as well."""
+"""Maximum wait of an honest client for a response; the attack uses the machine as well."""
 SETTLE_SECONDS = 60.0
 LARGE_BATCHES = 70
 MEGABYTE = 1024 * 1024
@@ -67,7 +67,7 @@ EVIDENCE = Evidence(
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run found."""
+    """Findings of a run."""
 
     frames: int = 0
     records: int = 0
@@ -84,7 +84,7 @@ class Outcome:
 
 
 def prepare(server: Confined) -> None:
-    """Topics, a default quota (so that each client is measured), and everything used once that is made at first use."""
+    """Create topics and a default quota (to measure each client); use each part that is created on first use."""
     with RawClient(server.bootstrap_server) as client:
         for name in (*TOPICS, REFUSED, honest.TOPIC):
             client.ask(create_request(name), 7)
@@ -98,7 +98,7 @@ def prepare(server: Confined) -> None:
         client.ask(AlterClientQuotasRequest(entries=[AlterClientQuotasEntry(entity=[entity], ops=[quota])]), 1)
     asyncio.run(Attack(server.bootstrap_server, _first_uses(random.Random(0))).run())
     with RawClient(server.bootstrap_server) as client:
-        for name in TOPICS:  # the first uses deleted some
+        for name in TOPICS:  # the first uses deleted some topics
             client.ask(create_request(name), 7)
 
 
@@ -114,7 +114,7 @@ def _first_uses(random_source: random.Random) -> Iterator[Shot]:
 
 @contextmanager
 def honest_clients(server: Confined, outcome: Outcome) -> Iterator[None]:
-    """They work until the block ends; what they say goes into the outcome."""
+    """Run honest clients until the block ends; add their result to the outcome."""
     command = [sys.executable, "-m", "tests.campaign.honest", server.bootstrap_server]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -160,7 +160,7 @@ async def attack(server: Confined, seed: int, first: int, count: int, outcome: O
 
 
 def _limited(frames: Frames, first: int, server: Confined, missing: Callable[[], int]) -> Iterator[Shot]:
-    """Shots until no frames are missing, as long as the broker lives. Says how far it is."""
+    """Yield shots until no frames are missing, as long as the broker lives; print the progress."""
     number, told, began = first, time.monotonic(), time.monotonic()
     while missing() > 0 and server.is_alive:
         yield frames.shot(number)
@@ -175,7 +175,7 @@ def _limited(frames: Frames, first: int, server: Confined, missing: Callable[[],
 
 
 def clean_up(server: Confined) -> None:
-    """Delete what the frames made: groups, once their members are forgotten, and topics."""
+    """Delete groups created by the frames, once their members have expired, and topics."""
     until = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < until:
         with RawClient(server.bootstrap_server) as client:
@@ -193,7 +193,7 @@ def clean_up(server: Confined) -> None:
 
 
 def look(server: Confined, directory: Path, base_descriptors: int, outcome: Outcome) -> None:
-    """What is not as it was."""
+    """Compare the broker's state with that before the attack."""
     until = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < until and (
         server.memory_bytes > outcome.base_bytes + MEMORY_MARGIN_BYTES
@@ -217,7 +217,7 @@ def look(server: Confined, directory: Path, base_descriptors: int, outcome: Outc
 
 
 def run(directory: Path, *, frames: int, seed: int, first: int = 0) -> Outcome:
-    """A whole campaign."""
+    """Run a whole campaign."""
     outcome = Outcome()
     settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
     with confined(directory, **settings) as server:

@@ -1,9 +1,9 @@
-"""Run the fuzzers with a model for longer than `make test` does.
+"""Campaign with the fuzzers that have a model, for longer than `make test`.
 
     python -m tests.campaign.fuzz --seconds 3600 --seed 1001
 
-Each fuzzer of tests/fuzz, and each state machine that hypothesis draws, gets an equal share of the time. A row for each
-is added to docs/evidence/fuzz.jsonl. A seed that fails is printed with its shortened operations.
+Each fuzzer of tests/fuzz, and each state machine of hypothesis, gets an equal share of the time. A row for each is
+added to docs/evidence/fuzz.jsonl. For a seed that fails, its shortened operations are printed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EVIDENCE = Evidence(
     sound=r"^no failure",
 )
 FIRST_SEED: Final = 1001
-"""Below are those of `make test`."""
+"""First seed after those of `make test`."""
 DRAWN: Final = {
     "transaction": "tests.coordinator.test_transaction_model.TransactionModel",
     "replication": "tests.cluster.replication.test_partition_model.PartitionModel",

@@ -1,11 +1,11 @@
-"""Histories of transactional clients under faults, run after run, each judged by tests/history.
+"""Campaign with histories of transactional clients under faults, each checked by tests/history.
 
     python -m tests.campaign.histories --runs 30 --seconds 60 --seed 1 --directory somewhere
 
-Each run takes the next seed, and adds a line to docs/evidence/histories.jsonl when it ends. In the same directory a
-campaign that was broken off goes on: what is done is noted there. Before the runs a held EndTxn is played with both
-protocols, on Apache Kafka, too, where there is Java: the checker has to find what v1 is known for, and nothing with v2.
-Journals of runs with something bad are kept.
+Each run takes the next seed, and adds a line to docs/evidence/histories.jsonl at its end. Completed runs are recorded
+in the directory, so that an interrupted campaign continues there. Before the runs, a delayed EndTxn is tested with both
+protocols, and on Apache Kafka too if there is Java: the checker must find the known anomaly with v1, and none with v2.
+Journals of runs with an anomaly are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EVIDENCE = Evidence(
 
 
 def said(report: Report) -> str:
-    """What was found, except what Kafka's model allows anyway."""
+    """Return the findings, except those that Kafka's model allows."""
     counts = [
         f"{count} {name}{' (known of v1)' if verdict == KNOWN else ''}"
         for verdict in (BAD, KNOWN)
@@ -46,7 +46,7 @@ def said(report: Report) -> str:
 
 
 class Campaign:
-    """All runs of one call."""
+    """All runs of one command."""
 
     def __init__(self, directory: Path, *, with_evidence: bool) -> None:
         self._directory = directory
@@ -59,13 +59,13 @@ class Campaign:
         return f"{broker} {seed}" in self._done
 
     def _new(self, name: str) -> Path:
-        """A directory that is not there: what was broken off is thrown away."""
+        """Return a directory that does not exist yet; the remains of an interrupted run are removed."""
         directory = self._directory / name
         shutil.rmtree(directory, ignore_errors=True)
         return directory
 
     def held(self, broker: str, protocol: str) -> None:
-        """The checker's own proof: exactly v1 shows the anomaly."""
+        """Check the checker itself: v1 shows the anomaly, v2 does not."""
         if self._is_done(broker, f"held {protocol}"):
             return
         commit, began = current_commit(), time.monotonic()

@@ -1,9 +1,9 @@
-"""The clients that must go on being served: a producer, a consumer and an admin, in a process of their own.
+"""Honest clients that must always be served: a producer, a consumer and an admin client, in a separate process.
 
     python -m tests.campaign.honest HOST:PORT
 
-works until its input ends, then reads everything back and prints one line of JSON: records acknowledged, what is wrong,
-and the longest that each client waited for an answer.
+works until its input ends. Then it reads all records back and prints one line of JSON: acknowledged records, problems,
+and the longest wait of each client for a response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ANSWER_SECONDS = 60.0
 
 
 class Honest:
-    """What was acknowledged and read, and how long answers took."""
+    """Acknowledged and read records, and response times."""
 
     def __init__(self, bootstrap_server: str) -> None:
         self._bootstrap_server = bootstrap_server
@@ -96,7 +96,7 @@ class Honest:
                 self._stop.wait(PAUSE_SECONDS)
 
     def _read_on(self, client: RawClient, offset: int, into: dict[int, bytes]) -> int:
-        """Read to the end; the offset behind it."""
+        """Read to the end and return the next offset."""
         while True:
             answer = self._timed("consumer", partial(fetch, client, TOPIC, offset))
             records = [record for record in decode_all(answer.records) if record.offset >= offset]

@@ -1,13 +1,13 @@
-"""What each API costs the broker, beside the bytes that a client sends for it: CPU time and memory.
+"""Cost of each API for the broker, relative to the bytes that a client sends for it: CPU time and memory.
 
     python -m tests.campaign.hostile
 
-sends each attack of compat_tests/starvation, and batches that unpack to much, to one broker, one request at a time, and
-waits for its answers. It writes docs/evidence/hostile.md, one table of the last run.
+sends each attack of compat_tests/starvation, and batches with a high compression ratio, to one broker. It sends one
+request at a time, and waits for its responses. The results of the last run are the table in docs/evidence/hostile.md.
 
-Bounds: a request takes CPU_SECONDS_A_MB for each megabyte that it sends and is answered with, and CPU_SECONDS_LEAST for
-what any request takes. While it is served, the broker's memory grows by MEMORY_FACTOR times these bytes, and
-MEMORY_LEAST for the allocator. For a batch that was stored before, its bytes count as sent.
+Bounds: a request may take CPU_SECONDS_A_MB for each megabyte of request and response, plus CPU_SECONDS_LEAST. The
+broker's memory may grow meanwhile by MEMORY_FACTOR times these bytes, plus MEMORY_LEAST for the allocator. For a batch
+that was stored before, its bytes count as sent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEMORY_LEAST = 16 * 1024 * 1024
 MEGABYTE = 1_000_000
 MEBIBYTE = 1024 * 1024
 SMALL_BYTES, SMALL_TIMES = 4096, 50
-"""Small requests are sent several times; their mean counts."""
+"""Small requests are sent several times, and their mean counts."""
 ANSWER_SECONDS = 300.0
 IDLE_SECONDS = 120.0
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -73,7 +73,7 @@ Bounds: {CPU_SECONDS_A_MB:g} s of CPU for each MB sent and answered and {CPU_SEC
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one request costs."""
+    """Cost of one request."""
 
     name: str
     sent_bytes: int
@@ -112,7 +112,7 @@ class Cost:
 
 
 class Measured:
-    """Memory of a process, out of /proc."""
+    """Memory of a process according to /proc."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -123,16 +123,16 @@ class Measured:
         return int(next(line for line in lines if line.startswith(name)).split()[1]) * 1024
 
     def forget_peak(self) -> None:
-        """Make the kernel count VmHWM anew."""
+        """Reset the kernel's VmHWM."""
         (self._folder / "clear_refs").write_text("5")
 
     def wait_until_idle(self) -> None:
-        """Wait until the process takes little CPU: it may work on after its answer."""
+        """Wait until the process uses little CPU, because work may continue after a response."""
         assert seconds_until_idle(self.pid, IDLE_SECONDS) is not None, "the broker goes on after an answer"
 
 
 def cost(name: str, bootstrap: str, measured: Measured, frames: list[bytes], stored_bytes: int = 0) -> Cost:
-    """Send the requests, each when the one before is answered."""
+    """Send the requests, each after the response to the previous one."""
     times = SMALL_TIMES if sum(map(len, frames)) < SMALL_BYTES and not stored_bytes else 1
     measured.wait_until_idle()
     measured.forget_peak()
@@ -149,7 +149,9 @@ def cost(name: str, bootstrap: str, measured: Measured, frames: list[bytes], sto
 
 
 def answers(bootstrap: str, frames: list[bytes]) -> Iterator[int]:
-    """Yield the sizes of the answers. Raises ConnectionError if the broker closes the connection: it is not legal."""
+    """Yield the sizes of the responses. Raises ConnectionError if the broker closes the connection, as for invalid
+    frames.
+    """
     host, port = bootstrap.split(":")
     with socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS) as connection:
         for frame in frames:
@@ -166,7 +168,7 @@ def _closed() -> bytes:
 
 
 def requests(scene: Scene) -> Iterator[tuple[str, Callable[[], list[bytes]], int]]:
-    """Name, frames and the bytes of a stored batch of everything that is measured."""
+    """Yield the name, the frames and the size of a stored batch for each measurement."""
     for attack in ATTACKS:
         stored = len(packed_batch(PACKED_RECORDS)) if attack.make is list_offsets_packed else 0
         yield attack.name, partial(frames_of, attack, scene), stored

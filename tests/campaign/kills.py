@@ -1,9 +1,9 @@
-"""kill -9 at random moments under an idempotent producer, on one directory: nothing acknowledged may be lost, nothing
-doubled, and each partition stays in order.
+"""Campaign with kill -9 at random times under an idempotent producer: no acknowledged record may be lost or duplicated,
+and each partition stays in order.
 
     python -m tests.campaign.kills --kills 100 --seed 7
 
-goes on from where an earlier run in the same directory stopped, and appends a line to docs/evidence/kills.jsonl.
+continues an earlier run in the same directory, and appends a line to docs/evidence/kills.jsonl.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from tests.support.raw_client import RawClient
 from tests.support.requests import create_request, fetch
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # its way to load schemas is deprecated in newer Pythons
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schema loader is deprecated in newer Python versions
     from kafka import KafkaProducer
 
 TOPIC = "killed"
 PARTITIONS = 3
 ALIVE_SECONDS = (0.02, 0.6)
-"""How long a broker lives: less than a request's way, up to many requests."""
+"""Lifetime of a broker: from less than one round trip to many requests."""
 DELIVERY_SECONDS = 60
 EVIDENCE = Evidence(
     name="kills",
@@ -46,12 +46,12 @@ EVIDENCE = Evidence(
     sound=r"^nothing lost",
 )
 Place = tuple[int, int]
-"""(partition, offset)"""
+"""(partition, offset)."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """What the producer sent and what it was told."""
+    """Values that the producer sent, and the responses that it received."""
 
     next_number: int = 0
     acknowledged: dict[int, Place] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Ledger:
 
 
 class Sender:
-    """Sends numbers, one after the other, until it is told to stop."""
+    """Producer that sends one number after another until it is stopped."""
 
     def __init__(self, bootstrap_server: str, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -90,7 +90,7 @@ class Sender:
             ledger.note(number, self._producer.send(TOPIC, value=value, partition=number % PARTITIONS))
 
     def finish(self) -> None:
-        """Stop, and wait until every record is acknowledged or given up."""
+        """Stop and wait until every record is acknowledged or given up."""
         self._stop.set()
         self._thread.join()
         self._producer.flush(timeout=DELIVERY_SECONDS)
@@ -110,7 +110,7 @@ def broker(directory: Path, port: int) -> Iterator[ServerProcess]:
 
 
 def stored(bootstrap_server: str) -> dict[int, list[tuple[int, bytes]]]:
-    """Everything that the broker has: (offset, value) by partition."""
+    """Return all records of the broker: (offset, value) by partition."""
     found: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(PARTITIONS)}
     with RawClient(bootstrap_server) as client:
         for partition, records in found.items():
@@ -126,7 +126,7 @@ def stored(bootstrap_server: str) -> dict[int, list[tuple[int, bytes]]]:
 
 
 def problems(ledger: Ledger, found: dict[int, list[tuple[int, bytes]]]) -> list[str]:
-    """What is lost, doubled, out of order or beside its acknowledged offset; at best nothing."""
+    """Return lost, duplicated and unordered records, and those at other offsets than acknowledged."""
     said = [f"{number} failed: {error}" for number, error in ledger.failed.items()]
     places = {(partition, offset): int(value) for partition, records in found.items() for offset, value in records}
     said += [
@@ -144,7 +144,7 @@ def problems(ledger: Ledger, found: dict[int, list[tuple[int, bytes]]]) -> list[
 
 
 def run(directory: Path, *, kills: int, seed: int, ledger: Ledger | None = None) -> tuple[Ledger, list[str]]:
-    """Kill a broker so many times while a producer sends; the ledger, and what is wrong."""
+    """Kill a broker this many times while a producer sends; return the ledger and the problems."""
     random_source = random.Random(seed)
     ledger = ledger or Ledger()
     port = free_port()
@@ -154,7 +154,7 @@ def run(directory: Path, *, kills: int, seed: int, ledger: Ledger | None = None)
         time.sleep(random_source.uniform(*ALIVE_SECONDS))
     for _ in range(kills - 1):
         with broker(directory, port):
-            time.sleep(random_source.uniform(*ALIVE_SECONDS))  # the moment of the kill is what the seed decides
+            time.sleep(random_source.uniform(*ALIVE_SECONDS))  # the seed determines the time of the kill
     with broker(directory, port) as last:
         sender.finish()
         return ledger, problems(ledger, stored(last.bootstrap_server))

@@ -1,14 +1,15 @@
-"""Cut the power under a loaded broker, again and again: nothing acknowledged may be lost, nothing doubled.
+"""Campaign with power cuts of a loaded broker: no acknowledged record may be lost or duplicated.
 
     python -m tests.campaign.power --cuts 300 --unflushed 60 --seed 1
 
-The broker's log directory is an ext4 file system in a file (tests/campaign/ext4.py). A life is a new file system and up
-to twenty cuts: under load, while the broker starts, or while it stops; each followed by a journal replay, a start, and
-a comparison with what was acknowledged. At its end, a clean stop and `kwire log verify`. With flush.messages=1 nothing
-acknowledged may be missing; without (Kafka's default), the end of each partition may, and nothing else.
+The broker's log directory is an ext4 file system in a file (tests/campaign/ext4.py). A life is a new file system with
+up to twenty power cuts: under load, during a start, or during a stop. Each is followed by a journal replay, a start,
+and a comparison with the acknowledged records. A life ends with a clean stop and `kwire log verify`. With
+flush.messages=1, all acknowledged records must exist. Without it (Kafka's default), only the end of each partition may
+be lost.
 
-Each life takes the next seed, so a run goes on with the seed behind those of an earlier one's row in
-docs/evidence/power.jsonl. Needs root.
+Each life takes the next seed; a run continues after the seeds of the previous row in docs/evidence/power.jsonl. The
+command needs root.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ NEVER = 2**63 - 1
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """One file system, and what came of its broker."""
+    """File system with power cuts, and the results of its broker."""
 
     seed: int
     cuts: int
@@ -76,7 +77,7 @@ class Life:
         return MOUNTS[self.seed % len(MOUNTS)]
 
     def live(self, scratch: Path) -> None:
-        """Until the cuts are made or something is wrong."""
+        """Run until all power cuts are done or a problem is found."""
         random_source = random.Random(self.seed)
         with file_system(scratch, self.mount_options) as disk:
             partitions = [
@@ -137,7 +138,7 @@ class Life:
         with self._broker(disk) as broker, RawClient(broker.bootstrap_server) as client:
             client.ask(create_request(KEPT, 2, **settings), 7)
             client.ask(create_request(SHORT, 1, **settings, retention_bytes=100_000), 7)
-            client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), 4)  # makes __consumer_offsets
+            client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]), 4)  # creates __consumer_offsets
 
     def _cut_once(self, disk: FileSystem, ledgers: list[Ledger], random_source: random.Random) -> None:
         how = random_source.choices(("load", "start", "stop"), (6, 2, 1))[0]
@@ -169,7 +170,7 @@ class Life:
         self.problems[:] = [problem if "cut " in problem else f"{when}: {problem}" for problem in self.problems]
 
     def _end(self, disk: FileSystem, ledgers: list[Ledger]) -> None:
-        """A clean stop leaves a directory that is sound, and serves the same."""
+        """Check that a clean stop leaves a sound directory with all data."""
         with self._broker(disk) as broker:
             load = Load(broker.bootstrap_server, ledgers, lambda error: self.problems.append(repr(error)))
             time.sleep(0.2)
@@ -185,7 +186,7 @@ class Life:
 
 
 def lives(cuts: int, unflushed: int, seed: int) -> Iterator[Life]:
-    """As many as the cuts take, each with the next seed."""
+    """Yield as many lives as the power cuts need, each with the next seed."""
     for is_durable, left in ((True, cuts), (False, unflushed)):
         for first in range(0, left, CUTS_A_LIFE):
             yield Life(seed=seed, cuts=min(CUTS_A_LIFE, left - first), is_durable=is_durable)

@@ -1,7 +1,7 @@
-"""What a broker is asked while its power is cut, and what it answered: records, committed offsets, topics.
+"""Load on a broker during power cuts, and a ledger of its responses: records, committed offsets, topics.
 
-Every worker has one request under way and knows of each whether it was answered. What was answered is a promise; what
-was not may or may not have happened, is asked again after the cut, and must not show up twice.
+Every worker has one request in flight, and records whether it got a response. Acknowledged requests must have taken
+effect. Others may have taken effect; they are sent again after the power cut, and must not take effect twice.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, produce
 
 KEPT = "kept"
-"""Keeps everything, on segments that roll by time and size."""
+"""Topic that keeps all records, in segments that roll by time and size."""
 SHORT = "short"
-"""Keeps little: retention takes its old segments."""
+"""Topic with short retention, which removes its old segments."""
 GROUP = "cut"
 PLACES = ((KEPT, 0), (KEPT, 1), (SHORT, 0))
 EARLIEST, LATEST = -2, -1
@@ -50,12 +50,12 @@ GONE = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What a broker may say whose disk has just gone, or that is not up yet."""
+"""Error codes of a broker whose disk has just failed, or that is not ready yet."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionLedger:
-    """What one partition was sent, as one idempotent producer does, and what it acknowledged."""
+    """Records that one idempotent producer sent to a partition, and the acknowledged ones."""
 
     topic: str
     partition: int
@@ -65,13 +65,13 @@ class PartitionLedger:
     sequence: int = 0
     next_number: int = 0
     pending: list[bytes] = field(default_factory=list)
-    """Sent, and not known to be stored."""
+    """Records that were sent and may not be stored."""
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    """By offset."""
+    """Values by offset."""
     lost: int = 0
 
     def work(self, client: RawClient) -> bool:
-        """Send a batch, the pending one first; False if the broker is not able to go on."""
+        """Send a batch, the pending one first; return False if the broker cannot continue."""
         if self.producer_id < 0:
             answer = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
             if answer.error_code:
@@ -104,7 +104,7 @@ class PartitionLedger:
         return f"{self.topic}-{self.partition}"
 
     def check(self, client: RawClient, *, is_durable: bool) -> None:
-        """Compare with what the broker has; without a flush for each batch, the end may be missing."""
+        """Compare with the broker's records; without a flush for each batch, the end may be missing."""
         start, end = (self._offset(client, at) for at in (EARLIEST, LATEST))
         if start.error_code or end.error_code:
             self.problems.append(f"{self}: no offsets, {ErrorCode(start.error_code or end.error_code).name}")
@@ -136,11 +136,11 @@ class PartitionLedger:
             self.problems.append(f"{self}: doubled or out of order")
         self._settle_pending([found[offset] for offset in found if offset not in self.acknowledged], is_durable)
         if not is_durable:
-            self.producer_id = -1  # its sequences may be ahead of the broker's
+            self.producer_id = -1  # its sequence numbers may be ahead of the broker's
             self.acknowledged |= found
 
     def _settle_pending(self, unanswered: list[bytes], is_durable: bool) -> None:
-        """What is there beyond the acknowledged is the batch under way, whole; a durable one is sent again."""
+        """Check records after the acknowledged ones: they are the whole pending batch; send a durable one again."""
         if unanswered and unanswered != self.pending:
             self.problems.append(f"{self}: {len(unanswered)} records that nobody had under way")
         if unanswered and not is_durable:
@@ -165,7 +165,7 @@ class PartitionLedger:
 
 @dataclass(slots=True, kw_only=True)
 class CommitLedger:
-    """Offsets that a group without members commits, counting up."""
+    """Offsets that a group without members commits, in increasing order."""
 
     problems: list[str]
     sent: int = 0
@@ -190,7 +190,7 @@ class CommitLedger:
         deadline = 500
         while (group := client.ask(OffsetFetchRequest(groups=[asked]), 9).groups[0]).error_code in GONE and deadline:
             deadline -= 1
-            threading.Event().wait(0.01)  # the coordinator reads its log first
+            threading.Event().wait(0.01)  # the coordinator loads its log first
         if group.error_code:
             self.problems.append(f"offsets cannot be fetched: {ErrorCode(group.error_code).name}")
             return
@@ -203,7 +203,7 @@ class CommitLedger:
 
 @dataclass(slots=True, kw_only=True)
 class TopicLedger:
-    """Topics that come and go."""
+    """Topics that are created and deleted."""
 
     random_source: random.Random
     problems: list[str]
@@ -236,7 +236,7 @@ class TopicLedger:
         return True
 
     def check(self, client: RawClient, *, is_durable: bool) -> None:
-        """The metadata log is flushed before it answers, whatever the partitions' setting is."""
+        """Check topics: the metadata log is flushed before a response, for any setting of the partitions."""
         found = {topic.name: topic.topic_id for topic in client.ask(MetadataRequest(topics=None), 12).topics}
         for name, topic_id in self.topics.items():
             if found.get(name) != topic_id:
@@ -253,7 +253,7 @@ Ledger = PartitionLedger | CommitLedger | TopicLedger
 
 
 class Load:
-    """All that goes on at once, each in its thread, until the broker is gone."""
+    """All workers, each in its thread, until the broker has ended."""
 
     def __init__(self, bootstrap_server: str, ledgers: list[Ledger], failed: Callable[[BaseException], None]) -> None:
         self._failed = failed
@@ -277,7 +277,7 @@ class Load:
             self._failed(error)
 
     def finish(self) -> None:
-        """Wait until nothing is under way any more."""
+        """Wait until no request is in flight."""
         self._stop.set()
         for thread in self._threads:
             thread.join()

@@ -1,9 +1,9 @@
-"""Seeds of the simulated quorum, one after the other: leaders, votes, voters, snapshots, and what was acknowledged.
+"""Campaign with seeds of the simulated quorum: leaders, votes, voters, snapshots, and acknowledged records.
 
     python -m tests.campaign.quorum --seeds 1000 --seed 101 --directory DIRECTORY
 
-goes on from where an earlier run of the same commit in the same directory stopped, and appends a row to
-docs/evidence/quorum.jsonl. A seed that fails prints its command line.
+continues an earlier run of the same commit in the same directory, and appends a row to docs/evidence/quorum.jsonl. For
+a seed that fails, its command line is printed.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ EVIDENCE = Evidence(
     sound=r"^0 failures",
 )
 FIRST_SEED = 101
-"""Below are those of `make test`."""
+"""First seed after those of `make test`."""
 
 
 @dataclass(slots=True)
 class QuorumTotals(Totals):
-    """Of all seeds that are done."""
+    """Totals over all completed seeds."""
 
     operations: int = 0
     faults: int = 0

@@ -1,5 +1,6 @@
-"""What takes more than one frame: readers that do not read, frames that never end, bytes one by one, groups, sessions
-and lists as large as they may be, and many connections. Each scene is played again and again beside the attack."""
+"""Attacks of more than one frame, repeated next to the attack with single frames: slow readers, incomplete frames,
+single bytes, groups, sessions and lists of the maximum size, and many connections.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.support.raw_client import sized
 from tests.support.requests import fetch_request
 
 LARGE = "large"
-"""A topic with more in it than one answer may have."""
+"""Topic with more data than one response may have."""
 SLOW_READERS = 40
 HALF_FRAMES = 12
 HALF_FRAME_BYTES = 60 * 1024 * 1024
@@ -41,7 +42,7 @@ def frame(request: Any, version: int, client_id: bytes = b"scene") -> bytes:
 
 
 class Scenes:
-    """Plays until it is stopped; `frames` were sent."""
+    """Attacks that repeat until they are stopped; `frames` is the number of sent frames."""
 
     def __init__(self, bootstrap_server: str, seed: int) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
@@ -50,10 +51,10 @@ class Scenes:
         self.frames = 0
         self.played: dict[str, int] = {}
         self.stopped = False
-        """Set when the attack is over: wait_for may swallow a cancellation."""
+        """True once the attack is over, because wait_for may swallow a cancellation."""
 
     async def play(self) -> None:
-        """Until it is stopped: several scenes beside each other."""
+        """Run several attacks in parallel until they are stopped."""
         loops = ((self.slow_readers,), (self.half_frames,), (self.dribble,), (self.connections,))
         lists = (self.many_keys, self.join, self.many_partitions, self.session, self.many_offsets, self.many_topics)
         await asyncio.gather(*(self._again(each) for each in (*loops, lists)))
@@ -75,7 +76,7 @@ class Scenes:
             writer.transport.abort()
 
     async def _ask(self, data: bytes) -> None:
-        """Send a frame and read its answer."""
+        """Send a frame and read its response."""
         async with self._connected() as (reader, writer):
             writer.write(data)
             self.frames += 1
@@ -86,10 +87,10 @@ class Scenes:
                     return
                 size -= len(part)
 
-    # --- scenes
+    # --- attacks
 
     async def slow_readers(self) -> None:
-        """Each asks for 50 MB and takes nothing of it."""
+        """Open connections that each request 50 MB and do not read it."""
         poll = frame(fetch_request(LARGE, max_bytes=50 << 20, partition_max_bytes=50 << 20), 12)
 
         async def one() -> None:
@@ -101,7 +102,7 @@ class Scenes:
         await asyncio.gather(*(one() for _ in range(SLOW_READERS)), return_exceptions=True)
 
     async def half_frames(self) -> None:
-        """Together more than the broker may hold of requests."""
+        """Send incomplete frames that together exceed the broker's request memory."""
 
         async def one() -> None:
             async with self._connected() as (_, writer):
@@ -118,7 +119,7 @@ class Scenes:
         await asyncio.gather(*(one() for _ in range(HALF_FRAMES)), return_exceptions=True)
 
     async def dribble(self) -> None:
-        """A byte every few milliseconds."""
+        """Send a byte every few milliseconds."""
 
         async def one(data: bytes) -> None:
             async with self._connected() as (_, writer):
@@ -130,7 +131,7 @@ class Scenes:
         await asyncio.gather(*(one(sized(valid(self._random_source))) for _ in range(15)), return_exceptions=True)
 
     async def connections(self) -> None:
-        """Many from one host that say nothing, or half a size."""
+        """Open many connections from one host that send no data, or half a size."""
 
         async def one() -> None:
             async with self._connected() as (_, writer):
@@ -147,7 +148,7 @@ class Scenes:
         await self._ask(frame(FindCoordinatorRequest(key_type=0, coordinator_keys=self._names("key")), 6))
 
     async def join(self) -> None:
-        """Members that are never heard of again, in groups that nobody has, with all the metadata they may have."""
+        """Join groups with maximum metadata, as members that send no further requests."""
         for number in range(JOINS):
             request = JoinGroupRequest(
                 group_id=f"hostile-scene-{self._random_source.getrandbits(32)}",
@@ -168,7 +169,7 @@ class Scenes:
         await self._ask(frame(ListOffsetsRequest(replica_id=-1, topics=[topic]), 7))
 
     async def session(self) -> None:
-        """A session of names that no topic can have."""
+        """Open a session with invalid topic names."""
         topics = [FetchTopic(topic=name, partitions=[FetchPartition(partition=0)]) for name in self._names("n" * 300)]
         request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=1, session_id=0, session_epoch=0, topics=topics)
         await self._ask(frame(request, 12))

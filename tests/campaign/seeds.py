@@ -1,4 +1,6 @@
-"""Seeds of a simulated scenario, one after the other, noted as they end: a campaign may be stopped at any time."""
+"""Campaign with seeds of a simulated scenario, one after another; each result is recorded at once, so it can be
+stopped.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ from tests.simulation.many import Result, Scenario, run_many
 
 @dataclass(slots=True)
 class Totals(ABC):
-    """Of all seeds that are done."""
+    """Totals over all completed seeds."""
 
     seeds: list[int] = field(default_factory=list)
     seconds: float = 0.0
     failed: list[int] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """One more."""
+        """Add the result of a seed."""
         self.seeds.append(result.seed)
         if result.outcome is None:
             self.failed.append(result.seed)
@@ -33,12 +35,12 @@ class Totals(ABC):
 
     @abstractmethod
     def count(self, outcome: Any) -> None:
-        """What a seed that did not fail came to."""
+        """Add the outcome of a seed that succeeded."""
 
     @property
     @abstractmethod
     def cells(self) -> tuple[object, ...]:
-        """Of the evidence, between the seconds and the outcome."""
+        """Return the cells of the evidence between the seconds and the outcome."""
 
     @property
     def outcome(self) -> str:
@@ -57,7 +59,7 @@ class Totals(ABC):
 def run_campaign(
     scenario: Scenario, kind: type[Totals], evidence: Evidence, *, text: str | None, seeds: int, first_seed: int
 ) -> None:
-    """What the command line asks for; a row of evidence in the end. Exits with 1 if a seed has failed."""
+    """Run the seeds of the command line and append a row of evidence. Exits with 1 if a seed failed."""
     arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--seeds", type=int, default=seeds)
     arguments.add_argument("--seed", type=int, default=first_seed)

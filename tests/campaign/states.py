@@ -1,9 +1,9 @@
-"""Go through the states that a power cut may leave, many more than `make test` does.
+"""Campaign with the states that a power cut may leave, many more than in `make test`.
 
     python -m tests.campaign.states --states 200000 --seed 1000
 
-The states are shared among the workloads of tests/crash; each takes seeds one after the other from the given one on.
-A row for each run is added to docs/evidence/states.jsonl, with the seeds that it went through.
+The states are divided among the workloads of tests/crash; each takes seeds in order from the given one. A row for each
+run, with its seeds, is added to docs/evidence/states.jsonl.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ EVIDENCE = Evidence(
 )
 WORKERS = 2
 FIRST_SEED = 1000
-"""Below are those of `make test`."""
+"""First seed after those of `make test`."""
 
 
 class Share:
-    """What came of one workload."""
+    """Result of one workload."""
 
     def __init__(self, name: str, states: int, seed: int) -> None:
         self.name = name
@@ -45,7 +45,7 @@ class Share:
 
 
 def run(states: int, seed: int) -> Iterator[Share]:
-    """Each workload's share, as they end."""
+    """Yield the share of each workload at its end."""
     with ProcessPoolExecutor(WORKERS) as pool:
         yield from (job.result() for job in [pool.submit(Share, *share, seed) for share in shares(states)])
 

@@ -1,4 +1,4 @@
-"""The directory of a cluster: made once, completed after a crash, found again, and refused when it does not fit."""
+"""Cluster directory: created once, completed after a crash, opened again, and refused with other arguments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 
 @pytest.fixture(autouse=True)
 def locks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DiskLock]]:
-    """The locks that were taken; a process that ends lets them go, and so does a test."""
+    """Return the locks that were taken; the end of a process releases them, and so does a test."""
     taken: list[DiskLock] = []
     take = cluster_directory.lock_cluster
 
@@ -85,7 +85,7 @@ def test_it_is_found_again_unchanged(tmp_path: Path, locks: list[DiskLock]) -> N
 
 
 class Crashed(Exception):  # noqa: N818
-    """The power went."""
+    """Simulated power cut."""
 
 
 @pytest.mark.parametrize("formatted", [0, 1, 2])
@@ -116,7 +116,7 @@ def test_a_crash_while_it_is_made_is_completed(
 
 
 def refused(asked: Wanted) -> str:
-    """The one line; and nothing is changed."""
+    """Check that the directory is refused and unchanged; return the error of one line."""
     before = contents(asked.data)
     with pytest.raises(ClusterRefused) as caught:
         open_cluster(asked)

@@ -1,4 +1,4 @@
-"""Which nodes `kwire cluster start` makes of numbers and ports."""
+"""Nodes of `kwire cluster start`, derived from numbers and ports."""
 
 from __future__ import annotations
 
@@ -63,5 +63,7 @@ def test_topics_are_replicated_as_far_as_there_are_brokers(
     for node in nodes:
         config = load_config(properties_of(node, nodes, "/data"))
         factors = ("default", "offsets.topic", "transaction.state.log")
-        assert [config[f"{name}.replication.factor"] for name in factors] == [replicas] * 3
-        assert [config[name] for name in ("min.insync.replicas", "transaction.state.log.min.isr")] == [in_sync] * 2
+        assert [config.parsed[f"{name}.replication.factor"] for name in factors] == [replicas] * 3
+        assert [config.parsed[name] for name in ("min.insync.replicas", "transaction.state.log.min.isr")] == [
+            in_sync
+        ] * 2

@@ -1,4 +1,4 @@
-"""How the processes of a cluster are shown, stopped and missed, with small programs in their place."""
+"""Processes of a cluster: display, stop and unexpected exits, with small programs in place of nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print("kwire: stopped", flush=True)
 
 
 class Told:
-    """Stands for click.echo: keeps the lines, and reacts once to each with certain words in it."""
+    """Replacement of click.echo: stores the lines, and reacts once to each line with given words."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -60,7 +60,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
 def cluster(
     brokers: int, controllers: int, ends: Mapping[str, list[str]] | None = None, **more: Any
 ) -> ClusterProcesses:
-    """`ends` are, by name, the arguments of nodes that do not just serve and stop."""
+    """Start a cluster; `ends` has the arguments, by name, of nodes that do not just serve and stop."""
     shape = Shape(brokers=brokers, controllers=controllers)
     ends = ends or {}
 

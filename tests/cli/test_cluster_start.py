@@ -1,4 +1,4 @@
-"""`kwire cluster start` with real nodes: signals, a node that is killed, and what is left when it is killed itself."""
+"""The command `kwire cluster start` with real nodes: signals, a killed node, and leftovers if it is killed itself."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ BROKERS = {1, 2, 3}
 
 
 def leaders(address: str, topic: str) -> list[int]:
-    """Of each partition, as this broker knows it; -1 where there is none."""
+    """Return the leader of each partition in this broker's metadata; -1 for none."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     with RawClient(address) as client:
         (found,) = client.ask(request, 12).topics
@@ -69,7 +69,7 @@ def leaders(address: str, topic: str) -> list[int]:
 
 
 def wait_until(addresses: list[str], topic: str, holds: Callable[[list[int]], bool], what: str) -> None:
-    """Until it holds of the leaders that each of these brokers knows."""
+    """Wait until the condition holds for the leaders in the metadata of each of these brokers."""
     for address in addresses:
         eventually(partial(lambda asked: holds(leaders(asked, topic)), address), what)
 
@@ -116,12 +116,12 @@ def test_topics_are_spread_and_served_and_a_killed_broker_takes_only_its_own_alo
 
 
 def serves(client: RawClient, topic: str, partition: int, value: bytes) -> bool:
-    """Whether the record can be read: it may wait for the replicas to be in sync again."""
+    """Return True if the record can be read, perhaps only after replicas are in sync again."""
     return values_in(fetch(client, topic, partition=partition).records) == [value]
 
 
 STOP_SECONDS_MAX = 8.0
-"""Many times what it takes; without an order among the nodes it takes 8 and more."""
+"""Time limit, many times the usual one; without an order of the nodes, a stop takes 8 s and more."""
 
 
 def test_a_cluster_of_replicated_topics_stops_soon_and_cleanly(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`kwire cluster status`: of one broker, of three, with one of them gone, and when there is nobody."""
+"""The command `kwire cluster status`: one broker, three brokers, a stopped broker, and no broker."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def status(*arguments: str) -> Result:
 
 
 def told(servers: str) -> dict[str, Any]:
-    """What --format json says; the exit status says the same."""
+    """Return the output of --format json; check that the exit status agrees."""
     ended = status("--bootstrap-server", servers, "--format", "json")
     found: dict[str, Any] = json.loads(ended.stdout)
     assert ended.exit_code == (0 if found["healthy"] else 1), ended.output
@@ -111,7 +111,7 @@ def test_a_broker_that_is_killed_is_missed_and_awaited(tmp_path: Path) -> None:
             topic, _ = create_topic(client, 1, replicas=3)
         eventually(lambda: told(servers)["healthy"], "the new cluster is healthy")
         write(running, told(servers), topic)
-        # Followers tell where their logs end, too.
+        # Followers report their log ends, too.
         eventually(lambda: [each["lag_sum"] for each in told(servers)["brokers"]] == [0, 0, 0], "none is behind")
         os.kill(running.node_ids()["broker-3"], signal.SIGKILL)
         eventually(lambda: told(servers)["brokers"][2]["trouble"] == "connection refused", "nobody is there")
@@ -167,7 +167,7 @@ def test_a_broker_that_is_left_without_controllers_says_how_old_its_metadata_are
 
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
-    """A shell lets what it runs in the background ignore Ctrl-C, and so would do all that is started from there."""
+    """A shell makes its background processes ignore Ctrl-C, and their child processes inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,4 +1,4 @@
-"""`kwire format`: which options go with which node, and what a start makes of what they leave."""
+"""The command `kwire format`: options for each kind of node, and starts from the formatted directories."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_formatted_directory_is_served(tmp_path: Path, settings: list[str], op
 
 
 def test_a_node_that_joins_does_not_lead_alone(tmp_path: Path) -> None:
-    """The cluster's voters are elsewhere: it waits for them, and must not make a second cluster."""
+    """The cluster's voters are on other nodes: the node must wait for them, and must not form a second cluster."""
     listeners = ["listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"]
     assert format_(tmp_path, [*listeners, SERVERS], "-N").exit_code == 0
     given = dict(line.split("=", 1) for line in [*listeners, SERVERS, "initial.broker.registration.timeout.ms=300"])

@@ -1,4 +1,4 @@
-"""`kwire log dump` on a directory that kwire wrote."""
+"""The command `kwire log dump` on a directory that kwire wrote."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(tmp_path):
 
 
 def test_no_bytes_make_it_fail(tmp_path):
-    """Every single flipped byte of the directory's files, and files of noise, leave a status that is meant."""
+    """Each flipped byte of the files, and each file of random bytes, must give a documented exit status."""
     partition = write_directory(tmp_path / "data")
     noise = random.Random(1)
     for path in [*partition.iterdir(), tmp_path / "data" / "meta.properties"]:

@@ -1,4 +1,4 @@
-"""`kwire log verify`: silent about what a broker left, and loud about each file that was damaged."""
+"""The command `kwire log verify`: no findings in a broker's directory, and a finding for each damaged file."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def verify(directory: Path, *arguments: str, status: int = 0) -> list[dict[str, 
 
 
 def flipped(whole: bytes) -> Iterator[tuple[int, bytes]]:
-    """The content with one bit flipped, each time another one, in all bytes at its start and in some of the rest."""
+    """Yield the content with one flipped bit: in each byte at the start, and in some bytes of the rest."""
     for position in range(len(whole)):
-        if position > 80 and position % 9:  # the first batch's header in full is enough of these
+        if position > 80 and position % 9:  # the first batch's header is covered completely
             continue
         data = bytearray(whole)
         data[position] ^= 1 << (position * 5 + 3) % 8
@@ -44,7 +44,7 @@ def flipped(whole: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def unnoticed(data: Path, path: Path) -> list[int]:
-    """Positions of flipped bits about which verify says nothing."""
+    """Return the positions of flipped bits that verify does not detect."""
     whole = path.read_bytes()
     missed = []
     for position, content in flipped(whole):
@@ -71,7 +71,7 @@ def test_what_a_broker_left_is_sound(data):
 def test_a_flipped_bit_in_a_small_file_of_a_partition_is_found(data, name):
     path = data / "orders-0" / name
     missed = unnoticed(data, path)
-    # Without the metadata log, nothing tells one topic id from another.
+    # Without the metadata log, any topic id is plausible.
     assert not missed or (name == "partition.metadata" and min(missed) >= path.read_bytes().index(b": ", 12) + 2)
 
 
@@ -82,7 +82,7 @@ def test_a_flipped_bit_in_a_batch_is_found(data, base_offset):
 
 def test_a_flipped_bit_in_a_checkpoint_is_found(data):
     assert not unnoticed(data, data / "recovery-point-offset-checkpoint")
-    # Of the high watermark only its bounds are known; any identity and broker epoch may be meant.
+    # Only the bounds of the high watermark are known; any id and broker epoch is plausible.
     assert set(unnoticed(data, data / "replication-offset-checkpoint")) <= {13, 14, 15}
     identity = (data / "meta.properties").read_bytes()
     assert not [
@@ -187,7 +187,7 @@ def test_people_are_told_in_words(data):
 
 
 def test_a_metadata_log_that_begins_with_a_snapshot_is_sound(tmp_path):
-    """Its segment still has what is below the snapshot, of which leader-epoch-checkpoint knows nothing more."""
+    """The segment contains records below the snapshot, which leader-epoch-checkpoint no longer covers."""
     settings = {
         "metadata.log.max.snapshot.interval.ms": "200",
         "metadata.max.retention.ms": "400",

@@ -1,4 +1,4 @@
-"""A world of metadata logs for a test."""
+"""Fixture: a world of metadata logs."""
 
 from __future__ import annotations
 

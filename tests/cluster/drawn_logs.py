@@ -1,8 +1,8 @@
-"""Metadata logs drawn by seed: what Kafka's controller writes, and orders of it that it could write.
+"""Random metadata logs by seed: records as Kafka's controller writes them, in any order that it could write.
 
-A log is a list of batches; a batch is a list of framed records. Every record is one that Kafka's image can apply:
-brokers that change are registered at that epoch, topics that are removed exist. Metadata transactions (KIP-868) span
-batches and end or are aborted. Two orders are left out, because Kafka's brokers and its controllers disagree there:
+A log is a list of batches; a batch is a list of framed records. Kafka's image can apply every record: a changed broker
+is registered at its epoch, and a removed topic exists. Metadata transactions (KIP-868) span batches, and end or are
+aborted. Two orders are left out, because Kafka's brokers and its controllers disagree there:
 
 - a topic that is removed in the batch or transaction that configured it first: brokers keep its configurations;
 - a SCRAM credential that is set where others of its mechanism are removed: brokers may lose it.
@@ -30,35 +30,35 @@ OLDEST = {
     records.PartitionChangeRecord: (0, 2),
     records.BrokerRegistrationChangeRecord: (0, 3),
 }
-"""Record types of several versions: logs that older versions began hold the older ones."""
+"""Version ranges of record types: logs that older software began contain the older versions."""
 
 
 class World:
-    """What a log says so far, as far as the next record must fit it."""
+    """Contents of a log so far, as far as the next record depends on them."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, int] = {}
-        """Broker id to epoch."""
+        """Epochs by broker id."""
         self.topics: dict[UUID, tuple[str, int, int]] = {}
-        """Topic id to (name, partition count, replica count)."""
+        """(name, partition count, replica count) by topic id."""
         self.acls: set[UUID] = set()
         self.configured: dict[str, bool] = {}
-        """Names of topics that this batch or transaction configures: the topic surely has configurations then."""
+        """Topics that this batch or transaction configures; true if the topic certainly has configurations then."""
         self.known_configs: set[str] = set()
-        """Names of topics that have configurations for sure since before this batch or transaction."""
+        """Topics that certainly have configurations since before this batch or transaction."""
 
 
 class Draw:
-    """Draws one log."""
+    """Generator of one log."""
 
     def __init__(self, seed: int) -> None:
         self.random_source = random.Random(f"images {seed}")
         self.world = World()
         self.old_versions = self.random_source.random() < 0.2
         self.before: World | None = None
-        """The world at the beginning of an open metadata transaction."""
+        """State of the world at the beginning of an open metadata transaction."""
         self.removes_credentials: dict[int, bool] = {}
-        """By SCRAM mechanism that this batch or transaction names: it removes credentials, or else sets them."""
+        """By SCRAM mechanism in this batch or transaction: true if it removes credentials, false if it sets them."""
 
     def log(self) -> list[list[bytes]]:
         batches = [self.batch() for _ in range(self.random_source.randint(1, 10))]
@@ -67,7 +67,7 @@ class Draw:
         return batches
 
     def batch(self) -> list[bytes]:
-        """Return one batch. An abort ends its batch: Kafka's loader expects nothing behind it."""
+        """Return one batch. An abort ends its batch, because Kafka's loader expects no record after it."""
         world = self.world
         random_source = self.random_source
         out: list[Any] = []
@@ -103,7 +103,7 @@ class Draw:
         return self.random_source.sample(values, self.random_source.randint(min(least, len(values)), len(values)))
 
     def directories(self, count: int) -> list[UUID]:
-        """One id for each replica: reserved ones too, and sometimes none at all, as before KIP-858."""
+        """Return one id for each replica: reserved ids too, and sometimes no ids at all, as before KIP-858."""
         kind = self.random_source.random()
         if kind < 0.1:
             return [UUID(int=0)] * count
@@ -170,7 +170,7 @@ class Draw:
         return [self.partition(topic_id, partitions + index, replicas) for index in range(more)]
 
     def change_partition(self) -> list[Any]:
-        """Return changes of one topic; directories come with every change of the replicas, as Kafka writes them."""
+        """Return changes of one topic; each change of the replicas contains directories, as in Kafka."""
         if not self.world.topics:
             return []
         random_source = self.random_source
@@ -326,7 +326,7 @@ class Draw:
             )
         ]
 
-    # Who may do what
+    # Credentials and permissions
 
     def scram(self) -> list[Any]:
         name, mechanism = self.random_source.choice(("x", "y", "")), self.random_source.choice((1, 2))
@@ -405,4 +405,4 @@ DRAWS = (
     ),
     (8, 8, 4, 4, 4, 4, 2, 2, 2, 3, 2, 1, 1, 1, 3, 3, 3, 1),
 )
-"""What may come next, and how often."""
+"""Possible next records, each repeated by its frequency."""

@@ -1,4 +1,4 @@
-"""Digests of Apache Kafka 4.3.1's images after drawn metadata logs, stored by compat_tests/images/store.py."""
+"""Digests of Apache Kafka 4.3.1's images after random metadata logs, stored by compat_tests/images/store.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tests.cluster.replayed_logs import normalised
 
 PATH = Path(__file__).with_suffix(".txt")
-"""A line for each log: its seed and the digest of Kafka's snapshot."""
+"""File with a line for each log: its seed and the digest of Kafka's snapshot."""
 
 
 def stored() -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Metadata logs of several nodes, with real files and the real codec, on virtual time and a network that can be cut."""
+"""Metadata logs of several nodes: real files, the real codec, virtual time, and a network with cuts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def voter(node_id: int) -> Voter:
 
 
 class World:
-    """Nodes by id; 1 to `voters` vote, others observe."""
+    """Nodes by id: 1 to `voters` vote, others observe."""
 
     def __init__(self, directory: Path, loop: VirtualLoop, *, voters: int) -> None:
         self.loop = loop
@@ -53,11 +53,11 @@ class World:
         self.voters = VoterSet(voter(number) for number in range(1, voters + 1))
         self.nodes: dict[int, MetadataLog] = {}
         self.workers: dict[int, InlineWorkers] = {}
-        """Held ones keep a node from flushing."""
+        """Workers by node; held workers prevent flushes of a node."""
         self.disks: dict[int, RealDisk] = {}
-        """Where a node's is not a new one."""
+        """Disks of the nodes that do not use a new one."""
         self.cut: set[tuple[int, int]] = set()
-        """(from, to): what is sent this way is lost."""
+        """Links (from, to) that lose all messages."""
 
     # --- nodes
 
@@ -70,7 +70,7 @@ class World:
         self.run(call())
 
     def kill(self, node_id: int) -> None:
-        """Without a word to the others."""
+        """Kill a node; it sends no notice to the others."""
         self.run(self.nodes.pop(node_id).close())
 
     def close(self) -> None:
@@ -131,13 +131,13 @@ class World:
     def heal(self) -> None:
         self.cut.clear()
 
-    # --- what can be seen
+    # --- observations
 
     def leaders(self) -> list[MetadataLog]:
         return [log for log in self.nodes.values() if log.is_active]
 
     def leader(self) -> MetadataLog:
-        """The one that serves, when there is one that all nodes know."""
+        """Return the serving leader, once all nodes follow the same one."""
         self.until(lambda: self.leaders() and self.agree(self.nodes.values()))
         return max(self.leaders(), key=lambda log: log.epoch)
 
@@ -149,7 +149,7 @@ class World:
 
 
 class MemoryChannel:
-    """From one node to the others; messages go through the real codec, in its newest versions."""
+    """Channel from one node to the others; messages go through the real codec, in its newest versions."""
 
     def __init__(self, world: World, source: int) -> None:
         self._world = world
@@ -184,7 +184,7 @@ def _encoded(message: Any, version: int) -> bytes:
     return bytes(out)
 
 
-# --- what tests do with them
+# --- helpers for tests
 
 
 SNAPSHOTS = SnapshotConfig(bytes_between=2000, interval_ms=0, retention_bytes=4000, retention_ms=-1)
@@ -208,7 +208,7 @@ def all_have(world: World, *names: str) -> bool:
 
 
 def snapshot(world: World, log: MetadataLog) -> OffsetAndEpoch:
-    """Put what is committed into a snapshot and let the log before it go."""
+    """Write all committed records into a snapshot and remove the log before it."""
     made = world.run(Snapshotting(log, SNAPSHOTS, clock=VirtualClock(world.loop)).make())
     assert made is not None
     log.node.log.clean_before(made)

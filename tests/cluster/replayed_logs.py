@@ -1,4 +1,4 @@
-"""Images of drawn metadata logs, and snapshots as text that can be compared with those of Apache Kafka."""
+"""Images of random metadata logs, and snapshots as text that can be compared with those of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.cluster.replay import Replay
 from kwire.protocol.records import Record, encode_batch
 
 UNORDERED = ("end_points", "features", "log_dirs", "cordoned_log_dirs", "entity")
-"""Lists of which only the members count; Kafka keeps them in hash tables or sorts them."""
+"""Lists whose order does not matter; Kafka keeps them in hash tables or sorts them."""
 
 
 def image_after(log: Sequence[Sequence[bytes]]) -> MetadataImage:
@@ -38,6 +38,6 @@ def _text(record: Any) -> str:
             fields[name] = sorted(map(repr, fields[name]))
     for name in fields.keys() & {"cordoned_log_dirs", "eligible_leader_replicas", "last_known_elr"}:
         fields[name] = fields[name] or None
-    # Kafka and kwire no longer tell which nodes came from ZooKeeper.
+    # Kafka and kwire no longer store which nodes came from ZooKeeper.
     fields.pop("zk_migration_ready", None)
     return f"{type(record).__name__} {sorted(fields.items())}"

@@ -1,4 +1,4 @@
-"""The controller's care for brokers when its disk is full, and what it forgets and leaves alone when told to."""
+"""Broker control of the controller: with a full disk, and its removal of state on request."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import PartitionRecord, TopicRecord
@@ -25,10 +26,10 @@ SESSION_SECONDS = 9
 
 
 class Scene:
-    """A quorum of one, and the brokers 1 and 2, which have registered and say nothing more."""
+    """A quorum of one, and brokers 1 and 2, which have registered and send nothing more."""
 
     def __init__(self, directory: Path, loop: Any) -> None:
-        self.settings = {**default_settings(), "broker.session.timeout.ms": 1000 * SESSION_SECONDS}
+        self.settings = CurrentSettings({**default_settings(), "broker.session.timeout.ms": 1000 * SESSION_SECONDS})
         self.world = World(directory, loop, voters=1)
         self.disk = self.world.disks[1] = FaultyDisk()
         self.world.start(1)
@@ -37,8 +38,7 @@ class Scene:
         self.control = BrokerControl(
             metadata_log=self.log,
             clock=VirtualClock(loop),
-            settings=lambda: self.settings,
-            static_settings=default_settings(),
+            settings=self.settings,
             controller_id=7,
             cluster_id=CLUSTER_ID,
         )
@@ -82,7 +82,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def led_by_the_second(name: str) -> list[Any]:
-    """A topic of one partition, whose preferred replica does not lead."""
+    """Create a topic of one partition, whose preferred replica is not the leader."""
     topic_id = UUID(int=sum(name.encode()))
     directories = [UUID(int=501), UUID(int=502)]
     partition = PartitionRecord(
@@ -124,7 +124,7 @@ def test_leaders_are_balanced_as_soon_as_there_is_space_to_write_it(
 ) -> None:
     write(scene.world, scene.log, *led_by_the_second("t"))
     scene.begin(scene.control.balance_leaders)
-    interval = scene.settings["leader.imbalance.check.interval.seconds"]
+    interval = scene.settings.values["leader.imbalance.check.interval.seconds"]
     scene.fill()
     scene.world.run(asyncio.sleep(interval + 1))
     assert leader_of(scene, "t") == 2
@@ -136,11 +136,11 @@ def test_leaders_are_balanced_as_soon_as_there_is_space_to_write_it(
 
 def test_leaders_are_not_balanced_where_that_is_switched_off(scene: Scene) -> None:
     write(scene.world, scene.log, *led_by_the_second("t"))
-    scene.settings["auto.leader.rebalance.enable"] = False
+    scene.settings.replace({**scene.settings.values, "auto.leader.rebalance.enable": False})
     scene.begin(scene.control.balance_leaders)
-    interval = scene.settings["leader.imbalance.check.interval.seconds"]
+    interval = scene.settings.values["leader.imbalance.check.interval.seconds"]
     scene.world.run(asyncio.sleep(3 * interval))
     assert leader_of(scene, "t") == 2
-    scene.settings["auto.leader.rebalance.enable"] = True
+    scene.settings.replace({**scene.settings.values, "auto.leader.rebalance.enable": True})
     scene.world.run(asyncio.sleep(interval + 1))
     assert leader_of(scene, "t") == 1

@@ -1,4 +1,4 @@
-"""Sessions of brokers whose heartbeats are planned in steps: no broker loses its session, or keeps it, for that."""
+"""Broker sessions while heartbeats are planned in steps: the steps neither end nor extend a session."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cluster.test_long_broker_changes import GOES, OTHER, SESSION_MS, Scen
 
 
 async def _fence_the_silent(world: Scene) -> None:
-    """Let GOES be silent for its session, and OTHER not."""
+    """Let the session of GOES expire and fence it; OTHER stays alive."""
     await world.fall_silent(GOES)
     await world.control._fence_expired()
 
@@ -102,7 +102,7 @@ def test_a_plan_does_not_wait_for_the_long_work_of_clients(tmp_path: Path) -> No
 
 
 def test_a_process_that_is_heard_again_is_not_replaced(tmp_path: Path) -> None:
-    """The registration of another process is planned meanwhile."""
+    """The registration of another process is being planned when the first process sends a heartbeat."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:

@@ -1,4 +1,4 @@
-"""Plans that are made in steps while other requests change what they rest on."""
+"""Plans in steps, while other requests change the state that the plans use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.loop_steps import in_short_steps, needs_lines
 from tests.support.metadata import register_broker
 
 MORE = range(31, 36)
-"""More brokers; each is the only replica of LED partitions."""
+"""Additional brokers; each has the only replica of LED partitions."""
 LED = 600
 
 
@@ -40,7 +40,7 @@ async def _add_brokers(world: Scene) -> None:
 
 
 def _leave_in_sync_alone(world: Scene) -> None:
-    """Write that OTHER is in sync with no partition."""
+    """Remove OTHER from the in-sync sets of all partitions."""
     for topic in list(world.log.newest_image.topics.values()):
         world.log.append(
             [
@@ -51,11 +51,11 @@ def _leave_in_sync_alone(world: Scene) -> None:
 
 
 def test_settings_that_are_taken_away_do_not_elect_unclean_leaders(tmp_path: Path) -> None:
-    """The dynamic settings of the node follow the committed image: a removal in the newest one is not in them yet."""
+    """The dynamic settings of the node follow the committed image and lag behind the newest one."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:
-            world.settings = {**SETTINGS, "unclean.leader.election.enable": True}
+            world.settings.replace({**SETTINGS, "unclean.leader.election.enable": True})
             _leave_in_sync_alone(world)
             await world.heartbeat(GOES, fence=True)
             assert world.led_by(OTHER) == 0
@@ -65,7 +65,7 @@ def test_settings_that_are_taken_away_do_not_elect_unclean_leaders(tmp_path: Pat
 
 @needs_lines
 def test_brokers_that_start_together_register_in_short_steps(tmp_path: Path) -> None:
-    """Each registration that is written makes void what was planned before it."""
+    """Each written registration invalidates the plans begun before it."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:
@@ -83,7 +83,7 @@ def test_a_plan_that_is_cancelled_lets_the_next_one_be_made(tmp_path: Path) -> N
         async with scene(tmp_path) as world:
             plans = [asyncio.ensure_future(world.heartbeat(GOES, fence=True)) for _ in range(3)]
             await asyncio.sleep(0)
-            for cancelled in plans[:2]:  # one that is being made, and one that waits
+            for cancelled in plans[:2]:  # one plan in progress, and one that waits
                 cancelled.cancel()
             await plans[2]
             assert world.log.image.brokers[GOES].fenced

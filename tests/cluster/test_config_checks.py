@@ -1,4 +1,4 @@
-"""Which values configurations take: the bounds of each check, with Kafka's words for what lies behind them."""
+"""Valid configuration values: the bounds of each check, and Kafka's messages for values beyond them."""
 
 from __future__ import annotations
 

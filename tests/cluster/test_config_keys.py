@@ -1,4 +1,4 @@
-"""Values of configurations as texts: what a text means, and that no text takes long to refuse."""
+"""Configuration values as text: their meaning, and that no invalid text takes long to reject."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kwire.cluster.configs.topic import TOPIC_KEYS
 
 RATIO = TOPIC_KEYS["min.cleanable.dirty.ratio"]
 LENGTH = 30_000
-"""About as long as a string of the protocol can be."""
+"""Approximate maximum length of a string in the protocol."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The registry tells the truth: what is called honoured is read somewhere, and every text in it can be used."""
+"""Configuration registry: each honoured key is read by some code, and every text in it is usable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL = [key for table in TABLES for key in table.values()]
 
 
 def source(*leaving_out: str) -> str:
-    """The product without the tables and what only lists names."""
+    """Return the source code of kwire without the tables and the modules that only list names."""
     paths = [path for path in KWIRE.rglob("*.py") if path.relative_to(KWIRE).as_posix() not in leaving_out]
     return "\n".join(path.read_text() for path in paths if "configs" not in path.relative_to(KWIRE).parts)
 
@@ -48,7 +48,7 @@ def test_honoured_topic_keys_are_read() -> None:
     }
     derived = {"cleanup.policy", "message.timestamp.type"}  # read as is_deleted, needs_keys, is_log_append_time
     derived |= {f"{side}.replication.throttled.replicas" for side in ("leader", "follower")}  # by replication quotas
-    derived |= {"unclean.leader.election.enable"}  # by the controller
+    derived |= {"unclean.leader.election.enable"}  # read by the controller
     assert not [
         name for name, field in fields.items() if name not in derived and not re.search(rf"config\.{field}\b", text)
     ]

@@ -1,4 +1,4 @@
-"""Images of drawn metadata logs are those of Apache Kafka, and snapshots and batches of any size lead to the same."""
+"""Images of random metadata logs: equal to Apache Kafka's, also through snapshots and batches of any size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.cluster.replayed_logs import image_after, normalised
 
 
 def test_images_are_those_of_kafka() -> None:
-    """Compare with stored digests; `make compat ROW=images` shows what differs."""
+    """Stored digests are compared; `make compat ROW=images` shows the differences."""
     found = {seed: digest(records_of(image_after(Draw(seed).log()))) for seed in stored()}
     assert [seed for seed, text in stored().items() if found[seed] != text] == []
     assert len(found) == 400

@@ -1,4 +1,4 @@
-"""Which feature levels may be set, and how Kafka's controller says no."""
+"""Feature levels that may be set, and the errors of Kafka's controller for others."""
 
 from __future__ import annotations
 

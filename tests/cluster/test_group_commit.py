@@ -1,4 +1,4 @@
-"""Group commit: who waits for a flush, whom one flush serves, and what is told when none will come."""
+"""Group commit: which requests wait for a flush, which one flush serves, and errors if no flush succeeds."""
 
 from __future__ import annotations
 
@@ -30,17 +30,20 @@ from tests.support.requests import batch
 
 
 class Watcher:
-    """Notes what a partition says to those who wait."""
+    """A waiter that records the notifications of a partition."""
 
     def __init__(self) -> None:
         self.heard: list[int] = []
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         self.heard.append(size)
+
+    def state_changed(self) -> None:
+        self.heard.append(0)
 
 
 class Scene:
-    """One partition of a log manager on a disk that can fail, with workers that can be held."""
+    """A partition of a log manager on a disk that can fail, with workers that can be held."""
 
     def __init__(self, directory: Path, flush_messages: int) -> None:
         self.disk = FaultyDisk()
@@ -239,7 +242,7 @@ def test_a_flush_that_was_tried_in_vain_is_tried_again(
 
 
 def as_follower_of(scene: Scene, batches: int) -> None:
-    """Have the partition follow broker 2, with so many batches of a producer in its log."""
+    """Make the partition follow broker 2, with this many batches of a producer in its log."""
     for sequence in range(batches):
         data = batch(b"x", producer_id=7, producer_epoch=0, sequence=sequence)
         scene.partition.append(data, 1)
@@ -248,7 +251,7 @@ def as_follower_of(scene: Scene, batches: int) -> None:
 
 
 def following(directory: Path, batches: int) -> Scene:
-    """A partition that follows broker 2, with so many batches in its log, of which none asks for a flush."""
+    """Return a partition that follows broker 2, with this many batches in its log; none of them requires a flush."""
     scene = Scene(directory, flush_messages=2**62)
     as_follower_of(scene, batches)
     return scene
@@ -270,7 +273,7 @@ def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Pa
             turns += 1
             await asyncio.sleep(0)
         assert (partition.waits_for_flush, partition.log.pending_truncation) == (False, None)
-        assert 0 in scene.watcher.heard  # a reader of committed records may have waited for it
+        assert 0 in scene.watcher.heard  # a delayed read_committed fetch may depend on it
 
     play(scene, acts)
     assert settled == [batches - 2]
@@ -278,7 +281,7 @@ def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Pa
 
 
 def test_a_flush_that_ends_after_the_cut_does_not_settle_it(tmp_path: Path) -> None:
-    """The recovery point is where the log ends then: only the cut says that there is something left to do."""
+    """The recovery point equals the log end then, so only the truncation itself shows that work remains."""
     scene = following(tmp_path, 3)
     partition = scene.partition
     partition.log.flush()

@@ -1,4 +1,4 @@
-"""The metadata image: what each record does to it."""
+"""Metadata image: the effect of each record on it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_configs_are_set_and_taken_away() -> None:
 
 
 def test_a_deleted_topic_takes_its_configs_with_it() -> None:
-    """Kafka's controller writes RemoveTopicRecord alone."""
+    """Kafka's controller writes only a RemoveTopicRecord."""
     config = records.ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1000")
     other = records.ConfigRecord(resource_type=4, resource_name="t", name="retention.ms", value="2000")
     gone = records.RemoveTopicRecord(topic_id=A)

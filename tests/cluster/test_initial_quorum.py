@@ -1,4 +1,4 @@
-"""What a command line says of a new quorum: its first voters and its feature levels."""
+"""Command line arguments for a new quorum: its first voters and its feature levels."""
 
 from __future__ import annotations
 

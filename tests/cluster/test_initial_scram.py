@@ -1,4 +1,4 @@
-"""Users on the command line of formatting: which records they make, and which are refused."""
+"""Users on the command line of formatting: their records, and rejected arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def key(text: str) -> bytes:
 
 
 def test_the_keys_are_those_of_the_rfc() -> None:
-    """RFC 7677 shows what the server answers to the user `user` with the password `pencil`."""
+    """RFC 7677 contains the server's messages for the user `user` with the password `pencil`."""
     record = only('SCRAM-SHA-256=[name=user,salt="W22ZaJ0SNY7soEsUEjb6gQ==",password=pencil]')
     salted = pbkdf2_hmac("sha256", b"pencil", record.salt, 4096)
     message = (
@@ -45,7 +45,7 @@ def test_the_keys_are_those_of_the_rfc() -> None:
 
 
 def hmac_sha256(secret: bytes, message: bytes) -> bytes:
-    """By hand (RFC 2104), so that the tested code is not judged by itself."""
+    """Compute an HMAC independently of the tested code (RFC 2104)."""
     block = secret.ljust(64, b"\0")
     inner = sha256(bytes(each ^ 0x36 for each in block) + message).digest()
     return sha256(bytes(each ^ 0x5C for each in block) + inner).digest()
@@ -164,7 +164,7 @@ def test_nothing_that_may_be_of_a_secret_is_in_the_words(argument: str) -> None:
 
 
 def test_a_user_given_twice_has_the_last_credential() -> None:
-    """As in Kafka's storage tool: both are written, and the later record counts."""
+    """Kafka's storage tool writes both as well, and the later record counts."""
     one, two = parse_scram([f"SCRAM-SHA-256=[name=a,password=x,iterations={count}]" for count in (5000, 6000)], CHANCE)
     assert (one.iterations, two.iterations) == (5000, 6000)
     image = MetadataImage().apply([one, two], offset=2, epoch=1)

@@ -1,4 +1,4 @@
-"""Jobs of stages on workers: how many at once, in which order, and what happens when one fails or all are cancelled."""
+"""Jobs in stages on workers: concurrency, order, and the effects of a failure or a cancellation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class HeldWorkers:
-    """Keeps each call until it is let go."""
+    """Workers that hold each call until it is released."""
 
     def __init__(self) -> None:
         self.held: list[asyncio.Future[None]] = []
@@ -27,10 +27,10 @@ class HeldWorkers:
         return call()
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no thread runs."""
 
     async def let_go(self) -> None:
-        """Have the calls that are held done."""
+        """Run the calls that are held."""
         held, self.held = self.held, []
         for gate in held:
             gate.set_result(None)
@@ -43,7 +43,7 @@ async def turn() -> None:
 
 
 class Noted:
-    """A job that notes what is done with it."""
+    """A job that records the calls of its methods."""
 
     def __init__(self, name: str, said: list[str]) -> None:
         self.name = name

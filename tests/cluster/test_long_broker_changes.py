@@ -1,12 +1,11 @@
-"""A broker of thousands of partitions is fenced, comes back, stops and is forgotten in short steps."""
+"""A broker with thousands of partitions is fenced, unfenced, shut down and unregistered in short steps."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -16,6 +15,7 @@ from kwire.cluster.controller.leader_elections import plan_preferred_leaders
 from kwire.cluster.features import SUPPORTED
 from kwire.cluster.image import NO_LEADER, PartitionImage
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kwire.protocol.messages.broker_registration import BrokerRegistrationFeature, BrokerRegistrationRequest
@@ -29,26 +29,25 @@ from tests.support.metadata import register_broker
 PARTITIONS = 1200
 OTHER, GOES = 21, 22
 SESSION_MS = 10_000
-"""Longer than broker.session.timeout.ms."""
+"""Duration longer than broker.session.timeout.ms."""
 ALONE = 7
-"""Every seventh partition has no replica but that of the broker that goes."""
+"""Distance between the partitions whose only replica is on the broker that goes."""
 
 
 class Scene:
-    """Two brokers and what they hold: topics of one partition, and a long one."""
+    """Two brokers and their replicas: topics of one partition, and a topic with many."""
 
     def __init__(self, log: MetadataLog) -> None:
         self.log = log
         self.clock = ManualClock()
-        self.settings: Mapping[str, Any] = SETTINGS
+        self.settings = CurrentSettings(SETTINGS)
         self.control = self.control_of(1)
 
     def control_of(self, controller_id: int) -> BrokerControl:
         return BrokerControl(
             metadata_log=self.log,
             clock=self.clock,
-            settings=lambda: self.settings,
-            static_settings=SETTINGS,
+            settings=self.settings,
             controller_id=controller_id,
             cluster_id=CLUSTER_ID,
         )
@@ -66,7 +65,7 @@ class Scene:
             await self.heartbeat(broker_id)
 
     async def heartbeat(self, broker_id: int, *, shut_down: bool = False, fence: bool = False) -> bool:
-        """Whether the broker may stop."""
+        """Send a heartbeat; return True if the broker may stop."""
         request = BrokerHeartbeatRequest(
             broker_id=broker_id,
             broker_epoch=self.log.newest_image.brokers[broker_id].broker_epoch,
@@ -77,7 +76,7 @@ class Scene:
         return (await self.control.heartbeat(request)).should_shut_down
 
     async def register(self, broker_id: int, *, process: int) -> int:
-        """The broker's epoch."""
+        """Register a broker and return its broker epoch."""
         before = self.log.newest_image.brokers[broker_id]
         request = BrokerRegistrationRequest(
             broker_id=broker_id,
@@ -93,14 +92,14 @@ class Scene:
         return await self.control.register_broker(request, version=4)
 
     async def fall_silent(self, broker_id: int) -> None:
-        """Have the broker's session end, and no other one."""
+        """Let the session of one broker expire, and no other."""
         self.clock.now_ms += SESSION_MS
         for other in (OTHER, GOES):
             if other != broker_id:
                 await self.heartbeat(other)
 
     def fall_behind(self, broker_id: int, number: int) -> None:
-        """Write that a broker is in sync with one partition less, as its leader may."""
+        """Remove a broker from the in-sync set of one partition, as its leader may."""
         each = self.log.newest_image.topics[f"t{number}"]
         assert broker_id in each.partitions[0].isr
         self.log.append([PartitionChangeRecord(topic_id=each.topic_id, partition_id=0, isr=[GOES])])
@@ -178,7 +177,7 @@ def test_a_broker_that_starts_again_after_an_unclean_end(tmp_path: Path) -> None
 
 @needs_lines
 def test_a_silent_broker_is_fenced_as_its_partitions_are_then(tmp_path: Path) -> None:
-    """A plan that was begun on an earlier image would give some of them a leader that is not in sync."""
+    """A plan that was begun on an earlier image would elect leaders that are no longer in sync."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:
@@ -202,7 +201,7 @@ def test_a_silent_broker_is_fenced_as_its_partitions_are_then(tmp_path: Path) ->
 
 @pytest.mark.parametrize("other", ["unfenced", "balanced", "forgotten"])
 def test_plans_beside_each_other_end(tmp_path: Path, other: str) -> None:
-    """What one of them takes from a broker the other one must not give back, again and again."""
+    """Two plans must not undo each other's changes forever."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:

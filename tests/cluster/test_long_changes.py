@@ -23,7 +23,7 @@ from tests.support.metadata import lead, register_broker
 
 OTHER = NODE + 1
 PARTITIONS = 2000
-"""Enough to tell steps from what is done at once: to plan, write and replay one takes some hundred lines."""
+"""Enough partitions to distinguish short steps from one long step: each takes some hundred lines of code."""
 
 
 def wish(name: str, partitions: int) -> NewTopic:
@@ -36,7 +36,7 @@ async def created(controller: Controller, name: str, partitions: int) -> Created
 
 
 async def register_other(log: MetadataLog) -> None:
-    """Have a second broker that can lead."""
+    """Register a second broker that can lead."""
     await register_broker(log, broker_id=OTHER, endpoint=("PLAINTEXT", "localhost", 9094), directories=[UUID(int=78)])
 
 
@@ -69,7 +69,7 @@ def test_assignments_are_looked_at_in_steps(tmp_path: Path) -> None:
 
 
 def test_refusals_keep_no_frames(tmp_path: Path) -> None:
-    """Those of 99,000 elements are in memory until all are answered."""
+    """Errors for 99,000 elements stay in memory until the whole response is sent."""
 
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
@@ -113,7 +113,7 @@ def test_a_long_log_is_replayed_in_steps_before_its_node_leads(tmp_path: Path) -
 
 
 async def begin(log: MetadataLog, controller: Controller) -> asyncio.Future[CreatedTopic | KafkaError]:
-    """Return the creation of a large topic that is on its way."""
+    """Begin to create a large topic and return the task."""
     creating = asyncio.ensure_future(created(controller, "large", 1000))
     for _ in range(3):
         await asyncio.sleep(0)
@@ -176,7 +176,7 @@ def test_a_plan_whose_brokers_change_all_the_time_is_written(tmp_path: Path) -> 
             for turn in range(1000):
                 if creating.done():
                     break
-                if turn % 8 == 0:  # a plan has some 16 steps
+                if turn % 8 == 0:  # a plan has about 16 steps
                     change = 1 if turn % 16 else -1
                     log.append([BrokerRegistrationChangeRecord(broker_id=OTHER, broker_epoch=epoch, fenced=change)])
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Damage in the metadata log: a torn end is cut off by recovery, anything else keeps the node from starting."""
+"""Damage in the metadata log: recovery truncates a torn end, and any other damage prevents a start."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(directory: Path, data: bytes, name: str = LOG) -> None:
 
 
 def batches(count: int) -> list[bytes]:
-    """One after the other, of one record each."""
+    """Return consecutive batches of one record each."""
     return [with_offsets(bytes(data), index, len(data) - 12, 0) for index, data in enumerate([batch(b"a")] * count)]
 
 
@@ -48,7 +48,7 @@ def test_a_torn_end_is_no_damage(tmp_path: Path) -> None:
 
 def test_a_flaw_with_batches_behind_it_is_damage(tmp_path: Path) -> None:
     first, rest = batch(b"a"), batch(b"b") + batch(b"c")
-    for position in range(8, len(first)):  # base offset and leader epoch are not under the CRC
+    for position in range(8, len(first)):  # the CRC does not cover the base offset and the leader epoch
         if position in range(12, 16):
             continue
         damaged = bytearray(first + rest)
@@ -68,7 +68,7 @@ def test_a_flaw_at_the_end_of_an_older_segment_is_damage(tmp_path: Path) -> None
 def test_a_segment_that_is_gone_from_the_middle_is_damage(
     tmp_path: Path, recovery_point: int | None, is_empty: bool
 ) -> None:
-    """What is behind it would be cut off, and topics forgotten; but for what was not durable yet."""
+    """Truncation at the gap would lose topics in later segments, unless those segments were not durable yet."""
     first, _, third = batches(3)
     if recovery_point is not None:
         store_recovery_point(RealDisk(), str(tmp_path), recovery_point, last_epoch=0)
@@ -125,7 +125,7 @@ def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(t
 
 
 def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -> None:
-    """The file of the epoch's first flush is not durable yet; that of its begin is."""
+    """The file of the epoch's first flush is not durable yet; the file of the epoch's begin is."""
     first, second, third = batches(3)
     torn = first + bytes(len(second)) + third
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
@@ -140,7 +140,7 @@ def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -
 
 
 class WatchedDisk(RealDisk):
-    """Keeps the names of files that are replaced durably."""
+    """A disk that records the names of files that are replaced durably."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ def test_a_changed_bit_costs_no_topic(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bit", range(0, 64, 7))
 def test_an_offset_that_changed_is_damage(tmp_path: Path, bit: int) -> None:
-    """No CRC covers it, and a later batch would look like a torn one behind it."""
+    """No CRC covers the offset, and a later batch would look like a torn one after it."""
     first, second, third = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 3, last_epoch=0)
     changed = bytearray(second)

@@ -1,4 +1,4 @@
-"""The metadata log: durable before answered, whole after a crash, the same after replay."""
+"""Metadata log: durable before the response, complete after a crash, equal after replay."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_producer_ids_are_never_given_twice(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [1, 70, 150])
 def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int) -> None:
-    """The voters' batch may be there while the bootstrap records are torn or missing."""
+    """The batch with the voters may be complete while the bootstrap records are torn or missing."""
 
     async def main() -> None:
         async with metadata_log(tmp_path):
@@ -287,7 +287,7 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_bootstrap_records_that_another_software_left_half_written_are_written_anew(tmp_path: Path, count: int) -> None:
-    """Kafka's controller writes them in several batches when there are many."""
+    """Kafka's controller writes many bootstrap records in several batches."""
     halves: list[Any] = [
         records.BeginTransactionRecord(name="Bootstrap records"),
         records.FeatureLevelRecord(name="metadata.version", feature_level=25),

@@ -1,4 +1,4 @@
-"""docs/metadata-records.md lists every metadata record type, with what the image does with it."""
+"""Page docs/metadata-records.md: a row for every metadata record type, with its effect on the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROWS = dict(re.findall(r"^\| (\w+Record) \| ([a-z ]+) \|", PAGE.read_text(), re.
 
 
 def test_each_record_type_is_listed_once() -> None:
-    """The types are those of Kafka's schemas: `make compat ROW=schemas` compares them."""
+    """The types come from Kafka's schemas; `make compat ROW=schemas` compares them."""
     assert list(ROWS) == [record.__name__ for record in metadata_records._RECORD_TYPES.values()]
     assert set(ROWS.values()) == {"image", "held", "bracket", "no effect"}
 

@@ -1,4 +1,4 @@
-"""Formatting a node's directories: what is written, what is refused untouched, and what a crash in between leaves."""
+"""Formatting of a node's directories: files written, refusals without changes, and crashes in between."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def node(
     features: Mapping[str, int] = FORMATTED,
     credentials: tuple[UserScramCredentialRecord, ...] = (),
 ) -> NodeFormat:
-    """A node with the log directories a and b."""
+    """Return a node with the log directories a and b."""
     return NodeFormat(
         cluster_id=cluster_id,
         node_id=node_id,
@@ -207,7 +207,7 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
 
 
 class UnreadableDisk(RealDisk):
-    """A device below one directory fails."""
+    """A disk with a device that fails below one directory."""
 
     def __init__(self, *names: str) -> None:
         super().__init__()
@@ -232,7 +232,7 @@ def test_at_least_one_device_must_work(tmp_path: Path) -> None:
 
 
 class ReadOnlyDisk(RealDisk):
-    """Takes directories and no files."""
+    """A disk that creates directories and no files."""
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
         raise DiskFailure("write", path, OSError(errno.EROFS, "Read-only file system"))
@@ -245,11 +245,11 @@ def test_a_device_that_takes_nothing_is_named(tmp_path: Path) -> None:
 
 
 class Stopped(Exception):  # noqa: N818
-    """The power went."""
+    """Simulated power cut."""
 
 
 class StoppingDisk(RealDisk):
-    """Loses power before the n-th change."""
+    """A disk that loses power before the n-th change."""
 
     def __init__(self, changes: int) -> None:
         super().__init__()
@@ -281,7 +281,7 @@ class StoppingDisk(RealDisk):
 @pytest.mark.parametrize("again", [VOTERS, None])
 @pytest.mark.parametrize("changes", range(12))
 def test_formatting_may_be_interrupted_anywhere(tmp_path: Path, changes: int, again: VoterSet | None) -> None:
-    """What is left can be formatted, also in another way: no voters of the first try remain."""
+    """The directories can be formatted again, also with other arguments: no voters of the first try remain."""
     disk = StoppingDisk(changes)
     with pytest.raises(Stopped):
         format_(node(tmp_path), disk)
@@ -309,7 +309,7 @@ def test_an_identity_without_one_of_its_parts_is_refused_by_the_name_of_the_part
 
 
 class OvertakenDisk(RealDisk):
-    """Another process formats a directory between the first look at it and its lock."""
+    """A disk where another process formats a directory between the first check and its lock."""
 
     def lock(self, path: str) -> RealLock | None:
         Path(path).parent.joinpath("meta.properties").write_text("version=1\n")

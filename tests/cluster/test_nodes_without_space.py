@@ -1,4 +1,4 @@
-"""Several nodes keep one metadata log while disks are full."""
+"""Several nodes with one metadata log while disks are full."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(
     world.run(resign())
     assert not world.leaders(), "nobody confirms the first record of a new epoch"
     assert not [log for log in world.nodes.values() if log.failed.done()]
-    for node_id in list(world.nodes):  # a stop, too, has no space, and ends well
+    for node_id in list(world.nodes):  # a stop has no space either, and must succeed
         world.kill(node_id)
     for disk in disks.values():
         disk.fail = lambda operation, path: None
@@ -126,7 +126,7 @@ def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(
 
 
 def test_a_node_without_space_to_cut_its_log_waits_for_some(world: World) -> None:
-    """What it wrote as the leader, and nobody else has: before it is cut, a lower recovery point is written."""
+    """The node must truncate its uncommitted records as leader, and first write a lower recovery point."""
     world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
     world.start(1, 2, 3)
     leader = world.leader()
@@ -206,7 +206,7 @@ def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
 
 
 def start_far_behind(world: World, disk: FaultyDisk) -> tuple[int, list[str]]:
-    """One of three nodes starts with this disk, and needs a snapshot: its id, and all topics."""
+    """Start one of three nodes with this disk so that it needs a snapshot; return its id and all topics."""
     world.start(1, 2, 3)
     leader = world.leader()
     lost = next(node_id for node_id in (1, 2, 3) if node_id != world.id_of(leader))

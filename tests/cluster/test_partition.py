@@ -1,4 +1,4 @@
-"""A partition as its leader keeps it: when an append is refused for want of replicas."""
+"""Partition on its leader: appends that are rejected for too few in-sync replicas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.requests import batch
 
 @pytest.fixture
 def partition(tmp_path: Path) -> Partition:
-    """One replica of three is in sync."""
+    """Return a partition with one of three replicas in sync."""
     image = dataclasses.replace(topic_image("t", 1, 1).partitions[0], replicas=(1, 2, 3), isr=(1,))
     log = open_at(tmp_path / "t-0", LogConfig(min_insync_replicas=2))
     return Partition(

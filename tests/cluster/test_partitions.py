@@ -1,4 +1,4 @@
-"""Which of the logs that a start finds belong to this broker, and how many new ones are opened at a time."""
+"""Logs found at start that belong to this broker, and the number of new logs opened at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ELSEWHERE = dataclasses.replace(
 def partitions_in(
     tmp_path: Path, disk: RealDisk | None = None, peers: Peers | None = None, paths: Sequence[str] = ()
 ) -> Partitions:
-    """Of a broker that is about to start on this directory."""
+    """Return the partitions of a broker that is about to start on this directory."""
     settings = default_settings()
     return Partitions(
         broker_id=BROKER_ID,
@@ -51,7 +51,7 @@ def partitions_in(
 
 
 def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
-    """A broker that finds logs of t-0 and t-1, and metadata that name this topic."""
+    """Start a broker that finds logs of t-0 and t-1, with metadata that contain this topic."""
     before = LogManager([str(tmp_path)], surroundings())
     for index in range(2):
         before.get_or_create("t", index, LogConfig(), UUID(int=1))
@@ -155,7 +155,7 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
 
 
 def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) -> None:
-    """What becomes committed on the way ends a transaction, say, whose markers go to partitions that are not open."""
+    """An iteration may commit records that complete a transaction, whose markers go to partitions that are not open."""
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage())
     first = topic_image("t", 1, OPENED_AT_ONCE + 1)
@@ -186,7 +186,7 @@ def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> 
 
 
 class Alive(Alone):
-    """All brokers live."""
+    """Peers where all brokers are alive."""
 
     def lives(self, broker_id: int) -> bool:
         return True
@@ -197,7 +197,7 @@ class Alive(Alone):
 
 @pytest.mark.parametrize("needed", [1, 2])
 def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(tmp_path: Path, needed: int) -> None:
-    """The change of min.insync.replicas came first, and both are heard of at once."""
+    """min.insync.replicas changed before the in-sync set, and the broker receives both changes at once."""
     partitions = partitions_in(tmp_path, peers=Alive())
     partitions.start(MetadataImage())
     all_of_them = (BROKER_ID, BROKER_ID + 1)
@@ -222,7 +222,7 @@ LAST: Final = f"t{MANY - 1}"
 
 
 def configured(image: MetadataImage, **values: str) -> MetadataImage:
-    """The image with these configurations of all its topics."""
+    """Return the image with these configurations for all its topics."""
     texts = {name.replace("_", "."): value for name, value in values.items()}
     return dataclasses.replace(image, configs={(int(ConfigResourceType.TOPIC), name): texts for name in image.topics})
 
@@ -232,7 +232,7 @@ def with_new_configs(partitions: Partitions) -> int:
 
 
 def with_many_topics(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
-    """A broker that leads a partition of each of many topics, beside one replica that has fetched nothing."""
+    """Return a broker that leads a partition in each of many topics; the other replica has fetched nothing."""
     partitions = partitions_in(tmp_path, peers=Alive())
     both = (BROKER_ID, BROKER_ID + 1)
     shared = dataclasses.replace(OURS.partitions[0], replicas=both, isr=both)
@@ -280,7 +280,7 @@ def in_sync_alone(image: MetadataImage, name: str) -> MetadataImage:
 def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
     tmp_path: Path, needed: int, at_once: bool
 ) -> None:
-    """However many topics are to have another one."""
+    """The order holds for any number of topics with changed configurations."""
     partitions, image = with_many_topics(tmp_path)
     leader = partitions.find(LAST, 0)
     leader.append(bytearray(batch(b"a")), acks=1)
@@ -309,7 +309,7 @@ def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configuration
 
 
 def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
-    """A broker that finds the log of t-0 damaged below its recovery point."""
+    """Return a broker that finds the log of t-0 damaged below its recovery point."""
     before = LogManager([str(tmp_path)], surroundings())
     log = before.get_or_create("t", 0, LogConfig(), UUID(int=1))
     log.append(batch(b"a"), leader_epoch=0)
@@ -348,7 +348,7 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
 
 
 class FullDisk(RealDisk):
-    """It has no space for a directory of topic t."""
+    """A disk without space for a directory of topic t."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -437,7 +437,7 @@ def test_a_log_directory_that_returns_with_a_log_of_an_earlier_topic(tmp_path: P
 
 
 def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_path: Path) -> None:
-    """The metadata that it is tried with may be newer than what this broker has taken over."""
+    """The retry may use newer metadata than the broker has applied."""
     disk = FullDisk()
     partitions = partitions_in(tmp_path, disk)
     partitions.start(MetadataImage())
@@ -476,7 +476,7 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
 def test_a_directory_that_fails_at_a_start_is_waited_for_beside_one_that_is_missing(
     tmp_path: Path, operation: str
 ) -> None:
-    """A replica in it is not made anew elsewhere, though nobody counts on it: there would be two of it."""
+    """The broker must not create the replica elsewhere, even if it is in no in-sync set: it would exist twice."""
     paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
     before = LogManager(paths[1:], surroundings())
     log = before.get_or_create("t", 0, LogConfig(), OURS.topic_id)

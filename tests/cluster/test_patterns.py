@@ -1,4 +1,4 @@
-"""Patterns of clients match what Python's engine matches, and never take long."""
+"""Patterns from clients: same matches as Python's engine, and never slow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.compiled import IS_COMPILED
 from tests.support.loop_steps import longest_step_of
 
 LINES_PER_STEP = 200_000
-"""10 ms, about: a line of Python takes 50 ns."""
+"""Limit for one step: about 10 ms, since a line of Python takes 50 ns."""
 ATOMS = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\.", "-", "[a-c1]", "[]a]", r"[\]b]"])
 QUANTIFIERS = st.sampled_from(["", "", "*", "+", "?", "{2}", "{1,}", "{0,2}", "*?"])
 SEQUENCES = st.lists(st.tuples(ATOMS, QUANTIFIERS).map("".join), max_size=4).map("".join)

@@ -1,4 +1,4 @@
-"""Persistent maps behave as dicts do, keep what they were, and tell what changed between two of them."""
+"""Persistent maps: they behave as dicts, keep earlier versions, and list the differences between two of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.cluster.persistent_map import BLOCK, UNUSED_MAX, PersistentMap, chang
 
 KEYS = st.integers(0, 3 * BLOCK)
 CHANGES = st.lists(st.tuples(KEYS, st.none() | st.integers()), max_size=40)
-"""(key, value); None takes the key out."""
+"""Changes (key, value); the value None removes the key."""
 
 
 def apply(mapping: PersistentMap[int, Any], changes: list[tuple[int, int | None]]) -> PersistentMap[int, Any]:
@@ -38,7 +38,7 @@ def apply_to_dict(values: dict[int, Any], changes: list[tuple[int, int | None]])
 
 @given(st.lists(st.tuples(CHANGES, st.integers(0, 5)), max_size=12))
 def test_maps_are_what_dicts_would_be(history: list[tuple[list[tuple[int, int | None]], int]]) -> None:
-    """Each map is made of an earlier one, not always of the last: what is not committed may be given up."""
+    """Each map derives from an earlier one, not always from the last: uncommitted versions may be dropped."""
     maps: list[tuple[PersistentMap[int, Any], dict[int, Any]]] = [(PersistentMap(), {})]
     for changes, back in history:
         mapping, model = maps[max(0, len(maps) - 1 - back)]

@@ -1,4 +1,4 @@
-"""Where new replicas go: stripes over racks, fenced brokers last."""
+"""Placement of new replicas: striped over racks, fenced brokers last."""
 
 from __future__ import annotations
 

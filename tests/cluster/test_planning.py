@@ -1,4 +1,4 @@
-"""What the controller decides: records for what may be, Kafka's error code for what may not."""
+"""Controller's plans: records for valid requests, Kafka's error codes for invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are made ready in pieces lead to the same image as when they are applied one by one."""
+"""Records that are prepared in steps: same image as when they are applied one by one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def change(random_source: random.Random) -> PartitionChangeRecord:
 
 
 def drawn(random_source: random.Random) -> list[Any]:
-    """Changes, topic by topic and mixed, of a partition twice, and with other records between them."""
+    """Return random changes: by topic and mixed, of a partition twice, and with other records between them."""
     records: list[Any] = [change(random_source) for _ in range(random_source.randrange(12))]
     if random_source.random() < 0.5:
         records.sort(key=lambda record: record.topic_id)
@@ -84,7 +84,7 @@ def test_many_are_prepared_in_steps() -> None:
 
 @needs_lines
 def test_a_change_of_one_partition_leaves_what_was_prepared_of_its_topic() -> None:
-    """To apply the batch is one step, which makes only that partition anew."""
+    """The batch is applied in one step, which must replace only that partition."""
     topic_id, count = UUID(int=99), 3000
     made = [
         PartitionRecord(topic_id=topic_id, partition_id=index, replicas=[1, 2], isr=[1, 2], leader=1)

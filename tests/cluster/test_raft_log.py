@@ -1,4 +1,4 @@
-"""The metadata log beside its snapshots: what the quorum sees, and what a start makes of what a crash left."""
+"""Metadata log with snapshots: the quorum's view of it, and starts after a crash."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_batch_that_followers_could_not_take_in_time_is_refused(tmp_path: Path
 
 
 def written(tmp_path: Path) -> RaftLog:
-    """Epoch 1 at 0..1, epoch 3 at 2..4, epoch 4 at 5."""
+    """Return a log with epoch 1 at 0..1, epoch 3 at 2..4, epoch 4 at 5."""
     log = opened(tmp_path)
     log.append_control([leader_change(1)], 1)
     log.append(prepare([NoOpRecord()]), 1)
@@ -104,7 +104,7 @@ def test_only_a_flush_moves_what_is_durable(tmp_path: Path) -> None:
 def test_a_cut_is_durable_at_once(tmp_path: Path) -> None:
     log = written(tmp_path)
     log.truncate_to(3)
-    # The batch that holds the offset goes whole.
+    # The batch that contains the offset is removed whole.
     assert (log.end_offset, log.flushed_end_offset, log.last_epoch) == (3, 3, 3)
     log.close()
     again = opened(tmp_path)
@@ -335,7 +335,7 @@ def noted_of(tmp_path: Path) -> dict[tuple[str, int], int]:
 
 
 def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path: Path) -> None:
-    """The loop may write that meanwhile: for a new epoch, or before the log is cut."""
+    """Meanwhile the loop may write the recovery point for a new epoch, or before a truncation."""
     log = opened(tmp_path)
     log.append(prepare([NoOpRecord()]), 1)
     job = log.begin_flush()

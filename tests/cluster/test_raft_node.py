@@ -1,4 +1,4 @@
-"""Several nodes keep one metadata log: through elections, cuts, kills and snapshots."""
+"""Several nodes with one metadata log: elections, network cuts, kills and snapshots."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_without_a_majority_nothing_is_committed_and_the_leader_gives_way(world:
 
 
 def test_a_leader_that_slept_too_long_learns_at_its_next_write_that_it_leads_no_more(world: World) -> None:
-    """What it wrote must not count as committed when another leader's record is, at the same offset."""
+    """Records of the old leader must not count as committed because another leader's record at the same offset is."""
     world.start(1, 2, 3)
     leader = world.leader()
     world.isolate(world.id_of(leader))

@@ -1,4 +1,4 @@
-"""Nodes of a metadata log while they are away or leave, with damaged snapshots and cancelled requests."""
+"""Nodes of a metadata log: isolated or leaving nodes, damaged snapshots and cancelled requests."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_node_that_leaves_does_not_wait_for_space(world: World) -> None:
     leader = world.leader()
     others = [log for log in world.nodes.values() if log is not leader]
     disk_of(world, world.id_of(leader)).fail = no_space
-    for log in others:  # nobody tells it that its resignation has arrived
+    for log in others:  # the leader receives no confirmation of its resignation
         world.cut.add((world.id_of(log), world.id_of(leader)))
     leaving = world.loop.create_task(leader.node.shut_down(600_000))
     world.until(lambda: any(log.is_active for log in others))
@@ -170,7 +170,7 @@ def test_a_snapshot_with_a_record_that_is_not_known_keeps_the_node_from_starting
 
 @pytest.mark.parametrize("end", ["committed", "deposed", "failed"])
 def test_who_waits_no_more_is_passed_over(world: World, end: str) -> None:
-    """A client that went away, among others that wait for the same fsync."""
+    """A client disconnects while it waits with others for the same fsync."""
     faulty(world)
     world.start(1, 2, 3)
     leader = world.leader()

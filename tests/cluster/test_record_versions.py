@@ -1,4 +1,4 @@
-"""In which versions records are written at each metadata.version."""
+"""Versions of records that are written at each metadata.version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kwire.protocol.messages.metadata_records import (
 )
 
 VERSION_POSITION = 2
-"""In a record's frame, behind the frame's own version and the type."""
+"""Position in a record's frame, after the frame's own version and the type."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Partitions that this broker has no more: what is done at once, what in parts, and how a name is used again."""
+"""Removed partitions of a broker: work done at once, work in steps, and reuse of a topic name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTHING = MetadataImage()
 
 
 def started(tmp_path: Path, image: MetadataImage, disk: RealDisk | None = None, **where: Any) -> Partitions:
-    """A broker whose partitions are all open."""
+    """Start a broker and open all its partitions."""
     partitions = partitions_in(tmp_path, disk, **where)
     partitions.start(image)
     return partitions
@@ -50,18 +50,21 @@ def settle(partitions: Partitions) -> None:
 
 
 def directories(tmp_path: Path) -> list[str]:
-    """What the directories of partitions are called, without what is drawn at random."""
+    """Return the names of the partition directories, without their random parts."""
     found = (path.name for path in tmp_path.iterdir() if path.is_dir())
     return sorted(name.partition(".")[0] + name[name.rfind("-") :] * ("." in name) for name in found)
 
 
 class Woken:
-    """Waits for a partition."""
+    """A waiter on a partition."""
 
     def __init__(self) -> None:
         self.times = 0
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
+        self.times += 1
+
+    def state_changed(self) -> None:
         self.times += 1
 
 
@@ -257,7 +260,7 @@ def test_a_damaged_log_makes_room_for_the_next_topic_of_its_name(tmp_path: Path)
 
 
 class TurningWorkers(InlineWorkers):
-    """Notes how many logs had gone when a worker was asked."""
+    """Workers that record how many logs were removed at each call."""
 
     def __init__(self, logs: LogManager) -> None:
         super().__init__()

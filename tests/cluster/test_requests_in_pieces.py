@@ -1,4 +1,4 @@
-"""Changes of many partitions that one request asks for: planned in pieces, each piece written as a batch."""
+"""Changes of many partitions in one request: planned in pieces, each written as a batch."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRec
 from tests.cluster.test_long_broker_changes import GOES, PARTITIONS, Scene, directory_id, scene
 
 LONG = f"t{PARTITIONS // 2}"
-"""The topic of many partitions."""
+"""Name of the topic with many partitions."""
 
 
 def _assignments(world: Scene, directory: UUID) -> AssignReplicasToDirsRequest:
-    """Put the replicas of GOES of the long topic into a directory."""
+    """Return a request that assigns the replicas of GOES of the long topic to a directory."""
     topic = world.log.newest_image.topics[LONG]
     asked = AssignReplicasToDirsRequestTopicData(
         topic_id=topic.topic_id,
@@ -88,7 +88,7 @@ def test_the_pieces_of_all_requests_share_the_steps_of_the_loop(tmp_path: Path) 
 
 
 def test_a_node_that_is_elected_again_between_two_pieces_does_not_answer(tmp_path: Path) -> None:
-    """What the first pieces have written may be lost."""
+    """The batches of the first pieces may be lost."""
 
     async def main() -> None:
         async with scene(tmp_path) as world:

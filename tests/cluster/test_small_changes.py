@@ -1,4 +1,4 @@
-"""Changes of metadata that change nothing, come twice, or raise the quorum's own version."""
+"""Metadata changes that change nothing, repeat, or raise the quorum's own version."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_topic_that_is_named_twice_is_deleted_once(tmp_path: Path) -> None:
 
 TOPIC = (int(ConfigResourceType.TOPIC), "t")
 DELETED: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number in range(3 * CHUNK)]
-"""So many that the change is made in steps."""
+"""Deletions: enough of them that the change takes several steps."""
 
 
 async def created(controller: Controller, name: str) -> None:
@@ -184,7 +184,7 @@ def test_a_session_of_a_group_is_longer_than_its_heartbeat_interval(kind: str) -
 
 
 class Epochs:
-    """Epochs of a log with records of epoch 5 on only, up to offset 20."""
+    """Epochs of a log that has records of epoch 5 only, up to offset 20."""
 
     log_end_offset = 20
 

@@ -1,4 +1,4 @@
-"""Snapshots of the metadata log: the same image again, and nothing else is taken for one."""
+"""Snapshots of the metadata log: they restore the same image, and invalid files are rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def everything() -> MetadataImage:
-    """An image with something of every kind, none of it the default."""
+    """Return an image with every kind of entry and no default values."""
     batch: list[Any] = [
         records.FeatureLevelRecord(name="transaction.version", feature_level=2),
         records.FeatureLevelRecord(name="metadata.version", feature_level=30),

@@ -1,4 +1,4 @@
-"""A quorum whose voters come from controller.quorum.voters: its snapshots, and how it becomes one that can change."""
+"""Quorum with voters from controller.quorum.voters: its snapshots, and its upgrade to a dynamic quorum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EACH_TIME = SnapshotConfig(bytes_between=1, interval_ms=0, retention_bytes=-1, r
 
 @asynccontextmanager
 async def static_quorum(directory: Path) -> AsyncIterator[MetadataLog]:
-    """A quorum of one, which leads."""
+    """Return a quorum of one that leads."""
     disk, metadata = RealDisk(), str(directory / METADATA_DIRECTORY)
     disk.make_directory(metadata)
     opened = open_metadata_log(
@@ -59,7 +59,7 @@ async def static_quorum(directory: Path) -> AsyncIterator[MetadataLog]:
 
 
 async def snapshot(log: MetadataLog) -> list[ControlRecordType]:
-    """The kinds of the quorum's records in a new snapshot."""
+    """Return the kinds of the quorum's records in a new snapshot."""
     await log.committed(log.append([TopicRecord(name=f"t{log.next_offset}")]))
     made = await Snapshotting(log, EACH_TIME, clock=ManualClock()).make()
     assert made is not None

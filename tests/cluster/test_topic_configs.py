@@ -1,4 +1,4 @@
-"""A topic's configuration as its logs take it."""
+"""Topic configuration, converted to the configuration of its logs."""
 
 from __future__ import annotations
 

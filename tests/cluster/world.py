@@ -1,4 +1,4 @@
-"""A metadata log on a real directory, with workers and a disk that tests hold the strings of."""
+"""Metadata log on a real directory, with workers and a disk that tests control."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BROKER_ENDPOINT = ("PLAINTEXT", "localhost", 9092)
 
 
 class InlineWorkers:
-    """Runs each call at once, or keeps it until release() when held."""
+    """Workers that run each call at once, or hold it until release()."""
 
     def __init__(self) -> None:
         self.held = False
@@ -58,7 +58,7 @@ class InlineWorkers:
 async def metadata_log(
     directory: Path, disk: RealDisk | None = None, workers: InlineWorkers | None = None, *, lead: bool = True
 ) -> AsyncIterator[MetadataLog]:
-    """The log in `directory`, leading; closed at the end whatever happened."""
+    """Open the log in `directory` and lead; close it at the end in any case."""
     disk = disk or RealDisk()
     metadata = directory / METADATA_DIRECTORY
     if not metadata.exists():
@@ -105,7 +105,7 @@ def controller_of(log: MetadataLog) -> Controller:
 
 
 async def registered(log: MetadataLog) -> Controller:
-    """A controller with one broker that is alive."""
+    """Return a controller with one live broker."""
     controller = controller_of(log)
     await register_broker(log, broker_id=NODE, endpoint=BROKER_ENDPOINT, directories=[DIRECTORY_ID])
     return controller

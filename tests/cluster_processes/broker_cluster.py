@@ -1,4 +1,4 @@
-"""Brokers in a network that can be cut, with clients elsewhere in it, and what they owe: progress, and recovery."""
+"""Cluster of broker processes in a network with cuts, its clients, and its time limits after faults."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from tests.support.requests import create_topic
 from tests.support.waiting import eventually
 
 RECOVERY_SECONDS = 30.0
-"""From the end of all harm until every replica is in sync and every partition takes records."""
+"""Time limit from the end of all faults until every replica is in sync and every partition accepts records."""
 PROGRESS_SECONDS = 30.0
-"""How long a fault that leaves a quorum and enough replicas may stop a partition."""
+"""Time limit until every partition accepts records during a fault that leaves a quorum and enough replicas."""
 FLUSHED = {"log.flush.interval.messages": "1"}
 TOLD = 3
-"""How many partitions are described."""
+"""Maximum number of partitions in a description."""
 CLIENTS = (11, 12)
-"""Where clients are in the network."""
+"""Network numbers of the clients."""
 VERIFIED = "verified"
-"""The topic of Kafka's own verifiable clients."""
+"""Topic of Kafka's own verifiable clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerShape:
-    """What kind of cluster it is."""
+    """Shape of a cluster."""
 
     kind: str = "kwire"
     brokers: int = 3
     controllers: int = 3
-    """Of the brokers, the first are controllers, too."""
+    """Number of brokers, the first ones, that are also controllers."""
     is_durable: bool = False
-    """log.flush.interval.messages=1: nothing acknowledged is lost even when all lose power."""
+    """True for log.flush.interval.messages=1: acknowledged records survive a power cut of all nodes."""
     has_disks: bool = False
-    """Each has a file system of its own for its records, that can be full, fail and lose power."""
+    """True if each broker has its own file system for records, which can be full, fail and lose power."""
     has_metadata_on_disks: bool = False
-    """The metadata log is on that file system, too."""
+    """True if the metadata log is on that file system, too."""
     has_wires: bool = False
-    """A proxy before each can hold requests back."""
+    """True if a proxy in front of each broker can hold requests."""
 
     def __str__(self) -> str:
         more = {"flushed": self.is_durable, "on disks": self.has_disks, "behind proxies": self.has_wires}
@@ -62,16 +62,16 @@ class BrokerShape:
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """Seconds."""
+    """Measured times in seconds."""
 
     progress: list[float] = field(default_factory=list)
-    """From each harm that left a quorum and enough replicas, until every partition acknowledged what was sent since."""
+    """Times from each fault that left a quorum and enough replicas until every partition acknowledged newer records."""
     recovery: list[float] = field(default_factory=list)
-    """From the end of each harm until all replicas are in sync, and every partition acknowledges."""
+    """Times from the end of each fault until all replicas are in sync and every partition acknowledges records."""
 
 
 class BrokerCluster:
-    """Made by `running_brokers`."""
+    """Cluster of brokers, created by `running_brokers`."""
 
     def __init__(self, nodes: Mapping[int, BrokerNode], network: Network, shape: BrokerShape, journal: Journal) -> None:
         self.nodes = dict(nodes)
@@ -81,7 +81,7 @@ class BrokerCluster:
         self.figures = Figures()
         self.problems: list[str] = []
         self.healers: list[Callable[[], None]] = []
-        """What ends the harm that is being done, beyond what `heal` always does."""
+        """Functions that end the current fault, in addition to the actions of `heal`."""
         self.probe: Probe | None = None
         self.wires: Wires | None = None
 
@@ -89,10 +89,10 @@ class BrokerCluster:
     def bootstrap_servers(self) -> str:
         return ",".join(node.client_address for node in self.nodes.values())
 
-    # --- what is known of it
+    # --- metadata
 
     def partitions(self) -> dict[Place, PartitionState]:
-        """As the brokers that answer know them."""
+        """Return the partitions according to the brokers that respond."""
         told = []
         for node in self.nodes.values():
             if node.is_answering:
@@ -103,7 +103,7 @@ class BrokerCluster:
         return newest(list(told))
 
     def leader_of(self, topic: str = TOPIC, partition: int = 0) -> int:
-        """Who leads; waits until somebody does."""
+        """Wait until a partition has a leader and return its id."""
         place = (topic, partition)
 
         def leader() -> int:
@@ -113,14 +113,14 @@ class BrokerCluster:
         return eventually(leader, f"{place} has a leader", RECOVERY_SECONDS)
 
     def _lagging(self) -> dict[Place, PartitionState]:
-        """Of all partitions that some broker tells, those that some broker does not tell to be well."""
+        """Return the partitions that some broker does not report as fully in sync with a leader."""
         told = [partitions_told_by(node) for node in self.nodes.values()]
         return {place: state for each in told for place, state in each.items() if not state.is_well}
 
-    # --- harm and its end
+    # --- faults
 
     def suffer(self, what: str, harm: Callable[[], None], *, owes_progress: bool = True) -> None:
-        """Do harm; every partition has to go on in time if enough is left."""
+        """Cause a fault; every partition must accept records in time if enough nodes remain."""
         complete = self.journal.invoke("nemesis", "fault", what=what)
         harm()
         complete(OK)
@@ -140,7 +140,7 @@ class BrokerCluster:
         figures.append(done - began)
 
     def heal(self, what: str) -> None:
-        """Make all well again; all replicas must be in sync in time, and every partition take records."""
+        """End all faults; all replicas must be in sync in time, and every partition must accept records."""
         began = time.monotonic()
         self.network.heal()
         if self.wires is not None:
@@ -172,16 +172,16 @@ class BrokerCluster:
             self.problems.append(f"{error}; {self.describe()}")
 
     def describe(self) -> str:
-        """What is not well, for people."""
+        """Return a description of the problems for people."""
         ill = {f"{topic}-{index}": state for (topic, index), state in self.partitions().items() if not state.is_well}
         told = [f"{name}: leader {state.leader} in sync {state.in_sync}" for name, state in ill.items()]
         running = [node_id for node_id, node in self.nodes.items() if node.is_running]
         return f"running {running}; {len(told)} partitions are not well: {', '.join(told[:TOLD])}"
 
-    # --- beginning and end
+    # --- start and stop
 
     def begin(self) -> None:
-        """Start all, and make the topics."""
+        """Start all nodes and create the topics."""
         for node in self.nodes.values():
             node.start()
         for node in self.nodes.values():
@@ -201,14 +201,14 @@ class BrokerCluster:
         return all({each.node_id for each in brokers} == set(self.nodes) for brokers in told)
 
     def finish(self) -> None:
-        """Stop everybody, and look at what they said."""
+        """Stop all nodes and check their logs."""
         for node in self.nodes.values():
             node.kill()
         for node_id, node in self.nodes.items():
             self.problems += [f"broker {node_id} failed inside: {error}" for error in node.failures()]
 
     def abandon(self) -> None:
-        """Leave nothing running, whatever happened."""
+        """Kill all processes in any case."""
         if self.probe is not None:
             self.probe.finish()
         for healer in self.healers:
@@ -221,7 +221,7 @@ class BrokerCluster:
 def running_brokers(
     shape: BrokerShape, scratch: Path, random_source: random.Random, journal: Journal
 ) -> Iterator[BrokerCluster]:
-    """A new cluster with its topics; nothing of it runs or is mounted afterwards."""
+    """Start a new cluster with its topics; at the end, no process is running and no disk is mounted."""
     with ExitStack() as stack:
         ids = range(1, shape.brokers + 1)
         network = Network([*ids, *CLIENTS])

@@ -1,7 +1,7 @@
-"""What is done to a cluster of brokers: each fault by its name, drawn by seed.
+"""Faults of a cluster of brokers, by name; the seed selects them.
 
-A fault goes through BrokerCluster.suffer, which asks for progress wherever it leaves a quorum and min.insync.replicas.
-BrokerCluster.heal ends it.
+A fault calls BrokerCluster.suffer, which requires progress if the fault leaves a quorum and min.insync.replicas.
+BrokerCluster.heal ends the fault.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BOUNCES = 3
 BALLAST = "ballast"
 NO_SPACE = "No space left on device"
 FULL_SECONDS = 30.0
-"""The last blocks of its files are written within."""
+"""Time limit until the last blocks of the file system are written."""
 RESETS = 5
 
 
 def controller_of(cluster: BrokerCluster) -> int:
-    """The node that leads the metadata quorum."""
+    """Return the node that leads the metadata quorum."""
 
     def leader() -> int:
         for node in cluster.nodes.values():
@@ -43,7 +43,7 @@ def controller_of(cluster: BrokerCluster) -> int:
 
 
 def _leader(cluster: BrokerCluster, random_source: random.Random) -> BrokerNode:
-    """Of a partition that clients write to."""
+    """Return the leader of a random partition that clients write to."""
     return cluster.nodes[cluster.leader_of(partition=random_source.randrange(3))]
 
 
@@ -65,19 +65,19 @@ def kill_the_controller(cluster: BrokerCluster, random_source: random.Random) ->
 
 
 def stop_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """In order, by SIGTERM."""
+    """Stop a leader cleanly by SIGTERM."""
     node = _leader(cluster, random_source)
     cluster.suffer(f"a clean stop of {node.node_id}", lambda: _note_status(cluster, node))
 
 
 def _note_status(cluster: BrokerCluster, node: BrokerNode) -> None:
     status = node.terminate()
-    if status not in {0, 143}:  # Java ends so on a signal
+    if status not in {0, 143}:  # exit status of Java after a signal
         cluster.problems.append(f"the clean stop of {node.node_id} ended with status {status}")
 
 
 def bounce_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """kill -9 and a new start, again and again, each as soon as it serves."""
+    """Kill a leader with kill -9 and start it again, several times, each time as soon as it serves."""
     node = _leader(cluster, random_source)
 
     def bounce() -> None:
@@ -117,13 +117,13 @@ def pause_everybody(cluster: BrokerCluster, random_source: random.Random) -> Non
 
 
 def isolate_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """From brokers and clients."""
+    """Isolate a leader from brokers and clients."""
     node = _leader(cluster, random_source)
     cluster.suffer(f"the isolation of {node.node_id}", lambda: cluster.network.isolate(node.node_id))
 
 
 def cut_a_leader_from_brokers(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Clients still reach it."""
+    """Isolate a leader from the other brokers; clients still reach it."""
     node = _leader(cluster, random_source)
     ways = [way for it in _others(cluster, node) for way in ((it, node.node_id), (node.node_id, it))]
     cluster.suffer(f"a cut between {node.node_id} and the others", _cuts(cluster, ways))
@@ -142,7 +142,7 @@ def mute_a_leader(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def cut_two(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """A leader and another one, who both hear the third."""
+    """Cut the link between a leader and another broker; both still reach the third."""
     node = _leader(cluster, random_source)
     other = random_source.choice(_others(cluster, node))
     ways = [(node.node_id, other), (other, node.node_id)]
@@ -150,37 +150,39 @@ def cut_two(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def reset_connections(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Of a leader, with everybody, again and again."""
+    """Reset all connections of a leader, several times."""
     node = _leader(cluster, random_source)
     cluster.suffer(f"resets of all connections of {node.node_id}", lambda: cluster.network.reset(node.node_id, RESETS))
 
 
-# --- requests that wait
+# --- delayed requests
 
 
 def delay_requests(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """All of them, so that those of several connections overtake each other; one of a hundred for long."""
+    """Delay all requests, so that requests of different connections overtake each other; one in a hundred for a long
+    time.
+    """
     rules = (Rule(share=0.01, seconds=(1.0, 4.0)), Rule(seconds=(0.0, 0.15)))
     cluster.suffer("delays of all requests", partial(_set_rules, cluster, rules))
 
 
 def hold_transactions(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """What clients say about their transactions arrives when they have given up, and markers come late."""
+    """Hold transaction requests until clients have timed out, and markers as well."""
     _hold(cluster, {"EndTxn": 26, "WriteTxnMarkers": 27, "AddPartitionsToTxn": 24, "TxnOffsetCommit": 28}, 0.2)
 
 
 def hold_records(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """A batch arrives after its repetition."""
+    """Hold produce requests, so that a batch arrives after its retry."""
     _hold(cluster, {"Produce": 0, "InitProducerId": 22}, 0.03)
 
 
 def hold_replication(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Fetches of followers, consumers and controllers, and changes of who is in sync."""
+    """Hold fetches of followers, consumers and controllers, and AlterPartition requests."""
     _hold(cluster, {"Fetch": 1, "AlterPartition": 56, "BrokerHeartbeat": 63}, 0.02)
 
 
 def hold_changes_of_replicas(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """A follower is dropped, and its leader's proposals come late, and out of date."""
+    """Isolate a follower and hold its leader's AlterPartition requests until they are outdated."""
     node = _leader(cluster, random_source)
     victim = cluster.nodes[random_source.choice(_others(cluster, node))]
 
@@ -205,7 +207,7 @@ def _set_rules(cluster: BrokerCluster, rules: Iterable[Rule]) -> None:
 
 
 def wipe_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """A new one in its place, which the heal starts on."""
+    """Replace a disk by an empty one, on which the heal starts the broker."""
     node = _leader(cluster, random_source)
 
     def replace() -> None:
@@ -216,7 +218,7 @@ def wipe_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def fill_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """To the last block; its broker may stay, refuse, or stop, and the others go on."""
+    """Fill a disk to the last block; its broker may continue, refuse requests, or stop, and the others continue."""
     node = _leader(cluster, random_source)
     disk = node.disk
     assert disk is not None
@@ -235,7 +237,7 @@ def fill_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def fail_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Every write fails from now on, and what was not synced is gone."""
+    """Make every write to a disk fail from now on; un-synced data is lost."""
     node = _leader(cluster, random_source)
     assert node.disk is not None
     cluster.suffer(f"the failing disk of {node.node_id}", node.disk.cut)
@@ -243,7 +245,7 @@ def fail_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def cut_all_power(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Of all at once; nobody runs, and the disks are mounted again."""
+    """Cut the power of all nodes at once: all processes end, and the disks are mounted again."""
     nodes = list(cluster.nodes.values())
     disks = [node.disk for node in nodes if node.disk is not None]
 
@@ -307,10 +309,10 @@ FAULTS: Mapping[str, Fault] = {
 
 
 def possible(shape: BrokerShape) -> list[Fault]:
-    """What may be done to such a cluster without going beyond its promise."""
+    """Return the faults that such a cluster must survive."""
     faults = [*ANYWHERE]
     if shape.has_wires:
-        faults += [*BEHIND_PROXIES, *BEHIND_PROXIES]  # as likely as all others together
+        faults += [*BEHIND_PROXIES, *BEHIND_PROXIES]  # as likely as all other faults together
     if shape.has_disks:
         faults += ON_DISKS
         if shape.is_durable:

@@ -1,8 +1,8 @@
-"""Brokers as processes, each in its own network namespace: kwire's, or Apache Kafka's as the control group.
+"""Broker processes, each in its own network namespace: kwire's, or Apache Kafka's for comparison.
 
 DIRECTORY/1/server.properties, said.log
 DIRECTORY/1/data                          the partitions, or DIRECTORY/1/mounted/data on a file system of its own
-DIRECTORY/1/metadata                      the metadata log: a broker that loses its records still knows the quorum
+DIRECTORY/1/metadata                      the metadata log, which survives the loss of the records
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ FAST = {
     **REPLICATED,
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
-    # Who is gone is noticed soon, and who is only slow on a busy machine is not taken for gone.
+    # A dead broker is detected soon, while a slow one on a busy machine is not fenced.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
     "replica.lag.time.max.ms": "4000",
     "replica.socket.timeout.ms": "4000",
     "controller.quorum.request.timeout.ms": "1000",
-    # Open transactions of clients that died end while the run still looks.
+    # Open transactions of dead clients end while the run is still being observed.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
 class BrokerNode(ControllerNode):
-    """One node that is broker, or broker and controller."""
+    """Broker process, possibly with a controller."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BrokerNode(ControllerNode):
 
     @property
     def directory_id(self) -> str:
-        """Of the directory of the metadata log, which a voter is known by."""
+        """Return the id of the metadata log's directory, which identifies a voter."""
         lines = (self.metadata / "meta.properties").read_text().splitlines()
         return next(line.removeprefix("directory.id=") for line in lines if line.startswith("directory.id="))
 
@@ -85,7 +85,7 @@ class BrokerNode(ControllerNode):
         return [*_java("kafka.Kafka"), str(self.properties)] if self.kind == "kafka" else super().program()
 
     def wait_until_ready(self) -> None:
-        """Return when clients are served."""
+        """Wait until the node serves clients."""
 
         def is_ready() -> bool:
             assert self.is_running, f"broker {self.node_id} did not start: {self.last_words()}"
@@ -97,20 +97,20 @@ class BrokerNode(ControllerNode):
         eventually(is_ready, f"broker {self.node_id} serves", START_SECONDS)
 
     def connect(self, seconds: float) -> RawClient:
-        """A client that no cut, and nothing that holds requests, can keep from this node. Raises OSError."""
+        """Return a client that no network cut and no proxy separates from this node. Raises OSError."""
         with self._network.inside(self.node_id):
             client = RawClient(self.client_address)
         client.socket.settimeout(seconds)
         return client
 
     def wipe(self) -> None:
-        """A new disk in the place of the one with the records: nothing is on it."""
+        """Replace the disk with the records by an empty one."""
         assert not self.is_running
         shutil.rmtree(self.data)
         self.format("--ignore-formatted", "--no-initial-controllers")
 
     def failures(self) -> list[str]:
-        """What kwire said of failures inside, but for those of its disk; Apache Kafka says much that is none."""
+        """Return kwire's internal errors, except those of its disk; Apache Kafka logs many harmless ones."""
         found = [] if self.kind == "kafka" else super().failures()
         return [each for each in found if not each.startswith(ALL_OFFLINE)]
 

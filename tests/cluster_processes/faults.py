@@ -1,7 +1,7 @@
-"""What is done to a quorum: each fault by its name, drawn by seed.
+"""Faults of a quorum, by name; the seed selects them.
 
-A fault takes the quorum from well to harmed. It goes through Quorum.suffer, which asks for a new leader in time
-wherever the fault took one away and left a majority.
+A fault begins in a healthy quorum. It calls Quorum.suffer, which requires a new leader in time if the fault removed the
+leader and left a majority.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def kill_the_leader(quorum: Quorum, random_source: random.Random) -> None:
 
 
 def kill_a_minority(quorum: Quorum, random_source: random.Random) -> None:
-    """The leader among them."""
+    """Kill a minority, including the leader."""
     others = random_source.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
     victims = [quorum.leader, *others]
     quorum.suffer(f"kill -9 of {victims}", partial(_each, [quorum.nodes[it].kill for it in victims]))
@@ -47,7 +47,7 @@ def pause_a_follower(quorum: Quorum, random_source: random.Random) -> None:
 
 
 def pause_a_majority(quorum: Quorum, random_source: random.Random) -> None:
-    """Nobody can lead until they go on."""
+    """Pause a majority, so that no node can lead until they continue."""
     victims = random_source.sample(sorted(quorum.nodes), quorum.majority)
     quorum.suffer(f"a pause of {victims}", partial(_each, [quorum.nodes[it].pause for it in victims]))
 
@@ -58,7 +58,7 @@ def isolate_the_leader(quorum: Quorum, random_source: random.Random) -> None:
 
 
 def split(quorum: Quorum, random_source: random.Random) -> None:
-    """In two parts, the leader in the smaller one."""
+    """Split the network into two parts, with the leader in the smaller one."""
     others = random_source.sample(quorum.followers, len(quorum.nodes) - quorum.majority - 1)
     part = [quorum.leader, *others]
     quorum.suffer(f"a cut around {part}", lambda: quorum.network.isolate(*part))
@@ -82,7 +82,7 @@ def mute_the_leader(quorum: Quorum, random_source: random.Random) -> None:
 
 
 def cut_some_ways(quorum: Quorum, random_source: random.Random) -> None:
-    """One to three directions between any two."""
+    """Cut one to three links, each in one direction."""
     ways = [(source, target) for source in quorum.nodes for target in quorum.nodes if source != target]
     chosen = random_source.sample(ways, random_source.randint(1, 3))
     quorum.suffer(f"cuts of the ways {chosen}", partial(_cut_ways, quorum, chosen))
@@ -125,7 +125,7 @@ FAULTS: Mapping[str, Fault] = {fault.__name__: fault for fault in (*ANYWHERE, wi
 
 
 def possible(shape: Shape) -> list[Fault]:
-    """What may be done to such a quorum. Without directory ids, a wiped disk would vote a second time in its epoch."""
+    """Return the possible faults. Without directory ids, a wiped disk would vote a second time in its epoch."""
     faults = [*ANYWHERE]
     if not shape.is_static:
         faults.append(wipe_a_disk)

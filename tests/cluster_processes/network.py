@@ -1,12 +1,11 @@
-"""A network for each node: Linux network namespaces that one bridge joins, and cuts between them by direction.
+"""Networks for nodes: Linux network namespaces that one bridge connects, with cuts between them by direction.
 
     namespace kwire-PID-N-hub          bridge
     namespace kwire-PID-N-1, -2, ...   eth0 10.98.0.1, 10.98.0.2, ..., each the other end of a port of the bridge
 
-Nothing of it is seen outside: addresses may be the same in every run, and a client reaches a node from within the
-node's own namespace, so that no cut stands between the two. The namespaces' names tell whose they are: what a test
-that was killed has left is removed by the next one. Needs root, `ip`, `iptables`, `ss` and
-`nsenter`.
+The networks are invisible from outside: addresses may be equal in every run. A client reaches a node from within the
+node's own namespace, so that no cut separates the two. The namespaces' names contain the process id: if a test was
+killed, the next one removes its namespaces. Needs root, `ip`, `iptables`, `ss` and `nsenter`.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from pathlib import Path
 PREFIX = "kwire"
 NAMESPACES = Path("/run/netns")
 THREAD = Path("/proc/thread-self/ns/net")
-"""The network namespace of the thread that asks."""
+"""Network namespace of the current thread."""
 CLONE_NEWNET = 0x40000000
 PROGRAMS = {"PATH": "/usr/sbin:/sbin:/usr/bin:/bin", "LC_ALL": "C"}
 _numbers = itertools.count(1)
 
 
 class Network:
-    """The namespaces of some nodes, and which of them hear which."""
+    """Namespaces of nodes, and the cuts between them."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
         self.nodes = tuple(nodes)
         self._name = f"{PREFIX}-{os.getpid()}-{next(_numbers)}"
         self._hub = f"{self._name}-hub"
         self.cuts: set[tuple[int, int]] = set()
-        """(source, target) whose packets are dropped where they arrive."""
+        """(source, target) whose packets are dropped at the target."""
         self._port_cuts: set[tuple[int, int, int]] = set()
-        """(source, target, port of the target)"""
+        """(source, target, port of the target) whose packets are dropped."""
         try:
             self._make()
         except BaseException:
@@ -67,15 +66,15 @@ class Network:
         return f"10.98.0.{node}"
 
     def command(self, node: int, *command: str) -> list[str]:
-        """A command that runs in a node's namespace, in the process that is started.
+        """Return a command that runs in a node's namespace, within the process that is started.
 
-        `ip netns exec` would give it mounts of its own, too, and a disk could not be taken away while others run.
+        `ip netns exec` would also create separate mounts, and a disk could not be removed while other processes run.
         """
         return ["nsenter", f"--net={NAMESPACES / self.namespace(node)}", "--", *command]
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
-        """Sockets that this thread makes meanwhile are the node's for as long as they live."""
+        """Create sockets of this thread in the node's namespace, for their whole lifetime."""
         with THREAD.open("rb") as before, (NAMESPACES / self.namespace(node)).open("rb") as there:
             _enter(there.fileno())
             try:
@@ -86,22 +85,22 @@ class Network:
     # --- cuts
 
     def cut_one_way(self, source: int, target: int) -> None:
-        """The target hears nothing of the source any more."""
+        """Drop all packets from the source at the target."""
         self._rule("-A", source, target)
         self.cuts.add((source, target))
 
     def cut_port(self, source: int, target: int, port: int) -> None:
-        """The target hears nothing from the source on this port; elsewhere it does."""
+        """Drop packets from the source at this port of the target."""
         self._rule("-A", source, target, "--protocol", "tcp", "--dport", str(port))
         self._port_cuts.add((source, target, port))
 
     def cut(self, one: int, other: int) -> None:
-        """Neither hears the other."""
+        """Drop all packets between two nodes."""
         self.cut_one_way(one, other)
         self.cut_one_way(other, one)
 
     def isolate(self, *nodes: int) -> None:
-        """These hear none but one another, and nobody else hears them."""
+        """Isolate these nodes: they receive packets only from each other, and other nodes receive none from them."""
         for node in nodes:
             for other in self.nodes:
                 if other not in nodes:
@@ -116,17 +115,19 @@ class Network:
         self._port_cuts.clear()
 
     def redirect(self, node: int, port: int, to_port: int) -> None:
-        """What comes from others for a port of the node goes to another one of its ports, where a proxy may listen."""
+        """Redirect connections from other nodes for a port of the node to another of its ports, where a proxy may
+        listen.
+        """
         match = ("--protocol", "tcp", "--dport", str(port), "--jump", "REDIRECT", "--to-ports", str(to_port))
         run(*self.command(node, "iptables", "--wait", "-t", "nat", "-A", "PREROUTING", *match))
 
     def reset(self, node: int, times: int) -> None:
-        """Kill every connection of a node, so often: both ends are told."""
+        """Reset all connections of a node this many times, at both ends."""
         for _ in range(times):
             run(*self.command(node, "ss", "--kill", "dst", f"{self.address(0)}/24"))
 
     def are_joined(self, one: int, other: int) -> bool:
-        """Whether both hear each other."""
+        """Return True if packets pass in both directions."""
         return not self.cuts & {(one, other), (other, one)}
 
     def _rule(self, verb: str, source: int, target: int, *match: str) -> None:
@@ -134,25 +135,25 @@ class Network:
         run(*self.command(target, *rule))
 
     def close(self) -> None:
-        """Devices and rules go with their namespaces."""
+        """Remove the namespaces, with their devices and rules."""
         for path in NAMESPACES.glob(f"{self._name}-*"):
             run("ip", "netns", "delete", path.name)
 
 
 def remove_leftovers() -> None:
-    """What tests whose process is gone could not remove: their namespaces, and what still runs in them."""
+    """Remove the namespaces of ended tests, and kill the processes in them."""
     for path in NAMESPACES.glob(f"{PREFIX}-*"):
         _, process, *_ = path.name.split("-")
         if not process.isdigit() or Path(f"/proc/{process}").exists():
             continue
-        with suppress(subprocess.CalledProcessError, ProcessLookupError):  # another test may be removing it, too
+        with suppress(subprocess.CalledProcessError, ProcessLookupError):  # another test may remove it at the same time
             for left in run("ip", "netns", "pids", path.name).split():
                 os.kill(int(left), signal.SIGKILL)
             run("ip", "netns", "delete", path.name)
 
 
 def why_not() -> str | None:
-    """Why there can be no such networks on this machine; None if there can."""
+    """Return why such networks are impossible on this machine; None if they are possible."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     for program in ("ip", "iptables", "nsenter", "ss"):
@@ -175,7 +176,7 @@ def why_not() -> str | None:
 
 
 def run(*command: str) -> str:
-    """What a program of the system says. Raises CalledProcessError."""
+    """Return the output of a system program. Raises CalledProcessError."""
     return subprocess.run(command, check=True, capture_output=True, text=True, env=PROGRAMS).stdout
 
 
@@ -184,7 +185,7 @@ def _said(error: Exception) -> str:
 
 
 def _enter(descriptor: int) -> None:
-    """setns(2): Python has it from 3.12 on."""
+    """Call setns(2), which Python provides from 3.12 on."""
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, CLONE_NEWNET) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

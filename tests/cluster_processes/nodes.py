@@ -1,4 +1,4 @@
-"""Controllers as processes, each in its own network namespace and in its own directory or on its own small disk."""
+"""Controller processes, each in its own network namespace, with its own directory or its own small disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 
 
 class ControllerNode:
-    """One controller: its settings, its directory, its process."""
+    """Controller: its settings, its directory, its process."""
 
     def __init__(
         self, node_id: int, network: Network, scratch: Path, settings: Mapping[str, str], *, disk: FileSystem | None
@@ -58,7 +58,7 @@ class ControllerNode:
 
     @property
     def directory_id(self) -> str:
-        """Of the directory as it is formatted now."""
+        """Return the id of the formatted directory."""
         lines = (self.data / META_PROPERTIES).read_text().splitlines()
         return next(line.removeprefix("directory.id=") for line in lines if line.startswith("directory.id="))
 
@@ -68,34 +68,34 @@ class ControllerNode:
 
     @property
     def has_ended_by_itself(self) -> bool:
-        """Whether it was started, and nobody has ended it since."""
+        """Return True if it was started and its process has ended unexpectedly."""
         return self._process is not None and self._process.poll() is not None
 
     @property
     def is_answering(self) -> bool:
         return self.is_running and not self.is_paused
 
-    # --- life
+    # --- start and stop
 
     def format(self, *arguments: str) -> None:
         asked = [*self.formatter(), "-c", str(self.properties), "-t", CLUSTER_ID, *arguments]
         subprocess.run(asked, check=True, capture_output=True, text=True, timeout=SECONDS)
 
     def formatter(self) -> list[str]:
-        """What formats directories."""
+        """Return the command that formats directories."""
         return [sys.executable, "-m", "kwire", "format"]
 
     def program(self) -> list[str]:
-        """What runs as this node."""
+        """Return the command of the node's process."""
         return command(str(self.properties))
 
     def start(self) -> None:
-        """Start the process; `wait_until_ready` follows."""
+        """Start the process; call `wait_until_ready` afterwards."""
         assert not self.is_running
         self._said_before = self.said.stat().st_size if self.said.exists() else 0
         asked = self._network.command(self.node_id, *self.program())
         with self.said.open("ab") as output:
-            # A session of its own: the kernel continues who is paused when the group it is in loses its last shell.
+            # A separate session: the kernel continues paused processes when their process group loses its last shell.
             self._process = subprocess.Popen(asked, stdout=output, stderr=output, start_new_session=True)
 
     def wait_until_ready(self) -> None:
@@ -106,7 +106,7 @@ class ControllerNode:
         eventually(is_ready, f"controller {self.node_id} serves", SECONDS)
 
     def kill(self) -> None:
-        """kill -9; nothing if it is dead already."""
+        """Kill the process with kill -9, unless it has ended."""
         if self._process is not None:
             self._process.kill()
             self._process.wait(SECONDS)
@@ -114,7 +114,7 @@ class ControllerNode:
             self.is_paused = False
 
     def terminate(self) -> int:
-        """The exit status of a clean stop."""
+        """Stop the process cleanly and return its exit status."""
         assert self._process is not None
         self._process.terminate()
         status = self._process.wait(SECONDS)
@@ -133,15 +133,15 @@ class ControllerNode:
             self.is_paused = False
 
     def wipe(self) -> None:
-        """A new disk in the place of the old one: the directory gets another id, and knows of no voters."""
+        """Replace the disk by an empty one: the directory gets another id, and has no voters."""
         assert not self.is_running
         shutil.rmtree(self.data)
         self.format("--no-initial-controllers")
 
-    # --- what it says
+    # --- output
 
     def connect(self, seconds: float) -> RawClient:
-        """A client that no cut can keep from this node. Raises OSError."""
+        """Return a client that no network cut separates from this node. Raises OSError."""
         with self._network.inside(self.node_id):
             client = RawClient(self.address)
         client.socket.settimeout(seconds)
@@ -155,18 +155,18 @@ class ControllerNode:
         return self.said_since_start()[-2000:]
 
     def failures(self) -> list[str]:
-        """What it said of failures inside."""
+        """Return the internal errors in its log."""
         return failures_in(self.said.read_text(errors="replace"))
 
     def said_since_start(self) -> str:
-        """Its output."""
+        """Return its output since the start."""
         with self.said.open("rb") as file:
             file.seek(self._said_before)
             return file.read().decode(errors="replace")
 
 
 def revive(nodes: Iterable[ControllerNode]) -> None:
-    """Start those that do not run, let the paused go on, and return when all serve."""
+    """Start nodes that do not run, continue paused ones, and return when all serve."""
     nodes = list(nodes)
     stopped = [node for node in nodes if not node.is_running]
     for node in stopped:
@@ -178,7 +178,7 @@ def revive(nodes: Iterable[ControllerNode]) -> None:
 
 
 def failures_in(said: str) -> list[str]:
-    """The exceptions in a controller's log, but for those of a disk that lost its power."""
+    """Return the exceptions in a controller's log, except those of a disk that lost its power."""
     found: list[str] = []
     is_inside = False
     for line in said.splitlines():

@@ -1,4 +1,4 @@
-"""An idempotent producer beside all other clients, by whose acknowledgements progress is measured."""
+"""Probe: an idempotent producer in addition to all clients, whose acknowledgements measure progress."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from tests.history.operations import FAIL, INFO, OK
 PAUSE_SECONDS = 0.05
 END_SECONDS = 20.0
 PATIENCE_SECONDS = 10.0
-"""A producer that gets no answer for so long is made anew, as an application's watchdog would. librdkafka may ask for
-metadata the one broker that it is connected to, which leads no more and cannot know, and on until that one is back."""
+"""Time without a response after which a new producer is created, as by an application's watchdog.
+
+librdkafka may request metadata only from the one broker that it is connected to. If that one leads no more and is
+isolated, librdkafka waits until it returns.
+"""
 SETTINGS = {
     "enable.idempotence": True,
     "acks": "all",
@@ -39,7 +42,7 @@ SETTINGS = {
 
 
 class Probe:
-    """Writes a record to each partition every now and then, in a thread of its own, until it is finished."""
+    """Producer that regularly writes a record to each partition, in a separate thread, until it is finished."""
 
     def __init__(self, network: Network, place: int, bootstrap_servers: str, journal: Journal) -> None:
         self._network = network
@@ -52,7 +55,7 @@ class Probe:
         self.problems: list[str] = []
         self._number = 0
         self._waiting: dict[int, float] = {}
-        """When each record was sent that is neither acknowledged nor given up, by its number."""
+        """Time at which each pending record was sent, by its number."""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -61,7 +64,7 @@ class Probe:
         return sum(map(len, self._acknowledged.values()))
 
     def first_after(self, seconds: float, *, partitions: int = PARTITIONS) -> float | None:
-        """When each partition had acknowledged something that was sent from that moment on."""
+        """Return the time by which each partition had acknowledged a record sent since that time."""
         first = [
             min((done for sent, done in list(self._acknowledged[each]) if sent >= seconds), default=None)
             for each in range(partitions)
@@ -78,7 +81,7 @@ class Probe:
             incarnation += 1
             try:
                 self._live(f"probe.{incarnation}")
-            except KafkaException as error:  # an idempotent producer that cannot go on is made anew
+            except KafkaException as error:  # an idempotent producer that cannot continue is replaced
                 self._journal.note("probe", "assign", keys=[], error=str(error))
 
     def _live(self, name: str) -> None:

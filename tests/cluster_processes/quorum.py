@@ -1,4 +1,4 @@
-"""A quorum of controller processes under watch and under load, and what it owes: a leader wherever there can be one."""
+"""Quorum of controller processes with observation and load: there must be a leader whenever a majority is connected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.cluster_processes.writers import Ledger, Writer
 from tests.support.waiting import eventually
 
 NEW_LEADER_SECONDS = 5.0
-"""How long there may be no leader where a majority hear each other."""
+"""Maximum time without a leader while a majority is connected."""
 GIVE_UP_SECONDS = 30.0
 WRITERS = 2
 SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "20000", "metadata.max.retention.bytes": "30000"}
@@ -33,15 +33,15 @@ SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "20000", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What kind of quorum it is."""
+    """Shape of a quorum."""
 
     voters: int = 3
     is_static: bool = False
-    """By controller.quorum.voters; else by `kwire format --initial-controllers`."""
+    """True for controller.quorum.voters; otherwise the quorum is formed by `kwire format --initial-controllers`."""
     has_snapshots: bool = False
-    """Often, and the log before them is forgotten."""
+    """True for frequent snapshots, after which the log before them is removed."""
     has_disks: bool = False
-    """Each has a file system of its own, whose power can be cut."""
+    """True if each node has its own file system, whose power can be cut."""
 
     def __str__(self) -> str:
         formed = "static" if self.is_static else "dynamic"
@@ -50,15 +50,15 @@ class Shape:
 
 @dataclass(slots=True, kw_only=True)
 class Figures:
-    """Seconds from each harm that took the leader away and left a majority."""
+    """Times in seconds from each fault that removed the leader and left a majority."""
 
     new_leader: list[float] = field(default_factory=list)
     next_write: list[float] = field(default_factory=list)
-    """Until the first write was acknowledged, of the same occasions."""
+    """Times until the first acknowledged write after the same faults."""
 
 
 class Quorum:
-    """Made by `running_quorum`."""
+    """Quorum of controllers, created by `running_quorum`."""
 
     def __init__(self, nodes: Mapping[int, ControllerNode], network: Network, random_source: random.Random) -> None:
         self.nodes = dict(nodes)
@@ -70,30 +70,30 @@ class Quorum:
         order = list(nodes.values())
         self._writers = [Writer(it, order, self.ledger, random.Random(random_source.random())) for it in range(WRITERS)]
 
-    # --- who can lead
+    # --- possible leaders
 
     @property
     def majority(self) -> int:
         return len(self.nodes) // 2 + 1
 
     def can_lead(self, node_id: int) -> bool:
-        """Whether it runs, and a majority that run hear it and are heard by it."""
+        """Return True if the node runs, and a majority of running nodes is connected to it in both directions."""
         joined = [it for it in self.nodes.values() if it.is_answering and self.network.are_joined(node_id, it.node_id)]
         return self.nodes[node_id].is_answering and len(joined) >= self.majority
 
     @property
     def leader(self) -> int:
-        """Who leads, as was last seen."""
+        """Return the last leader that was observed."""
         return self.watch.leaders[self.watch.newest_epoch]
 
     @property
     def followers(self) -> list[int]:
         return [node_id for node_id in self.nodes if node_id != self.leader]
 
-    # --- harm and its end
+    # --- faults
 
     def suffer(self, what: str, harm: Callable[[], None]) -> None:
-        """Do harm; if it takes the leader away and leaves a majority, there must be another one in time."""
+        """Cause a fault; if it removes the leader and leaves a majority, there must be another leader in time."""
         epoch, began = self.watch.newest_epoch, time.monotonic()
         leader = self.leader
         harm()
@@ -101,7 +101,7 @@ class Quorum:
             self._measure(what, began, lambda: self.watch.first_after(epoch, began))
 
     def heal(self, what: str) -> None:
-        """Make all well again; there must be a leader in time, whoever it is."""
+        """End all faults; there must be a leader in time."""
         self.network.heal()
         revive(self.nodes.values())
         began = time.monotonic()
@@ -123,10 +123,12 @@ class Quorum:
         if led - began > NEW_LEADER_SECONDS:
             self.problems.append(f"no leader for {led - began:.1f} s after {what}")
 
-    # --- voters that come and go (KIP-853)
+    # --- voter changes (KIP-853)
 
     def replace_disk(self, node_id: int) -> None:
-        """A controller loses its disk: its old self is voted out, and its new self in when it has caught up."""
+        """Replace a controller's disk: its old directory id leaves the voters, and the new one joins once it has caught
+        up.
+        """
         node = self.nodes[node_id]
         old = uuid_from_text(node.directory_id)
         self.suffer(f"the death of {node_id}", node.kill)
@@ -139,7 +141,7 @@ class Quorum:
         self._change_voters(_addition(node, new), 1, {ErrorCode.NONE, ErrorCode.DUPLICATE_VOTER})
 
     def _change_voters(self, request: Any, version: int, done: set[ErrorCode]) -> None:
-        """Ask whoever leads until it is done: what stands in the way of a change goes by."""
+        """Repeat a request at the current leader until it succeeds: obstacles to a voter change are temporary."""
         answers: Counter[str] = Counter()
 
         def is_done() -> bool:
@@ -160,7 +162,7 @@ class Quorum:
     # --- the end
 
     def finish(self) -> None:
-        """Stop writing, let everybody catch up, stop everybody, and look at what they have."""
+        """Stop the writers, let all nodes catch up, stop them, and check their data."""
         for writer in self._writers:
             writer.finish()
         end = eventually(self._common_end, "all controllers have caught up", GIVE_UP_SECONDS) or 0
@@ -174,7 +176,7 @@ class Quorum:
             self.problems += [f"controller {node_id} failed inside: {error}" for error in node.failures()]
 
     def _common_end(self) -> int | None:
-        """The high watermark, when all voters have everything and all controllers vote."""
+        """Return the high watermark, once all voters have all records and all controllers are voters."""
         try:
             partition = self.nodes[self.leader].ask(QUESTION, VERSION, GIVE_UP_SECONDS).topics[0].partitions[0]
         except OSError:
@@ -184,7 +186,7 @@ class Quorum:
         return end if voters == dict.fromkeys(self.nodes, end) else None
 
     def abandon(self) -> None:
-        """Leave nothing running, whatever happened."""
+        """Kill all processes in any case."""
         for writer in self._writers:
             writer.finish()
         self.watch.close()
@@ -194,7 +196,7 @@ class Quorum:
 
 @contextmanager
 def running_quorum(shape: Shape, scratch: Path, random_source: random.Random) -> Iterator[Quorum]:
-    """A new quorum with a leader; nothing of it runs or is mounted afterwards."""
+    """Start a new quorum with a leader; at the end, no process is running and no disk is mounted."""
     with ExitStack() as stack:
         network = Network(range(1, shape.voters + 1))
         stack.callback(network.close)
@@ -239,7 +241,9 @@ def _format(shape: Shape, nodes: Mapping[int, ControllerNode], random_source: ra
 
 
 def cut_power(quorum: Quorum) -> None:
-    """Of all at once: what was not synced is gone. The disks are mounted again, and nobody runs."""
+    """Cut the power of all nodes at once: un-synced data is lost. The disks are mounted again; all processes have
+    ended.
+    """
     disks = [node.disk for node in quorum.nodes.values() if node.disk is not None]
     for disk in disks:
         disk.cut()

@@ -1,4 +1,4 @@
-"""What a cluster tells of its partitions: who leads, who is in sync."""
+"""Partition states according to a cluster: leaders and in-sync replicas."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.cluster_processes.brokers import BrokerNode
 VERSION = 12
 ANSWER_SECONDS = 1.0
 Place = tuple[str, int]
-"""(topic, partition)"""
+"""(topic, partition)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """One partition as a broker tells it."""
+    """State of a partition in a broker's metadata."""
 
     leader: int
     leader_epoch: int
@@ -29,7 +29,7 @@ class PartitionState:
 
 
 def partitions_told_by(node: BrokerNode) -> dict[Place, PartitionState]:
-    """All partitions, as this broker knows them. Raises OSError."""
+    """Return all partitions in this broker's metadata. Raises OSError."""
     answer = node.ask(MetadataRequest(topics=None), VERSION, ANSWER_SECONDS)
     return {
         (topic.name, each.partition_index): PartitionState(
@@ -44,7 +44,7 @@ def partitions_told_by(node: BrokerNode) -> dict[Place, PartitionState]:
 
 
 def newest(told: list[Mapping[Place, PartitionState]]) -> dict[Place, PartitionState]:
-    """Of what several brokers tell, that with the newest leader epoch."""
+    """Return the states with the newest leader epoch among those of several brokers."""
     found: dict[Place, PartitionState] = {}
     for each in told:
         for place, state in each.items():

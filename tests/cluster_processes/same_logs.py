@@ -1,4 +1,4 @@
-"""Replicas that nobody writes to any more have the same records: the batches of their segments are the same bytes."""
+"""Comparison of replicas after the last write: the batches of their segments must be the same bytes."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 BATCH = struct.Struct(">qii")
-"""Base offset, length of what follows, partition leader epoch."""
+"""Base offset, length of the rest, partition leader epoch."""
 Batch = tuple[int, int, bytes]
-"""(base offset, leader epoch, all behind it)"""
+"""(base offset, leader epoch, all bytes after it)."""
 
 
 def batches(directory: Path) -> Iterator[Batch]:
-    """Of a partition's directory, in order. An end that is cut off is left out."""
+    """Yield the batches of a partition's directory, in order, without an incomplete one at the end."""
     for path in sorted(directory.glob("*.log")):
         data, position = path.read_bytes(), 0
         while position + BATCH.size <= len(data):
@@ -27,7 +27,7 @@ def batches(directory: Path) -> Iterator[Batch]:
 
 
 def difference(one: Path, other: Path) -> str | None:
-    """The first one between two replicas; None if there is none."""
+    """Return the first difference between two replicas; None if they are equal."""
     start = max(first_offset(one), first_offset(other))
     pairs = zip_longest(*([it for it in batches(each) if it[0] >= start] for each in (one, other)))
     for left, right in pairs:
@@ -38,12 +38,12 @@ def difference(one: Path, other: Path) -> str | None:
 
 
 def first_offset(directory: Path) -> int:
-    """Of the first segment: a replica that began anew may have less behind it."""
+    """Return the base offset of the first segment: a replica that restarted at a new offset may have fewer records."""
     return min((int(path.stem) for path in directory.glob("*.log")), default=0)
 
 
 def compare_replicas(data: Mapping[int, Path], topics: tuple[str, ...], partitions: int) -> list[str]:
-    """What differs between the brokers' replicas, by the directories of their records."""
+    """Return the differences between the brokers' replicas, by the directories of their records."""
     problems = []
     for name in (f"{topic}-{index}" for topic in topics for index in range(partitions)):
         holders = [broker for broker, directory in data.items() if (directory / name).is_dir()]

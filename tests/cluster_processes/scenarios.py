@@ -1,6 +1,6 @@
-"""Named scenarios in which other systems, or Kafka itself, once lost or bent what was acknowledged.
+"""Named scenarios in which other systems, or Kafka itself, once lost or corrupted acknowledged records.
 
-Each is a function that plays on a new cluster and raises AssertionError; tests/campaign/brokers.py plays them all.
+Each is a function that runs on a new cluster and raises AssertionError; tests/campaign/brokers.py runs them all.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ from tests.support.waiting import eventually
 
 SECONDS = 40.0
 REFUSAL_SECONDS = 6.0
-"""How long a write is tried that must not be acknowledged."""
+"""Time for which a write is tried that must not be acknowledged."""
 STILL_SECONDS = 6.0
-"""How long something must not happen: longer than a session."""
+"""Time in which an event must not happen: longer than a broker session."""
 SOME = 200
 Written = dict[tuple[int, int], str]
-"""(partition, offset) to what was acknowledged there."""
+"""Acknowledged value by (partition, offset)."""
 
 
 @dataclass(slots=True)
 class Scene:
-    """A topic of one partition, and what was acknowledged for it."""
+    """Topic of one partition, with its acknowledged records."""
 
     cluster: BrokerCluster
     topic: str = "scene"
     min_in_sync: int = 2
     replicas: Sequence[int] = ()
-    """The first one leads to begin with."""
+    """Replicas; the first one is the first leader."""
     written: Written = field(default_factory=dict)
     refused: int = 0
     _number: int = 0
@@ -75,7 +75,7 @@ class Scene:
         assert made.error_code == 0, made
         self.until(lambda state: state.is_well, "it is there")
 
-    # --- who is who
+    # --- roles
 
     def state(self) -> PartitionState | None:
         return self.cluster.partitions().get((self.topic, 0))
@@ -96,10 +96,10 @@ class Scene:
         leader = self.leader()
         return [node for node in self.cluster.nodes.values() if node is not leader]
 
-    # --- writing and reading
+    # --- writes and reads
 
     def write(self, count: int = SOME, *, acks: str = "all", seconds: float = SECONDS, padding_bytes: int = 0) -> int:
-        """How many were acknowledged; those with acks=all are owed."""
+        """Write records and return the number of acknowledged ones; those with acks=all must survive."""
         told: list[tuple[int, str]] = []
         idempotent = {"enable.idempotence": acks == "all", "acks": acks, "message.timeout.ms": int(seconds * 1000)}
         with self.cluster.network.inside(CLIENTS[0]):
@@ -115,7 +115,7 @@ class Scene:
         return len(told)
 
     def check(self) -> Written:
-        """All that was acknowledged is there, once; what is there."""
+        """Check that each acknowledged record exists once; return all records."""
         with self.cluster.network.inside(CLIENTS[0]):
             stored = read_topic(self.cluster.bootstrap_servers, self.topic, partitions=1)
         lost = {place: value for place, value in self.written.items() if stored.get(place) != value}
@@ -123,7 +123,7 @@ class Scene:
         return stored
 
     def end(self) -> None:
-        """All is well in the end: everybody in sync, all logs the same, nothing lost."""
+        """Check the end: all replicas are in sync, all logs are equal, no acknowledged record is lost."""
         self.cluster.heal(self.topic)
         assert not self.cluster.problems, self.cluster.problems
         assert self.write(10) == 10
@@ -144,7 +144,7 @@ def _teller(told: list[tuple[int, str]]) -> Callable[[Any, Any], None]:
 
 
 def _lose_power(node: BrokerNode) -> None:
-    """What was not synced is gone. The disk is mounted again."""
+    """Cut the power of a node: un-synced data is lost. The disk is mounted again."""
     assert node.disk is not None
     node.disk.cut()
     node.kill()
@@ -152,12 +152,13 @@ def _lose_power(node: BrokerNode) -> None:
     node.disk.mount()
 
 
-# --- the scenarios
+# --- scenarios
 
 
 def last_replica_standing(cluster: BrokerCluster) -> None:
-    """KIP-966: the last in-sync replica loses what it had not synced; another one has it all, did
-    not die meanwhile, and so may lead."""
+    """KIP-966: the last in-sync replica loses un-synced records; another replica has all records, did not crash
+    meanwhile, and therefore may lead.
+    """
     scene = Scene(cluster, replicas=(4, 5, 1))  # two of three controllers stay
     assert scene.write() == SOME
     leader, one, other = (cluster.nodes[each] for each in (4, 5, 1))
@@ -177,8 +178,11 @@ def last_replica_standing(cluster: BrokerCluster) -> None:
 
 
 def jepsen_kafka_0_8(cluster: BrokerCluster) -> None:
-    """The followers cannot fetch until the leader stands alone, and then it dies. With min.insync.replicas=2 it must
-    not have acknowledged alone, and the others go on; with 1 it has, and nobody else may lead."""
+    """Followers cannot fetch until the leader is alone in the in-sync set, and then the leader is killed.
+
+    With min.insync.replicas=2 it must not have acknowledged records alone, and the others continue. With 1 it has, and
+    no other replica may lead.
+    """
     strict = Scene(cluster)
     leader = strict.leader()
     weak = Scene(cluster, "weak", 1, replicas=[leader.node_id, *(node.node_id for node in strict.followers())])
@@ -203,7 +207,7 @@ def jepsen_kafka_0_8(cluster: BrokerCluster) -> None:
 
 
 def fast_leader_changes(cluster: BrokerCluster) -> None:
-    """KIP-320: leaders that did not notice come back, again and again, with records that nobody else has."""
+    """KIP-320: leaders return repeatedly without notice of the new leader, with records that no other replica has."""
     scene = Scene(cluster)
     for _ in range(5):
         assert scene.write(50) == 50
@@ -217,8 +221,10 @@ def fast_leader_changes(cluster: BrokerCluster) -> None:
 
 
 def hijacked_transactional_id(cluster: BrokerCluster) -> None:
-    """A producer begins, its coordinator dies, and another one takes its transactional id over: what the first one
-    still writes and commits must be refused, and nobody may see it."""
+    """A producer begins, its coordinator is killed, and another producer takes its transactional id over.
+
+    Further writes and commits of the first producer must be rejected, and no consumer may read them.
+    """
     scene = Scene(cluster)
     for protocol in ("v1", "v2"):
         with cluster.network.inside(CLIENTS[0]):
@@ -247,7 +253,7 @@ def hijacked_transactional_id(cluster: BrokerCluster) -> None:
 
 
 def _coordinator(cluster: BrokerCluster, transactional_id: str) -> int:
-    """The broker that coordinates it."""
+    """Return the broker that coordinates the transactional id."""
     request = FindCoordinatorRequest(key_type=TRANSACTIONAL, coordinator_keys=[transactional_id])
     [found] = cluster.nodes[1].ask(request, FIND_VERSION, SECONDS).coordinators
     assert found.error_code == 0, found
@@ -255,8 +261,10 @@ def _coordinator(cluster: BrokerCluster, transactional_id: str) -> int:
 
 
 def one_corrupt_node(cluster: BrokerCluster) -> None:
-    """Bits flip in a segment that was written long ago, on the node that comes to lead: what is damaged must not be
-    served, must not spread, and the others must still have it."""
+    """Bits flip in an old segment on the node that becomes leader.
+
+    Damaged records must not be served or replicated, and the other replicas must still have them.
+    """
     scene = Scene(cluster)
     assert scene.write() == SOME
     corrupt = scene.leader()
@@ -272,7 +280,7 @@ def one_corrupt_node(cluster: BrokerCluster) -> None:
     except AssertionError:
         assert not corrupt.is_running, "it neither serves nor stops"
     scene.write(50)
-    with suppress(AssertionError):  # it may stay out of it
+    with suppress(AssertionError):  # it may stay out of the in-sync set
         scene.until(lambda state: state.is_well, "it is in sync")
         _elect_preferred(cluster)
     stored: Written = {}
@@ -280,7 +288,7 @@ def one_corrupt_node(cluster: BrokerCluster) -> None:
         read_topic(cluster.bootstrap_servers, scene.topic, partitions=1, seconds=STILL_SECONDS, into=stored)
     wrong = {place: value for place, value in stored.items() if scene.written.get(place, value) != value}
     assert not wrong, f"what is damaged was served: {min(wrong.items())}"
-    if cluster.shape.kind == "kwire":  # Apache Kafka's goes on serving what it has
+    if cluster.shape.kind == "kwire":  # Apache Kafka's continues to serve its other records
         scene.until(lambda state: state.leader not in {corrupt.node_id, -1}, "it has handed over")
         scene.check()
     corrupt.kill()
@@ -291,14 +299,14 @@ def one_corrupt_node(cluster: BrokerCluster) -> None:
 
 
 def _elect_preferred(cluster: BrokerCluster) -> None:
-    """Of all partitions."""
+    """Elect the preferred leaders of all partitions."""
     request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=10_000)
     with suppress(OSError):
         cluster.nodes[controller_of(cluster)].ask(request, 2, SECONDS)
 
 
 def full_disk_of_the_controller(cluster: BrokerCluster) -> None:
-    """With the metadata on it: another controller is active, others lead, and producers hear of no error."""
+    """The metadata is on the full disk: another controller becomes active, others lead, and producers get no error."""
     full = cluster.nodes[controller_of(cluster)]
     scene = _on_a_full_disk(full, cluster)
     _make_topics_until(cluster, lambda: controller_of(cluster) != full.node_id, "another controller is active")
@@ -306,7 +314,7 @@ def full_disk_of_the_controller(cluster: BrokerCluster) -> None:
 
 
 def full_disk_of_a_broker(cluster: BrokerCluster) -> None:
-    """With the metadata on it, of which it takes no more: the others lead, and it stops."""
+    """The metadata is on the full disk, so the broker cannot follow it: others lead, and the broker stops."""
     full = next(node for node_id, node in cluster.nodes.items() if node_id != controller_of(cluster))
     scene = _on_a_full_disk(full, cluster)
     _make_topics_until(cluster, lambda: full.has_ended_by_itself, f"broker {full.node_id} has ended")
@@ -314,7 +322,7 @@ def full_disk_of_a_broker(cluster: BrokerCluster) -> None:
 
 
 def _make_topics_until(cluster: BrokerCluster, condition: Callable[[], bool], what: str) -> None:
-    """Whether or not they can be made."""
+    """Request new topics until the condition holds, whether they can be created or not."""
     numbers = count()
 
     def holds() -> bool:
@@ -328,7 +336,7 @@ def _make_topics_until(cluster: BrokerCluster, condition: Callable[[], bool], wh
 
 
 def _go_on_without(full: BrokerNode, scene: Scene) -> None:
-    """Until there is space: it is started, if it has ended, when the cluster is healed."""
+    """Check progress without the full broker, then free its disk; if it has ended, the cluster's heal starts it."""
     assert scene.write(50) == 50
     scene.check()
     assert full.disk is not None
@@ -338,7 +346,7 @@ def _go_on_without(full: BrokerNode, scene: Scene) -> None:
 
 
 def _on_a_full_disk(full: BrokerNode, cluster: BrokerCluster) -> Scene:
-    """A topic that a node has led until its disk was full."""
+    """Return the scene of a topic whose leader had to hand over because of its full disk."""
     others = [node_id for node_id in cluster.nodes if node_id != full.node_id]
     scene = Scene(cluster, replicas=[full.node_id, *others[:2]])
     assert scene.write() == SOME
@@ -346,7 +354,7 @@ def _on_a_full_disk(full: BrokerNode, cluster: BrokerCluster) -> Scene:
     full.disk.fill(full.disk.directory / BALLAST)
 
     def has_handed_over() -> bool:
-        # The file system has put some megabytes by, which it gives to files that are there.
+        # The file system has reserved some megabytes for existing files.
         assert scene.write(padding_bytes=4000) == SOME, "a producer hears of the full disk"
         return scene.leader() is not full
 
@@ -356,7 +364,7 @@ def _on_a_full_disk(full: BrokerNode, cluster: BrokerCluster) -> Scene:
 
 
 def all_power_cut_flushed(cluster: BrokerCluster) -> None:
-    """All nodes at once, with log.flush.interval.messages=1: nothing is lost."""
+    """All nodes lose power at once, with log.flush.interval.messages=1: no record is lost."""
     scene = Scene(cluster)
     assert scene.write() == SOME
     _cut_everywhere(cluster)
@@ -366,7 +374,7 @@ def all_power_cut_flushed(cluster: BrokerCluster) -> None:
 
 
 def all_power_cut(cluster: BrokerCluster) -> None:
-    """All nodes at once, as Kafka flushes: an end may be lost, but replicas agree on a beginning of it."""
+    """All nodes lose power at once, with Kafka's default flushes: replicas may lose the end, but agree on a prefix."""
     scene = Scene(cluster)
     assert scene.write() == SOME
     acknowledged = list(scene.written.items())
@@ -385,7 +393,7 @@ def all_power_cut(cluster: BrokerCluster) -> None:
 
 
 def _log_bytes(scene: Scene) -> dict[int, int]:
-    """How long each node's log is, on its disk as it is mounted."""
+    """Return the length of each node's log on its mounted disk."""
     logs = {each: node.data / f"{scene.topic}-0" / f"{0:020}.log" for each, node in scene.cluster.nodes.items()}
     return {each: log.stat().st_size if log.exists() else 0 for each, log in logs.items()}
 
@@ -420,7 +428,7 @@ SCENARIOS: Mapping[str, tuple[Callable[[BrokerCluster], None], BrokerShape]] = {
 
 
 def play(name: str, kind: str, directory: Path) -> str | None:
-    """What is wrong; None if the scenario ends well."""
+    """Run a scenario and return the problem; None if it succeeds."""
     directory.mkdir(parents=True)
     scenario, shape = SCENARIOS[name]
     journal = Journal(directory / "run.jsonl")

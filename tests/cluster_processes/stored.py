@@ -1,6 +1,6 @@
-"""What stopped controllers have on their disks, and whether it is what it must be.
+"""Data on the disks of stopped controllers, and its comparison with the expected data.
 
-Everything below the end that all had reached counts: the batches, the leaders that they name, the image that follows.
+All data below the common end counts: the batches, the leaders in them, the resulting image.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tests.cluster_processes.writers import Acknowledged, Block, Ledger, Registe
 
 @dataclass(slots=True, kw_only=True)
 class Stored:
-    """One controller's log below an end."""
+    """Log of a controller below an end."""
 
     batches: dict[int, bytes] = field(default_factory=dict)
-    """By base offset."""
+    """Batches by base offset."""
     leaders: dict[int, set[int]] = field(default_factory=dict)
-    """By epoch, as the leaders wrote it."""
+    """Leaders by epoch, according to the leader change records."""
     written: Counter[Acknowledged] = field(default_factory=Counter)
-    """What the records would have acknowledged."""
+    """Acknowledgements that the records correspond to."""
     image: MetadataImage = field(default_factory=MetadataImage)
     snapshot_end: int = 0
-    """Behind what its newest snapshot stands for."""
+    """End offset of the newest snapshot."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -49,12 +49,12 @@ class Stored:
 
     @property
     def begin(self) -> int:
-        """The first batch; an empty log begins where the snapshot ends."""
+        """Return the offset of the first batch; in an empty log, the end of the snapshot."""
         return min(self.batches, default=self.snapshot_end)
 
     @property
     def end(self) -> int:
-        """Behind the last batch."""
+        """Return the offset after the last batch."""
         if not self.batches:
             return self.snapshot_end
         last = self.batches[max(self.batches)]
@@ -62,7 +62,7 @@ class Stored:
 
 
 def read_stored(data: Path, end: int) -> Stored:
-    """The batches and the image of a controller that is stopped."""
+    """Return the batches and the image of a stopped controller."""
     stored = Stored()
     directory = data / METADATA_DIRECTORY
     content = b"".join(path.read_bytes() for path in sorted(directory.glob("*.log")))
@@ -95,7 +95,7 @@ def _read_batch(stored: Stored, batch: bytes, *, epoch: int, is_control: bool) -
 
 
 def _read_image(stored: Stored, directory: Path, end: int) -> None:
-    """From the newest snapshot on; a log that is whole must come to the same without one."""
+    """Build the image from the newest snapshot; a complete log must give the same image without a snapshot."""
     begin, replay = 0, Replay()
     snapshot_ids = [each for each in snapshots_in(RealDisk(), str(directory)) if 0 < each.offset <= end]
     if snapshot_ids:
@@ -115,15 +115,15 @@ def _read_image(stored: Stored, directory: Path, end: int) -> None:
 
 
 def _undated(image: MetadataImage) -> MetadataImage:
-    """An image that began with a snapshot does not know at which record its state was reached."""
+    """Return the image without its offset: after a snapshot, an image lacks the record that led to its state."""
     return dataclasses.replace(image, offset=-1, epoch=0)
 
 
-# --- what must hold
+# --- comparison
 
 
 def compare(stored: Mapping[int, Stored], seen_leaders: Mapping[int, int], ledger: Ledger, end: int) -> list[str]:
-    """What is wrong with the controllers' logs and images, by node; at best nothing."""
+    """Return the problems of the controllers' logs and images, by node."""
     found = [f"node {node}: {problem}" for node, one in stored.items() for problem in one.problems]
     first_node, first = next(iter(stored.items()))
     for node, one in stored.items():

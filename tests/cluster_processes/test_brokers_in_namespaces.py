@@ -1,4 +1,4 @@
-"""A short share of the campaign with real brokers (tests/campaign/brokers.py), and whether it would notice."""
+"""Part of the campaign with real brokers (tests/campaign/brokers.py), and tests of its checks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_brokers_lose_nothing_through_a_kill_and_a_cut(tmp_path: Path) -> None:
 
 
 def replica(tmp_path: Path, broker: int, *values: bytes, epoch: int = 0) -> Path:
-    """A broker's directory with these records in t-0, one in each batch, the last one of that epoch."""
+    """Create a broker's directory with one batch for each record in t-0; the last one has the given epoch."""
     directory = tmp_path / str(broker)
     (directory / "t-0").mkdir(parents=True)
     batches = [

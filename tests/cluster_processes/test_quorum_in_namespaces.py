@@ -1,4 +1,4 @@
-"""A short share of the campaign with real controllers (tests/campaign/controllers.py), and whether it would notice."""
+"""Part of the campaign with real controllers (tests/campaign/controllers.py), and tests of its checks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_network_cuts_by_direction_and_leaves_nothing() -> None:
 
 
 def _hears(network: Network, source: int, target: int) -> bool:
-    """Whether what one sends arrives at the other; how it comes back does not matter."""
+    """Return True if packets of one node arrive at the other; the direction back is not checked."""
     with network.inside(target):
         receiving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with network.inside(source):
@@ -85,7 +85,7 @@ def _hears(network: Network, source: int, target: int) -> bool:
 
 
 def log_of(tmp_path: Path, name: str, *records: Any, leader: int = 1) -> Stored:
-    """What is read of a directory with these records, one in each batch, behind a leader's first one."""
+    """Return the contents of a directory with a leader change record and one batch for each record."""
     directory = tmp_path / name / METADATA_DIRECTORY
     directory.mkdir(parents=True)
     log = bytes(control_batch([leader_change(leader)], base_offset=0, epoch=4, timestamp_ms=1))

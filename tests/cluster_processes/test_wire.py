@@ -1,4 +1,4 @@
-"""The proxy before a broker: what is chosen waits, others overtake it, and what nobody waits for any more arrives."""
+"""Proxy in front of a broker: delayed requests, overtaking requests, and requests of disconnected clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def frame(api_key: int) -> bytes:
 
 
 class Listener:
-    """A broker's port, which notes the API keys of what arrives, and answers each with four bytes."""
+    """Listener of a broker that records the API keys of requests, and responds to each with four bytes."""
 
     def __init__(self, network: Network) -> None:
         self.arrived: list[int] = []
@@ -38,7 +38,7 @@ class Listener:
         while True:
             try:
                 connection, _ = self.socket.accept()
-            except OSError:  # closed
+            except OSError:  # the connection is closed
                 return
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Kafka's own VerifiableProducer and VerifiableConsumer at work on a topic, and what they saw beside what is there."""
+"""Kafka's VerifiableProducer and VerifiableConsumer on a topic, and a comparison of their events with its records."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ COMMON = {"reconnect.backoff.max.ms": "200", "metadata.max.age.ms": "2000", "req
 PRODUCER = {**COMMON, "delivery.timeout.ms": "60000", "enable.idempotence": "true", "retries": "2147483647"}
 CONSUMER = {**COMMON, "default.api.timeout.ms": "60000", "session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
 Place = tuple[int, int]
-"""(partition, offset)"""
+"""(partition, offset)."""
 
 
 @dataclass(slots=True)
 class Program:
-    """One of the two, and the file that it tells its events in."""
+    """Process of one of the two, and the file with its events."""
 
     output: Path
     process: subprocess.Popen[bytes]
@@ -40,7 +40,7 @@ class Program:
                 yield json.loads(line)
 
     def stop(self) -> bool:
-        """Whether it ended in order when it was told to."""
+        """Stop the program; return True if it ended cleanly."""
         if self.process.poll() is not None:
             return False
         self.process.send_signal(signal.SIGTERM)
@@ -59,7 +59,7 @@ class Program:
 def start(
     tool: str, directory: Path, within: list[str], bootstrap_servers: str, topic: str, *, throughput: int = THROUGHPUT
 ) -> Program:
-    """Start "VerifiableProducer" or "VerifiableConsumer"; `within` is a command in front of its own."""
+    """Start "VerifiableProducer" or "VerifiableConsumer"; the command `within` precedes its own."""
     name = tool.lower()
     settings = PRODUCER if tool == "VerifiableProducer" else CONSUMER
     properties = directory / f"{name}.properties"
@@ -77,7 +77,7 @@ def start(
 
 @dataclass(slots=True)
 class Verified:
-    """What both told."""
+    """Events of both programs."""
 
     acknowledged: dict[Place, str] = field(default_factory=dict)
     refused: Counter[str] = field(default_factory=Counter)
@@ -98,19 +98,19 @@ def told(producer: Program, consumer: Program) -> Verified:
 
 
 def await_consumed(producer: Program, consumer: Program) -> Verified:
-    """What was told when the consumer has read all that was acknowledged, or when it took too long."""
+    """Wait until the consumer has read all acknowledged records, or for a limited time; return the events."""
 
     def is_consumed() -> bool:
         found = told(producer, consumer)
         return found.acknowledged.keys() <= {place for place, _ in found.consumed}
 
-    with suppress(AssertionError):  # what is missing is told by `judge`
+    with suppress(AssertionError):  # `judge` reports missing records
         eventually(is_consumed, "all is consumed", CATCH_UP_SECONDS)
     return told(producer, consumer)
 
 
 def judge(found: Verified, stored: dict[Place, str]) -> list[str]:
-    """Kafka's own rule, and more: acknowledged is there and consumed, nothing twice, one value at one offset."""
+    """Return violations of Kafka's rule and more: acknowledged records exist and are consumed, without duplicates."""
     problems = [
         f"verifiable: {value} was acknowledged at {place}, where {stored.get(place)} is"
         for place, value in found.acknowledged.items()

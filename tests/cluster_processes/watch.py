@@ -1,4 +1,6 @@
-"""Who leads, asked of every controller again and again: one leader an epoch, and when each was first seen."""
+"""Watch of the leaders: repeated requests to every controller; each epoch has one leader, with the time of its first
+sighting.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +34,16 @@ ANSWER_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
-    """A controller that said it leads, and had committed something in its epoch."""
+    """Response of a controller that leads and has committed a record in its epoch."""
 
     seconds: float
-    """When it answered, by time.monotonic()."""
+    """Time of the response, by time.monotonic()."""
     epoch: int
     leader: int
 
 
 class Watch:
-    """Asks in a thread of its own until it is closed."""
+    """Thread that requests the leader from all controllers until it is closed."""
 
     def __init__(self, nodes: Sequence[ControllerNode]) -> None:
         self._nodes = nodes
@@ -49,14 +51,14 @@ class Watch:
         self._stop = threading.Event()
         self._first: dict[int, Sighting] = {}
         self._last: dict[int, Sighting] = {}
-        """By epoch."""
+        """Last sighting by epoch."""
         self.problems: list[str] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     @property
     def leaders(self) -> dict[int, int]:
-        """The leader of each epoch that was seen."""
+        """Return the leader of each observed epoch."""
         return {epoch: sighting.leader for epoch, sighting in dict(self._first).items()}
 
     @property
@@ -64,12 +66,12 @@ class Watch:
         return max(self.leaders, default=0)
 
     def first_after(self, epoch: int, seconds: float) -> Sighting | None:
-        """The first leader of a later epoch that was seen from that moment on."""
+        """Return the first sighting of a leader of a later epoch since that time."""
         seen = [it for it in dict(self._first).values() if it.epoch > epoch and it.seconds >= seconds]
         return min(seen, key=lambda it: it.seconds, default=None)
 
     def newest_since(self, seconds: float) -> Sighting | None:
-        """The leader of the newest epoch, if it was still seen from that moment on."""
+        """Return the leader of the newest epoch, if it was seen since that time."""
         last = dict(self._last).get(self.newest_epoch)
         return last if last is not None and last.seconds >= seconds else None
 

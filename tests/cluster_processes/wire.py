@@ -1,9 +1,9 @@
-"""A proxy before each broker that delays, reorders and holds back chosen requests, of clients and of other brokers.
+"""Proxy in front of each broker that delays, reorders and holds chosen requests, of clients and of other brokers.
 
-It stands in the broker's own network namespace, and what arrives there for the broker's ports is redirected to it: the
-addresses that brokers and clients know are still the broker's, and cuts by address still cut. A connection keeps its
-order, as TCP does, and so what follows a request that waits, waits, too; requests of several connections overtake each
-other. A client that gives up and goes takes nothing with it: what it had sent gets to the broker later.
+The proxy is in the broker's own network namespace, where connections to the broker's ports are redirected to it.
+Brokers and clients use the broker's own address, and network cuts by address still work. A connection keeps its order,
+as in TCP, so requests after a delayed one wait as well. Requests of different connections overtake each other. If a
+client disconnects, its sent requests still reach the broker later.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from tests.history.journal import Journal
 from tests.history.operations import OK
 
 BEHIND = 10_000
-"""What is added to a port of the broker for that of the proxy."""
+"""Difference between a port of the broker and the proxy's port."""
 ANSWER_SECONDS = 5.0
-"""How long an answer is waited for that nobody wants any more."""
+"""Maximum wait for a response whose client has disconnected."""
 READ_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Which requests wait, and for how long."""
+    """Rule that selects requests, with their delay."""
 
     api_keys: frozenset[int] = frozenset()
-    """Nothing: all."""
+    """API keys; an empty set means all."""
     share: float = 1.0
     seconds: tuple[float, float] = (0.0, 0.2)
     is_hold: bool = False
-    """Whether the history has to know: who waits gives up, and repeats what is still under way."""
+    """True if the history must record the delay: the client times out, and repeats a request still in flight."""
 
 
 @dataclass(slots=True)
 class Wires:
-    """The proxies of all brokers, and what they do at present."""
+    """Proxies of all brokers, and their current rules."""
 
     network: Network
     nodes: Mapping[int, BrokerNode]
@@ -54,7 +54,7 @@ class Wires:
     random_source: random.Random
     rules: tuple[Rule, ...] = ()
     held: Counter[int] = field(default_factory=Counter)
-    """By API key."""
+    """Number of held requests by API key."""
     _all: list[Wire] = field(default_factory=list)
 
     def start(self) -> None:
@@ -65,11 +65,11 @@ class Wires:
                 self.network.redirect(node_id, port, port + BEHIND)
 
     def clear(self) -> None:
-        """Nothing waits from now on; what waits already goes on in its time."""
+        """Remove all rules; requests that wait already continue at their time."""
         self.rules = ()
 
     def wait_of(self, api_key: int) -> tuple[float, bool]:
-        """How long a request has to wait, and whether that is a hold."""
+        """Return the delay of a request, and whether it is a hold."""
         for rule in self.rules:
             if (not rule.api_keys or api_key in rule.api_keys) and self.random_source.random() < rule.share:
                 return self.random_source.uniform(*rule.seconds), rule.is_hold
@@ -81,7 +81,7 @@ class Wires:
 
 
 class Wire:
-    """The proxy of one broker, in a thread whose sockets are in the broker's namespace."""
+    """Proxy of one broker, in a thread with sockets in the broker's namespace."""
 
     def __init__(self, wires: Wires, node_id: int, ports: tuple[int, ...]) -> None:
         self._wires = wires
@@ -119,7 +119,7 @@ class Wire:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # transports that were aborted close their sockets
+        await asyncio.sleep(0)  # aborted transports close their sockets in the next turn
 
     async def _serve(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -143,7 +143,9 @@ class Wire:
         to_reader: asyncio.StreamReader,
         to_writer: asyncio.StreamWriter,
     ) -> None:
-        """Until the broker is done, or everything of a client that has gone was handed over and answered."""
+        """Forward data until the broker closes, or all requests of a disconnected client were forwarded and have
+        responses.
+        """
         answers = asyncio.ensure_future(_answers(to_reader, writer))
         requests = asyncio.ensure_future(self._requests(reader, to_writer))
         try:
@@ -156,7 +158,7 @@ class Wire:
             await asyncio.gather(answers, requests, return_exceptions=True)
 
     async def _requests(self, reader: asyncio.StreamReader, to_writer: asyncio.StreamWriter) -> bool:
-        """Whether something had to wait and may be answered when nobody listens any more."""
+        """Forward requests; return True if one was delayed, and its client may disconnect before the response."""
         has_waited = False
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
@@ -184,7 +186,7 @@ class Wire:
 
 
 async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Until the broker hangs up. What nobody takes any more is thrown away."""
+    """Forward responses until the broker closes; drop those to a disconnected client."""
     while part := await reader.read(READ_BYTES):
         with suppress(OSError):
             writer.write(part)

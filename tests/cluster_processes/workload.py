@@ -1,4 +1,4 @@
-"""All clients of a run, in the clients' networks: those of tests/history, a probe, and Kafka's verifiable ones."""
+"""Clients of a run, in the clients' networks: those of tests/history, a probe, and Kafka's verifiable ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KINDS = {
 
 @dataclass(slots=True)
 class Workload:
-    """Started when it is made; `finish` brings it to its end, `abandon` ends it however it is."""
+    """Workload that starts when it is created; `finish` ends it cleanly, `abandon` at once."""
 
     cluster: BrokerCluster
     directory: Path
@@ -44,7 +44,7 @@ class Workload:
     clients: list[Client] = field(default_factory=list)
     programs: dict[str, verifiable.Program] = field(default_factory=dict)
     unruly: list[str] = field(default_factory=list)
-    """Clients that did not stop when they were told to."""
+    """Clients that did not stop on request."""
     verified: verifiable.Verified = field(default_factory=verifiable.Verified)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Workload:
             eventually(is_at_work, "VerifiableProducer is at work", RECOVERY_SECONDS)
 
     def crash_a_client(self, random_source: random.Random) -> None:
-        """kill -9; it comes back under its old id."""
+        """Kill a client with kill -9; it restarts under its old id."""
         client = random_source.choice(self.clients)
         complete = self.cluster.journal.invoke("nemesis", "fault", what=f"kill -9 of {client.id}")
         client.kill()
@@ -79,7 +79,7 @@ class Workload:
         complete(OK)
 
     def finish(self) -> None:
-        """Writers first, then, when all is decided, readers; the last reads come after them."""
+        """Stop writers first; then, once all transactions are decided, readers; then do the final reads."""
         cluster = self.cluster
         assert cluster.probe is not None
         cluster.probe.finish()
@@ -123,7 +123,7 @@ def read_topic(
     seconds: float = final.READ_SECONDS,
     into: dict[tuple[int, int], str] | None = None,
 ) -> dict[tuple[int, int], str]:
-    """All its records from the beginning to the end; `into` has what came of them even if that fails."""
+    """Read all records of a topic; `into` contains the records read so far even after a failure."""
     reading: Any = consumer(bootstrap_servers, level, enable_partition_eof=True)
     reading.assign([TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(partitions)])
     found: dict[tuple[int, int], str] = {} if into is None else into

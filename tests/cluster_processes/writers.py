@@ -1,4 +1,4 @@
-"""Clients that write metadata through whichever controller takes it, and remember what was acknowledged."""
+"""Clients that write metadata through the active controller, and remember acknowledged writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.raw_client import RawClient
 PAUSE_SECONDS = 0.01
 ANSWER_SECONDS = 1.0
 BLOCKS_A_BROKER = 20
-"""How many blocks of producer ids are taken between two registrations."""
+"""Number of producer id blocks that are allocated between two broker registrations."""
 FIRST_BROKER = 1000
 REFUSALS = {
     ErrorCode.NOT_CONTROLLER: "it does not lead, or leads no more",
@@ -32,12 +32,12 @@ REFUSALS = {
     ErrorCode.STALE_BROKER_EPOCH: "a leader of before does not know the newest broker",
     ErrorCode.KAFKA_STORAGE_ERROR: "power is cut, and its disk is gone before it is",
 }
-"""What a writer may be told, and why."""
+"""Expected error codes of writers, with their reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A broker that the controller said is registered."""
+    """Registration of a broker that was acknowledged."""
 
     broker_id: int
     incarnation_id: UUID
@@ -46,7 +46,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Producer ids that the controller said nobody else gets."""
+    """Acknowledged block of producer ids, which must be unique."""
 
     broker_id: int
     begin: int
@@ -58,16 +58,16 @@ Acknowledged = Registered | Block
 
 @dataclass(slots=True)
 class Ledger:
-    """What all writers were told."""
+    """Acknowledgements of all writers."""
 
     acknowledged: list[Acknowledged] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    """Of each acknowledgement, by time.monotonic()."""
+    """Times of the acknowledgements, by time.monotonic()."""
     refusals: Counter[int] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def first_after(self, seconds: float) -> float | None:
-        """When the first write was acknowledged from that moment on."""
+        """Return the time of the first acknowledged write since that time."""
         return next((each for each in list(self.times) if each >= seconds), None)
 
     @property
@@ -80,7 +80,7 @@ class Ledger:
 
 
 class Writer:
-    """Writes in a thread of its own. It stays with a controller until that one refuses or is silent."""
+    """Writer in a separate thread. It stays with a controller until that one returns an error or does not respond."""
 
     def __init__(
         self, number: int, nodes: Sequence[ControllerNode], ledger: Ledger, random_source: random.Random
@@ -106,11 +106,11 @@ class Writer:
         while not self._stop.wait(PAUSE_SECONDS):
             try:
                 self._write()
-            except OSError:  # silent, gone, or cut off in the middle of an answer
+            except OSError:  # no response, a closed connection, or a network cut within a response
                 self._leave()
 
     def _leave(self) -> None:
-        """Try the next controller next time."""
+        """Use the next controller for the next request."""
         if self._client is not None:
             with suppress(OSError):
                 self._client.close()
@@ -132,7 +132,7 @@ class Writer:
             self._leave()
 
     def _register(self, client: RawClient) -> int:
-        """A broker of a new id: what became of a registration without an answer does not matter to the next."""
+        """Register a broker with a new id, so that the outcome of a registration without a response does not matter."""
         broker_id, incarnation_id = self._next_broker, UUID(int=self._random_source.getrandbits(128))
         self._next_broker += 1
         answer = client.ask(_registration(broker_id, incarnation_id), 4)

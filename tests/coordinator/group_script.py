@@ -1,24 +1,24 @@
-"""Runs the group scripts: what a line asks for, and what is seen of it.
+"""Runner of the group scripts: it runs the commands of a script and returns their observed results.
 
-A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that
-happens because of it, in order. Clients have names; each remembers its member id and generation. Member ids are shown
-as name#number. Settings of the coordinator are given once, before the first other command.
+A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all results of
+it, in order. Clients have names; each remembers its member id and generation. Member ids are shown as name#number.
+Settings of the coordinator are given once, before the first other command.
 
     > join a version=4 rebalance=60000        JoinGroup; others: instance= protocols=x,y type= session= member= topic=
     > sync a a=one b=two                      SyncGroup with assignments by client; others: generation= name= type=
     > heartbeat a                             others: generation= member= instance=
     > leave a b                               LeaveGroup with several members; "instance:i" stands for a static one
-    > commit a t-0=5                          OffsetCommit; "-": nobody's; others: generation= member= metadata=
+    > commit a t-0=5                          OffsetCommit; "-": without a member; others: generation= member= metadata=
     > fetch t-0 t-1, fetch *                  OffsetFetch
     > delete-offsets t-0                      OffsetDelete
     > delete-group, describe, list            with states= and types= for list
     > wait 3000                               milliseconds pass
-    > restart                                 the coordinator is stopped and loads its log again; with other settings
-    > disconnect a                            a's waiting request is given up by its client
-    > refuse-appends, allow-appends           the internal partition takes nothing, or takes records again
-    > hold-commits, release-commits         what is stored is not committed yet, as behind a slow replica, or is now
+    > restart                                 the coordinator stops and loads its log again; also with other settings
+    > disconnect a                            client a closes its connection and gives up its waiting request
+    > refuse-appends, allow-appends           the internal partition rejects appends, or accepts them again
+    > hold-commits, release-commits           appended records stay uncommitted, as with a lagging replica, or commit
     > delete-topic t
-    > records                                 what was stored since the last look
+    > records                                 records appended since the last query
     > config max_size=2
 """
 
@@ -72,7 +72,7 @@ class Client:
 
 
 class ScriptRunner:
-    """One script's world and what has been seen in it."""
+    """State of a running script and its observed results."""
 
     def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop) -> None:
         self.world = World(directory, loop)
@@ -81,7 +81,7 @@ class ScriptRunner:
         self.is_started = False
 
     async def run(self, command: str) -> list[str]:
-        """Do what a line says; everything that was seen."""
+        """Run the command of a line and return all results."""
         verb, *words = command.split()
         options = dict(word.split("=", 1) for word in words if "=" in word)
         names = [word for word in words if "=" not in word]
@@ -283,7 +283,7 @@ class ScriptRunner:
         for group in chain.from_iterable(self.world.groups.list_groups(states, types)):
             self._see(f"{group.group_id} {group.group_state} {group.group_type} {group.protocol_type}".rstrip())
 
-    # --- the world
+    # --- world
 
     async def _wait(self, names: list[str], _: dict[str, str]) -> None:
         await asyncio.sleep(int(names[0]) / 1000)
@@ -314,7 +314,7 @@ class ScriptRunner:
         for record in self.world.new_records():
             self._see(_described(record))
 
-    # --- seeing
+    # --- observations
 
     def _client(self, name: str) -> Client:
         return self._clients.setdefault(name, Client(name))
@@ -323,7 +323,7 @@ class ScriptRunner:
         self._seen.append(_MEMBER_ID.sub(lambda found: f"#{int(found[1], 16)}", text))
 
     def _when(self, client: Client, answer: Awaitable[Any] | Any, seen: Callable[[Client, Any], None]) -> None:
-        """Note the answer now or when it comes; one whose client has gone is not seen."""
+        """Record the response now or when it arrives; responses to disconnected clients are dropped."""
         if not isinstance(answer, Awaitable):
             seen(client, answer)
             return
@@ -354,6 +354,6 @@ def _described(record: GroupRecord) -> str:
 
 
 async def settle() -> None:
-    """Let everything happen that happens now."""
+    """Let the loop run until nothing more happens at the current time."""
     for _ in range(6):
         await asyncio.sleep(0)

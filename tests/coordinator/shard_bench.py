@@ -1,4 +1,4 @@
-"""A coordinator runtime with one shard, whose machine adds numbers up, on a virtual loop."""
+"""Coordinator runtime with one shard on a virtual loop; its machine adds numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Number = tuple[str, int | None]
 
 
 class SumMachine:
-    """Key -> number; None forgets it."""
+    """Machine that maps keys to numbers; None removes a key."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -71,17 +71,17 @@ WRITE_TIMEOUT_MS = 10_000
 
 
 class NoGroupCommit(GroupCommit):
-    """Never flushes: what an append must wait for comes when a test says so."""
+    """Group commit that never flushes: tests complete the appends that wait."""
 
     def __init__(self) -> None:
-        """Without logs and workers."""
+        """Create it without logs and workers."""
 
     def request(self, partition: Flushed) -> None:
-        """Nothing."""
+        """Ignore the request."""
 
 
 class Bench:
-    """A runtime with one partition, on a virtual loop."""
+    """Runtime with one partition on a virtual loop."""
 
     def __init__(self, directory: Path, loop: VirtualLoop) -> None:
         self.directory = directory
@@ -112,7 +112,7 @@ class Bench:
         )
 
     def hold(self) -> None:
-        """From now on the high watermark moves when `release` says so, as with a replica that lags behind."""
+        """Hold the high watermark until `release`, as a lagging replica does."""
         log = self.partition.log
         log.update_config(dataclasses.replace(log.config, flush_messages=1))
 

@@ -1,4 +1,4 @@
-"""Answers that are there, come later, or are waited for no more."""
+"""Answers: already available, available later, or no longer awaited."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many offsets that expire at once are removed in steps, between which the event loop turns."""
+"""Expiration of many offsets at once: removed in steps, with turns of the event loop in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.support import ManualClock
 
 
 class Scheduled:
-    """Timers that a test fires."""
+    """Timers that a test triggers."""
 
     def __init__(self) -> None:
         self.steps: dict[str, tuple[float, Callable[[], Any]]] = {}

@@ -1,4 +1,4 @@
-"""A coordinator whose leadership flaps while its shards load: what they counted in memory is given back."""
+"""Coordinator whose leadership flaps while its shards load: it must release the memory that they counted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDS = 400
 def test_a_shard_that_is_given_up_while_it_loads_gives_its_memory_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
-    monkeypatch.setattr(loading, "SLICE_MS", 0.0)  # each look at the clock is a pause
+    monkeypatch.setattr(loading, "SLICE_MS", 0.0)  # each read of the clock causes a pause
 
     async def main(world: TransactionWorld) -> None:
         await world.start()

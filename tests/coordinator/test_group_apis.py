@@ -1,4 +1,4 @@
-"""What the handlers of the group APIs add to the coordinator: versions, topics that do not exist, authorisation."""
+"""Handlers of the group APIs: versions, missing topics and authorization, in addition to the coordinator's logic."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest
+from kwire.server.api import Api
 from kwire.server.apis import (
     delete_groups,
     describe_groups,
@@ -54,7 +55,6 @@ from kwire.server.apis import (
 )
 from kwire.server.authorization import Operation, ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from tests.coordinator.world import BROKER_ID, World
 from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
@@ -63,7 +63,7 @@ TOPIC_ID = UUID(int=101)
 
 
 class Gate:
-    """An authorizer that refuses what it was told to."""
+    """Authorizer that denies the configured operations."""
 
     def __init__(self) -> None:
         self.refused: set[tuple[ResourceType, str]] = set()
@@ -73,7 +73,7 @@ class Gate:
 
 
 class Caller:
-    """Calls handlers as a connection would."""
+    """Caller of handlers, in place of a connection."""
 
     def __init__(self, world: World, run: Callable[[Any], Any]) -> None:
         self.world = world
@@ -389,7 +389,7 @@ def join_request(*, instance_id: str | None = None) -> JoinGroupRequest:
 
 
 def make_stable(caller: Caller, instance_id: str) -> None:
-    """A group of one static member."""
+    """Create a group with one static member."""
     joined = caller.call(join_group.API, join_request(instance_id=instance_id), 5)
     request = SyncGroupRequest(
         group_id="g", generation_id=joined.generation_id, member_id=joined.member_id, group_instance_id=instance_id
@@ -410,7 +410,7 @@ def make_stable(caller: Caller, instance_id: str) -> None:
 def test_a_static_member_whose_new_id_is_not_committed_is_no_obstacle_to_another_coordinator(
     caller: Caller, monkeypatch: pytest.MonkeyPatch, then: tuple[Api, object, int]
 ) -> None:
-    """What has happened to the group since is not undone, and everybody is answered."""
+    """Later changes of the group are not undone, and every request gets a response."""
     make_stable(caller, "i")
     monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
 

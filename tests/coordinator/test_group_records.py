@@ -1,6 +1,6 @@
-"""The group coordinator's records, byte for byte as Apache Kafka 4.3.1 writes them.
+"""Records of the group coordinator: byte for byte as Apache Kafka 4.3.1 writes them.
 
-The bytes were taken from a broker's __consumer_offsets after the same requests.
+The bytes were read from a broker's __consumer_offsets after the same requests.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def test_a_group_record_without_a_timestamp_is_readable() -> None:
 
 
 class TestTransactionalOffsets:
-    """Pending until the marker comes; the latest record wins, not the latest marker."""
+    """Transactional offsets: pending until the marker; the latest record decides, not the latest marker."""
 
     key = OffsetCommitKey(group="g", topic="t", partition=0)
 

@@ -1,4 +1,4 @@
-"""Where a group's id leads."""
+"""Mapping of a group id to its partition of __consumer_offsets."""
 
 from __future__ import annotations
 

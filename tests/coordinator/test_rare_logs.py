@@ -1,4 +1,4 @@
-"""Logs of internal partitions that are loaded though kwire does not write them like that."""
+"""Logs of internal partitions that load although kwire would write them differently."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 def test_records_below_the_start_of_the_log_are_not_loaded(bench: Bench) -> None:
-    """The log begins within a batch, which is still read whole."""
+    """The log begins inside a batch, which is still read whole."""
 
     async def main() -> None:
         records = [Record(key=key, value=b"1", timestamp=0) for key in (b"a", b"b", b"c")]
@@ -76,7 +76,7 @@ def test_a_control_record_that_ends_no_transaction_is_passed_over(bench: Bench) 
 
 
 def test_offsets_that_the_oldest_kafka_stored_are_known(tmp_path: Path) -> None:
-    """Keys and values of version 0."""
+    """Keys and values have version 0."""
 
     def text(value: bytes) -> bytes:
         return struct.pack(">h", len(value)) + value

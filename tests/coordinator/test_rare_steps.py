@@ -1,4 +1,4 @@
-"""Steps of groups and transactions that need an unlucky moment, as scripts (tests/coordinator/test_scripts.py)."""
+"""Steps of groups and transactions that need rare timing, as scripts (tests/coordinator/test_scripts.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.coordinator.test_scripts import run_script
 
 
 def check(kind: str, directory: Path, script: str) -> None:
-    """What is seen is what the script says."""
+    """Check that the observed results equal those in the script."""
     expected = "\n".join(line.strip() for line in script.strip().splitlines()) + "\n"
     assert run_script(kind, expected, directory) == expected
 

@@ -1,4 +1,4 @@
-"""What transactions do at unlucky moments: while ids are fetched, a shard loads, a topic goes, or memory is short."""
+"""Transactions at rare moments: while ids are fetched, a shard loads, a topic is deleted, or memory is short."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ E = ErrorCode
 
 
 class HeldIds(ProducerIdBlock):
-    """Producer ids that a test gives out."""
+    """Producer ids that the test assigns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ async def add(world: TransactionWorld, producer_id: int, epoch: int) -> ErrorCod
 
 
 async def begin(world: TransactionWorld, *, epoch: int = 0, timeout_ms: int = 60_000) -> int:
-    """The producer id of an open transaction, which has a partition."""
+    """Return the producer id of an open transaction that has a partition."""
     producer_id: int = (await init(world, timeout_ms=timeout_ms)).producer_id
     if epoch:
         shard = world.transactions._runtime.active(0)
@@ -124,7 +124,7 @@ async def commit(world: TransactionWorld, producer_id: int, epoch: int) -> Any:
 
 
 def states(world: TransactionWorld) -> list[str]:
-    """The states that were stored since the last look."""
+    """Return the states that were stored since the last call."""
     return [STATE_NAMES[record.transaction.state] for record in world.new_records() if record.transaction is not None]
 
 
@@ -140,7 +140,7 @@ def commit_of_offsets(producer_id: int, group_id: str = "g") -> TxnOffsetCommitR
 
 
 def code_of(answer: Any) -> ErrorCode:
-    """Of the only partition in an answer to TxnOffsetCommit."""
+    """Return the code of the only partition in a TxnOffsetCommit response."""
     return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
@@ -217,7 +217,7 @@ def test_markers_that_a_later_load_has_overtaken_end_nothing_twice(loop: Virtual
         assert (await commit(world, producer_id, 0)).error_code == E.NONE
         world.refuse_appends(STATE, refuse=True)
         world.refuse_appends("t-0", refuse=False)
-        await asyncio.sleep(0.11)  # the marker is written, and its completion is not
+        await asyncio.sleep(0.11)  # the marker is written, its completion is not
         assert world.partition("t-0").log.log_end_offset == 1
         assert states(world) == ["Empty", "Ongoing", "PrepareCommit"]
         world.refuse_appends(STATE, refuse=False)
@@ -233,7 +233,7 @@ def test_markers_that_a_later_load_has_overtaken_end_nothing_twice(loop: Virtual
 
 
 def test_a_decision_about_a_topic_that_is_gone_sends_no_markers(loop: VirtualLoop, world: TransactionWorld) -> None:
-    """The metadata name the coordinator's topic no more, and its partitions here follow a moment later."""
+    """The topic is gone from the metadata; the broker removes its partitions a moment later."""
 
     async def act() -> None:
         producer_id = await begin(world)
@@ -288,11 +288,11 @@ def test_without_memory_nothing_new_is_let_in(loop: VirtualLoop, world: Transact
     play(loop, world, act)
 
 
-# --- shards that load, are closed, or are elsewhere
+# --- shards that load, are closed, or are on other brokers
 
 
 def break_state(shard: Any) -> None:
-    """As a broken invariant does: the shard is loaded again."""
+    """Break a shard's state as a broken invariant does: the shard is loaded again."""
     with pytest.raises(KafkaError), shard:
         raise AssertionError
 
@@ -382,7 +382,7 @@ def test_offsets_whose_client_leaves_while_they_wait_are_not_committed(
 def test_offsets_in_a_transaction_may_come_from_nobody_while_a_group_has_members(
     loop: VirtualLoop, world: TransactionWorld
 ) -> None:
-    """As from producers that do not know about groups (before KIP-447); a named member is still checked."""
+    """Producers before KIP-447 send no member id; a given member id is still checked."""
 
     async def act() -> None:
         producer_id: int = (await init(world)).producer_id

@@ -1,4 +1,4 @@
-"""Whatever happened: what a restarted coordinator reads from its log is what the one before it had written."""
+"""Replay: a restarted coordinator loads from its log the state that the previous one had written."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def check_invariants(runner: ScriptRunner) -> None:
 
 
 def written_state(runner: ScriptRunner, *, with_empty: bool) -> dict[str, object]:
-    """All offsets, and the groups that are written as they are.
+    """Return all offsets, and the groups whose current state is in the log.
 
-    A group that rebalances survives in its last stable or empty state. That a group became empty may have been refused
-    by the log: then it comes back with its old members, whose sessions end.
+    A rebalancing group is restored in its last stable or empty state. If the log rejected the record of an empty group,
+    the group is restored with its old members, whose sessions then expire.
     """
     machine = runner.world.group_machine()
     state: dict[str, object] = {"offsets": {name: machine.offsets.of_group(name) for name in machine.groups}}

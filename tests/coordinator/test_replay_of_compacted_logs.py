@@ -1,4 +1,4 @@
-"""A coordinator reads the same state from its log after compaction as before."""
+"""Replay after compaction: a coordinator loads the same state from its log as before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = "config initial_rebalance_delay_ms=1 offsets_retention_ms=60000 retenti
 
 
 def compact_offsets(runner: ScriptRunner) -> None:
-    """Everything that was written so far, with tombstones that go in the next round."""
+    """Compact all records so far, with tombstones that the next round removes."""
     log = runner.world.offsets_partition().log
     config = dataclasses.replace(
         log.config, cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, delete_retention_ms=0
@@ -31,7 +31,7 @@ def compact_offsets(runner: ScriptRunner) -> None:
 
 
 def recorded_state(runner: ScriptRunner) -> dict[str, object]:
-    """Without groups of which no record is left: they had offsets only, and those were deleted."""
+    """Return the state without groups that have no record left: they had only offsets, which were deleted."""
     state = written_state(runner, with_empty=True)
     groups = runner.world.group_machine().groups
     offsets = cast("dict[str, dict[object, object]]", state["offsets"])

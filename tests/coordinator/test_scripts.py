@@ -1,6 +1,6 @@
-"""The scripts of tests/scripts: each command's outcome is exactly what the script says.
+"""Scripts of tests/scripts: the results of each command equal those in the script.
 
-KWIRE_REWRITE_SCRIPTS=1 writes what is seen into the scripts, to be read before it is believed.
+KWIRE_REWRITE_SCRIPTS=1 writes the observed results into the scripts; review them before use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUNNERS: dict[str, Callable[[Path, asyncio.AbstractEventLoop], Runner]] = {
     "group": group_script.ScriptRunner,
     "transaction": transaction_script.ScriptRunner,
 }
-"""By how the scripts' names begin."""
+"""Runners by the prefix of the scripts' names."""
 
 
 @pytest.mark.parametrize(("kind", "least"), [("group", 25), ("transaction", 30)])
@@ -39,7 +39,7 @@ def test_script(script: Path, tmp_path: Path) -> None:
 
 
 def run_script(kind: str, text: str, directory: Path) -> str:
-    """The script with what was seen in place of what was expected."""
+    """Return the script with the observed results in place of the expected ones."""
     written: list[str] = []
     with virtual_loop() as loop:
         runner = RUNNERS[kind](directory, loop)

@@ -1,4 +1,4 @@
-"""A shard of the coordinator runtime."""
+"""Shard of the coordinator runtime: load, append, commit and close."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_loading_leaves_the_loop_to_others(bench: Bench, monkeypatch: pytest.Mon
         for start in range(0, 3000, 500):
             records = [Record(key=b"%d" % n, value=b"1", timestamp=0) for n in range(start, start + 500)]
             append(bench.partition, encode_batch(records))
-        # Each look at the clock finds that six milliseconds have gone by: a slice is two looks.
+        # The clock advances by six milliseconds at each read, so a slice has two reads.
         ticks = iter(range(0, 1_000_000, 6))
         monkeypatch.setattr(bench.clock, "monotonic_ms", lambda: float(next(ticks)))
         turns = 0

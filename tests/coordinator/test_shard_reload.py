@@ -1,4 +1,4 @@
-"""A broken invariant reloads its shard; a shard that is closed while it loads is not loaded on."""
+"""Reload of a shard after a broken invariant; a shard that is closed during its load stops to load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 
 class BrokenMachine(SumMachine):
-    """Its invariant is broken where a test says so."""
+    """Machine whose invariant breaks at a place that the test chooses."""
 
     breaks_at = ""
 
@@ -46,7 +46,7 @@ class BrokenMachine(SumMachine):
 
 
 def break_at(bench: Bench, place: str) -> Shard[Number, SumMachine]:
-    """An active shard with a = 1 in its log, whose machine is the only one that breaks."""
+    """Return an active shard with a = 1 in its log; only its machine breaks."""
     machine = BrokenMachine()
     machine.breaks_at = place
     machines: Iterator[SumMachine] = iter([machine])
@@ -58,7 +58,7 @@ def break_at(bench: Bench, place: str) -> Shard[Number, SumMachine]:
 
 
 async def check_reloaded(bench: Bench, broken: Shard[Number, SumMachine], numbers: dict[str, int]) -> None:
-    """Clients retry until the state is what the log says."""
+    """Check that clients get retriable errors until the state equals the log's."""
     assert broken.state is ShardState.CLOSED
     assert code_of(lambda: bench.runtime.active(0)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     await asyncio.sleep(RELOAD_PAUSE_S)

@@ -1,4 +1,4 @@
-"""Named timers."""
+"""Named timers: scheduled, replaced and cancelled by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What transactions do when something fails or goes while somebody waits: nothing is kept waiting for ever."""
+"""Transactions when a disk fails or a partition is removed during a wait: no request waits forever."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 async def initialised(world: TransactionWorld, *, timeout_ms: int = 60_000) -> int:
-    """Its producer id."""
+    """Send InitProducerId and return the producer id."""
     init = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=timeout_ms)
     producer_id = (await world.ask(init_producer_id.API, init, 5)).producer_id
     assert isinstance(producer_id, int)
@@ -48,7 +48,7 @@ async def initialised(world: TransactionWorld, *, timeout_ms: int = 60_000) -> i
 
 
 async def begin(world: TransactionWorld, *, timeout_ms: int = 60_000) -> int:
-    """The producer id of an open transaction, which has a partition."""
+    """Return the producer id of an open transaction that has a partition."""
     producer_id = await initialised(world, timeout_ms=timeout_ms)
     add = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="x",
@@ -90,7 +90,7 @@ def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
 
 
 class SettableClock(VirtualClock):
-    """Somebody sets the time of day; what else is timed does not notice."""
+    """Virtual clock with a settable wall clock; monotonic time is unaffected."""
 
     ahead_ms = 0
 
@@ -103,7 +103,7 @@ class SettableClock(VirtualClock):
 def test_time_runs_out_whatever_the_time_of_day_is_set_to(
     tmp_path: Path, loop: VirtualLoop, ahead_ms: int, *, restarts: bool
 ) -> None:
-    """A transaction that begins before the clock is set, with a broker that goes on or the one after it."""
+    """The transaction begins before the clock is set; the broker continues, or a restarted one takes over."""
 
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)
@@ -116,7 +116,7 @@ def test_time_runs_out_whatever_the_time_of_day_is_set_to(
             await settle()
             await world.start()
         await asyncio.sleep(55)
-        is_early = restarts and ahead_ms > 0  # it seems to have been open for all that time
+        is_early = restarts and ahead_ms > 0  # by the wall clock, the transaction has been open for an hour
         assert world.machine().transactions["x"].state.name == ("COMPLETE_ABORT" if is_early else "ONGOING")
         await asyncio.sleep(20)
         assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
@@ -157,7 +157,7 @@ def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_pat
         await settle()
         assert not waiting.done()
         partition.log.health.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
-        partition.wake()  # as the flush does that has failed
+        partition.wake()  # as the failed flush does
         answer = await asyncio.wait_for(waiting, 60)
         assert answer.error_code == ErrorCode.NOT_COORDINATOR
         assert shard.state is ShardState.CLOSED
@@ -176,7 +176,7 @@ def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_pat
 def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(
     tmp_path: Path, loop: VirtualLoop, how: str, code: ErrorCode
 ) -> None:
-    """A marker that is waited for after another one: what happened to its partition meanwhile wakes nobody any more."""
+    """The partition failed or was deleted before the wait began, so no notification will end the wait."""
 
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)
@@ -197,7 +197,7 @@ def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(
 def test_offsets_are_committed_within_the_call_that_lets_them_in(
     tmp_path: Path, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A marker that comes right behind must find them: nothing would end their transaction after it."""
+    """A marker that follows immediately must find them, or their transaction would stay open."""
 
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)

@@ -1,4 +1,4 @@
-"""The gate: who waits for whom, what ends a wait, and what producers are told."""
+"""Transaction gate: order of waiting batches, events that end a wait, and error codes for producers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Outcome = KafkaError | Codes | None
 
 
 class SlowCoordinator:
-    """Answers when the test says so; or at once, what `now` has."""
+    """Coordinator that responds when the test says so, or at once with the results in `now`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Producer, list[TopicPartition]]] = []
@@ -69,7 +69,7 @@ class SlowCoordinator:
 
 
 class Door:
-    """Two partitions behind a gate, and what was told at it."""
+    """A gate with two partitions, and the outcomes of all batches that entered it."""
 
     def __init__(self, directory: Path, loop: VirtualLoop) -> None:
         self.loop = loop
@@ -77,7 +77,7 @@ class Door:
         self.verifies = True
         self.told: list[str] = []
         self.append_errors: dict[str, KafkaError] = {}
-        """By name of an entry, how its next append fails."""
+        """Errors of the next append, by entry name."""
         self.gate = TransactionGate(
             coordinator=self.coordinator,
             config=TransactionConfig(),
@@ -99,7 +99,7 @@ class Door:
         ]
 
     def entry(self, name: str, producer: Producer = FIRST, index: int = 0, sequence: int = -1) -> Entry:
-        """A batch that is written when it may be."""
+        """Return an entry whose batch is written when the gate admits it."""
         partition = self.partitions[index]
 
         def entered(error: KafkaError | None) -> KafkaError | None:
@@ -210,9 +210,9 @@ def test_without_verification_only_those_that_add_wait(door: Door) -> None:
     ("marker", "version", "is_void"),
     [
         (Producer(1, 0), CLASSIC, True),  # a classic transaction ends with its own epoch
-        (Producer(1, 1), CLASSIC, True),  # fenced
+        (Producer(1, 1), CLASSIC, True),  # the producer is fenced
         (Producer(1, 1), EPOCH_PER_TRANSACTION, True),
-        (Producer(1, 0), EPOCH_PER_TRANSACTION, False),  # the end of the transaction before
+        (Producer(1, 0), EPOCH_PER_TRANSACTION, False),  # the end of the previous transaction
         (Producer(2, 0), CLASSIC, False),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, 
 
 
 def test_what_somebody_else_is_answered_decides_nothing(door: Door) -> None:
-    """A stranger with the producer's id and epoch, which are small numbers, and a transactional id of its own."""
+    """Another client may use the same producer id and epoch, which are small numbers, with its own transactional id."""
     door.enter(door.entry("stranger", sequence=0), transactional_id="not mine")
     door.enter(door.entry("a", sequence=0), door.entry("b", sequence=1))
     assert door.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"], "to come again"
@@ -237,7 +237,7 @@ def test_what_somebody_else_is_answered_decides_nothing(door: Door) -> None:
 
 
 def test_a_wait_does_not_outlive_its_leader_epoch(door: Door) -> None:
-    """Another leader may have written the marker; behind it, the batch would be of a transaction without an end."""
+    """Another leader may have written the marker; a batch after it would belong to a transaction without an end."""
     partition = door.partitions[0]
     led = dataclasses.replace(partition.image, replicas=(1, 2), isr=(1, 2), directories=partition.image.directories * 2)
     partition.update(led, is_led=True)
@@ -278,7 +278,7 @@ def test_an_answer_at_once_lets_through_at_once(door: Door) -> None:
 
 E = ErrorCode
 TOLD = [
-    # (the coordinator's code, what one that adds is told, one that verifies, an old one that verifies)
+    # (coordinator's code, code for requests that add, code for those that verify, the same for old versions)
     (E.NOT_COORDINATOR, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
     (E.COORDINATOR_NOT_AVAILABLE, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
     (E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
@@ -427,7 +427,9 @@ def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
 
 
 def test_a_refused_repetition_is_not_waited_for(door: Door) -> None:
-    """Its transaction has ended, and the classic client's next one goes on with the sequence after it."""
+    """The duplicate's transaction has ended, and the classic client's next transaction continues with the next
+    sequence.
+    """
     door.write(FIRST, "first")
     door.mark(FIRST, version=CLASSIC)
     door.enter(door.entry("first again", sequence=0), adds=False)
@@ -438,12 +440,12 @@ def test_a_refused_repetition_is_not_waited_for(door: Door) -> None:
 
 
 def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
-    """Refused here, then written there, and what comes after it is written here again."""
+    """The first leader refused the batch, another one wrote it, and the first one leads again for the next batch."""
     door.write(FIRST, "before")
     door.mark(FIRST, version=CLASSIC)
     door.enter(door.entry("first", sequence=1), adds=False)
     door.answers(KafkaError(E.NOT_COORDINATOR))
-    door.write(FIRST, "first")  # as a follower's log takes it in
+    door.write(FIRST, "first")  # as replication writes it
     door.enter(door.entry("second", sequence=2), adds=False)
     door.answers({("t", 0): E.NONE})
     assert door.told == ["first NOT_ENOUGH_REPLICAS", "second"]

@@ -1,8 +1,11 @@
-"""Transactions against a few sets: any client may send anything at any time, the old ones too.
+"""Transactions against a few sets: clients of old and new versions send any request at any time.
 
-The model knows who has the transactional id, what is in its open transaction, and how each one has ended. What is
-promised is T3 to T10: atomic ends, an epoch for each end of the newer protocol, nothing written blind, no transaction
-left open, no decision turned, old instances fenced, markers of old coordinators refused.
+The model stores the owner of each transactional id, the records in its open transaction, and how each transaction has
+ended. It checks the guarantees T3 to T10:
+
+- a transaction ends atomically; with the newer protocol, each end starts a new epoch;
+- no record is written without an added partition, no transaction stays open, and no decision changes;
+- old producer instances are fenced, and markers of old coordinators are rejected.
 """
 
 from __future__ import annotations
@@ -40,35 +43,35 @@ PLACES = ("t-0", "t-1", "u-0")
 TIMEOUT_MS = 1000
 ABORT_INTERVAL_MS = 500
 LONG_S = 2.0
-"""Markers that a partition refuses are tried again ten times a second: longer waits only take longer."""
+"""Timeout in seconds. Rejected markers are retried ten times a second, so a longer timeout only slows the test."""
 Identity = tuple[int, int]
 
 
 @dataclass
 class Owner:
-    """What the model knows of a transactional id."""
+    """Model of one transactional id."""
 
     identity: Identity | None = None
-    """Who may write and end; None while nobody may."""
+    """Producer id and epoch that may write and end transactions; None if there is none."""
     identities: list[Identity] = field(default_factory=list)
-    """All that were ever told to a client."""
+    """All producer ids and epochs that clients have received."""
     ended_with: Identity | None = None
-    """Who ended last, or was made to: until the markers are written a late batch of it still belongs there."""
+    """Producer id and epoch of the last ended transaction; until its markers are written, late batches belong to it."""
     is_open: bool = False
     values: list[tuple[str, bytes]] = field(default_factory=list)
-    """Of the open transaction."""
+    """Records of the open transaction."""
     ended: list[tuple[str, bytes]] = field(default_factory=list)
-    """Of the one that ended last; late batches are added."""
+    """Records of the last ended transaction; late batches are added."""
     ended_in_commit: bool = False
 
     def ends(self, *, is_commit: bool) -> None:
-        """What is open has come to this."""
+        """End the open transaction."""
         self.ended_with, self.is_open = self.identity, False
         self.ended, self.values, self.ended_in_commit = self.values, [], is_commit
 
 
 class TransactionModel(RuleBasedStateMachine):
-    """Requests go through the handlers."""
+    """Model test; requests go through the handlers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +80,7 @@ class TransactionModel(RuleBasedStateMachine):
         self.world.config = replace(self.world.config, abort_interval_ms=ABORT_INTERVAL_MS)
         self.owners = {name: Owner() for name in IDS}
         self.committed: list[list[tuple[str, bytes]]] = []
-        """The values of committed transactions; lists that late batches may still join."""
+        """Values of committed transactions; late batches may still be added to these lists."""
         self.number = 0
         self.stores_nothing = False
         self.sequences: dict[tuple[str, Identity], int] = {}
@@ -104,7 +107,7 @@ class TransactionModel(RuleBasedStateMachine):
             self.committed.append(owner.ended)
 
     def pick(self, owner: Owner, age: int) -> Identity:
-        """One of the identities that were told, the newest first."""
+        """Return an identity that a client has received; age 0 is the newest."""
         return owner.identities[-1 - min(age, len(owner.identities) - 1)]
 
     # --- beginning
@@ -197,7 +200,7 @@ class TransactionModel(RuleBasedStateMachine):
         self.run(self.world.ask(produce.API, exchange, version))
         if data.error_code:
             if version == 12 and identity == owner.identity and self.state(name) is TransactionState.ONGOING:
-                owner.is_open = True  # its partition was added before it refused the batch
+                owner.is_open = True  # the request added the partition before the batch was rejected
             return
         self.sequences[place, identity] = sequence + 1
         if identity == owner.identity and not self.is_late(owner, identity):
@@ -209,7 +212,7 @@ class TransactionModel(RuleBasedStateMachine):
             owner.ended.append((place, value))
 
     def is_late(self, owner: Owner, identity: Identity) -> bool:
-        """Whether a batch belongs to the transaction that ends: a classic producer goes on with the same epoch."""
+        """Return True if a batch belongs to the transaction that is ending: a classic producer keeps its epoch."""
         name = next(name for name, each in self.owners.items() if each is owner)
         return identity == owner.ended_with and self.state(name) in PREPARED
 
@@ -247,7 +250,7 @@ class TransactionModel(RuleBasedStateMachine):
                 owner.identities.append(after)
                 owner.identity = after
 
-    # --- what happens around
+    # --- other events
 
     @rule(seconds=st.sampled_from([0.2, 0.6, LONG_S]))
     def wait(self, seconds: float) -> None:
@@ -311,7 +314,7 @@ class TransactionModel(RuleBasedStateMachine):
 
     @invariant()
     def readers_see_what_was_committed(self) -> None:
-        """T3: nothing else, in the order of writing."""
+        """T3: check that readers see all committed records in the order of writing, and no others."""
         allowed = {each for values in self.committed for each in values}
         for place, values in self.visible().items():
             assert {(place, value) for value in values} <= allowed
@@ -319,7 +322,7 @@ class TransactionModel(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_open_that_the_coordinator_does_not_know(self) -> None:
-        """T6."""
+        """T6: check that the coordinator has every transaction that is open in a log."""
         known = self.world.machine().transactions.values()
         for place in PLACES:
             topic, index = place.split("-")
@@ -332,7 +335,7 @@ class TransactionModel(RuleBasedStateMachine):
 
     @invariant()
     def what_is_stored_follows_what_was_stored(self) -> None:
-        """T8: no decision is turned, no epoch goes back."""
+        """T8: check that no decision changes and no epoch decreases."""
         last: dict[str, Any] = {}
         for transactional_id, transaction in self.world.records():
             assert transaction is not None
@@ -343,7 +346,7 @@ class TransactionModel(RuleBasedStateMachine):
             last[transactional_id] = transaction
 
     def everything_ends(self) -> None:
-        """T4, T7: in the end all of a transaction is there, or nothing, and readers come to the end."""
+        """T4, T7: check that each transaction is complete or absent at the end, and that readers reach the log end."""
         for place in (*PLACES, "__transaction_state-0"):
             self.world.refuse_appends(place, refuse=False)
         self.stores_nothing = False

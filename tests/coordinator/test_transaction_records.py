@@ -1,6 +1,6 @@
-"""The transaction coordinator's records, byte for byte as Apache Kafka 4.3.1 writes them.
+"""Records of the transaction coordinator: byte for byte as Apache Kafka 4.3.1 writes them.
 
-The bytes were taken from a broker's __transaction_state after the same requests; ids and names are shortened.
+The bytes were read from a broker's __transaction_state after the same requests; ids and names are shortened.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TIMEOUT = "0000ea60"
 UPDATED, STARTED = "000001a2033ddfa2", "000001a2033ddfa0"
 NO_START = "ffffffffffffffff"
 PARTITIONS = "02" + "0274" + "03" + "00000000" + "00000001"
-"""One topic, t, with 0 and 1."""
+"""Topic t with the partitions 0 and 1, encoded."""
 
 
 def transaction(state: TransactionState, epoch: int, **more: object) -> Transaction:

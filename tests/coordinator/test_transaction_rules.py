@@ -1,4 +1,4 @@
-"""The rules of transactions as functions: steps that may not be, ends by the table, what a list lets through."""
+"""Transaction rules as functions: invalid steps, the table of transaction ends, and filters of lists."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def transaction(state: TransactionState, **more: Any) -> Transaction:
 
 
 def code_of(call: Any) -> ErrorCode | TransactionState:
-    """What a rule comes to: a state or a refusal."""
+    """Return the state or the error code of a rule."""
     try:
         found: Transaction = call()
     except KafkaError as error:
@@ -105,7 +105,7 @@ def test_steps_that_may_not_be(before: Transaction | None, after: Transaction, w
 
 FENCED, INVALID, AGAIN = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE, ErrorCode.CONCURRENT_TRANSACTIONS
 ENDS = {
-    # state: (abort of the last epoch, abort of the present one, commit of the last, commit of the present)
+    # state: (abort with the last epoch, abort with the current one, commit with the last, commit with the current)
     S.EMPTY: (FENCED, S.PREPARE_ABORT, FENCED, INVALID),
     S.ONGOING: (FENCED, S.PREPARE_ABORT, FENCED, S.PREPARE_COMMIT),
     S.PREPARE_COMMIT: (INVALID, FENCED, AGAIN, FENCED),

@@ -1,4 +1,4 @@
-"""What a read_committed consumer sees of a partition: up to the last stable offset, without what was aborted."""
+"""Reads of a partition as a read_committed consumer: up to the last stable offset, without aborted records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.log.searching import aborted_transactions
 
 
 def committed_values(partition: Partition) -> list[bytes]:
-    """As the consumer works it out: by the list of aborted transactions that a fetch answers."""
+    """Return the committed values as a consumer derives them from the aborted transactions in a fetch response."""
     log = partition.log
     end = partition.end_offset(READ_COMMITTED)
     aborted = aborted_transactions(log, log.log_start_offset, end)

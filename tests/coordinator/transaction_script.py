@@ -1,13 +1,13 @@
-"""Runs the transaction scripts: what a line asks for, and what is seen of it.
+"""Runner of the transaction scripts: it runs the commands of a script and returns their observed results.
 
-A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that
-happens because of it, in order. Producers have names; each remembers its producer id, epoch and sequence numbers, which
-producer= and epoch= replace for one request. All have the transactional id x unless id= says otherwise. Versions are
-those of the requests; without version= they are the newest, whose epochs change with each transaction.
+A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all results of
+it, in order. Producers have names; each remembers its producer id, epoch and sequence numbers, which producer= and
+epoch= replace for one request. All have the transactional id x unless id= says otherwise. version= sets the version of
+a request; the default is the newest one, whose epochs change with each transaction.
 
-    > init p timeout=60000            InitProducerId; "keep" tells the producer id and epoch that it has
+    > init p timeout=60000            InitProducerId; "keep" sends the current producer id and epoch
     > add p t-0 t-1                   AddPartitionsToTxn of a client (version=3); of a broker with version=5
-    > verify p t-0                    AddPartitionsToTxn that only asks
+    > verify p t-0                    AddPartitionsToTxn that only verifies
     > produce p t-0 v                 others: version= acks= sequence=
     > add-offsets p g                 AddOffsetsToTxn
     > commit-offsets p g t-0=5        TxnOffsetCommit; others: generation= member= metadata=
@@ -16,14 +16,14 @@ those of the requests; without version= they are the newest, whose epochs change
     > marker p t-0 commit             WriteTxnMarkers; coordinator-epoch= transaction-version=
     > show t-0                        the partition's end, last stable offset and aborted transactions
     > describe x, list                DescribeTransactions; ListTransactions with states= producers= longer= pattern=
-    > records                         what was stored since the last look
+    > records                         records appended since the last query
     > wait 3000                       milliseconds pass
-    > restart                         everything is stopped and loads its logs again
+    > restart                         all components stop and load their logs again
     > reload                          the coordinator's state is loaded again, as after a broken invariant
     > refuse-appends t-0, allow-appends t-0
-    > hold-flushes, release-flushes   nothing becomes durable meanwhile
+    > hold-flushes, release-flushes   nothing becomes durable in between
     > delete-topic t
-    > epoch p 32766                   goes to that epoch at once, by a record in the log; only when nothing is open
+    > epoch p 32766                   sets that epoch at once, by a record in the log; only without an open transaction
     > config timeout_max_ms=1000 transaction_version=2 verifies=1
 """
 
@@ -79,11 +79,11 @@ from tests.log.support import batch
 
 Options = dict[str, str]
 OFFSETS = ("t-", "u-")
-"""How an offset to commit begins, which is no option."""
+"""Prefixes of arguments that are offsets to commit, and no options."""
 
 
 class Client:
-    """A producer as it sees itself."""
+    """Producer's own state."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class Client:
 
 
 class ScriptRunner:
-    """One script's world and what has been seen in it."""
+    """State of a running script and its observed results."""
 
     def __init__(self, directory: Path, loop: asyncio.AbstractEventLoop) -> None:
         self.world = TransactionWorld(directory, loop)
@@ -108,7 +108,7 @@ class ScriptRunner:
         self.is_started = False
 
     async def run(self, command: str) -> list[str]:
-        """Do what a line says; everything that was seen."""
+        """Run the command of a line and return all results."""
         verb, *words = command.split()
         options = dict(word.split("=", 1) for word in words if "=" in word and word[:2] not in OFFSETS)
         names = [word for word in words if "=" not in word or word[:2] in OFFSETS]
@@ -225,7 +225,7 @@ class ScriptRunner:
                 self._see(f"{client.name} produce {value}: {answer or 'no answer'}")
                 return
             if data.error_code and "sequence" not in options:
-                client.sequences[where] = sequence  # it may be sent again
+                client.sequences[where] = sequence  # the batch may be sent again
             told = _code(data.error_code) if data.error_code else f"offset {data.base_offset}"
             self._see(f"{client.name} produce {value}: {told}")
 
@@ -333,7 +333,7 @@ class ScriptRunner:
         request = WriteTxnMarkersRequest(markers=[marker])
         self._when(self.world.ask(write_txn_markers.API, request, _version(options, 2)), seen)
 
-    # --- looking
+    # --- queries
 
     def _show(self, names: list[str], _: Options) -> None:
         for name in names:
@@ -383,7 +383,7 @@ class ScriptRunner:
         for record in self.world.new_records():
             self._see(_described(record))
 
-    # --- the world
+    # --- world
 
     async def _wait(self, names: list[str], _: Options) -> None:
         await asyncio.sleep(int(names[0]) / 1000)
@@ -422,7 +422,7 @@ class ScriptRunner:
             await answer
         client.becomes(client.producer_id, int(names[1]))
 
-    # --- seeing
+    # --- observations
 
     def _client(self, name: str) -> Client:
         return self._clients.setdefault(name, Client(name))
@@ -435,7 +435,7 @@ class ScriptRunner:
         self._seen.append(text)
 
     def _when(self, answer: Awaitable[Any] | Any, seen: Callable[[Any], None]) -> None:
-        """Note the answer now or when it comes."""
+        """Record the response now or when it arrives."""
         if not isinstance(answer, Awaitable):
             seen(answer)
             return
@@ -477,6 +477,6 @@ def _described(record: TransactionRecord) -> str:
 
 
 async def settle() -> None:
-    """Let everything happen that happens now."""
+    """Let the loop run until nothing more happens at the current time."""
     for _ in range(30):
         await asyncio.sleep(0)

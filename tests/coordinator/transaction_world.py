@@ -1,7 +1,7 @@
-"""Both coordinators, the gate and the writer of markers over real logs in a directory, with virtual time.
+"""Both coordinators, the transaction gate and the marker writer, over real logs in a directory, with virtual time.
 
-Requests go through the handlers of kwire.server.apis, which get no connection: everybody may do everything. The whole
-can be stopped and started again; flushes can be held, and partitions can be told to refuse appends.
+Requests go through the handlers of kwire.server.apis, without a connection and without authorization. The whole can be
+stopped and started again; flushes can be held, and partitions can reject appends.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
+from kwire.server.api import Api
 from kwire.server.authorization import AllowEverything
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.services import Services
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import BROKER_ID, no_failure, topic_image
@@ -47,7 +47,7 @@ TOPICS = ((GROUP_OFFSETS_TOPIC, 1), (TRANSACTION_STATE_TOPIC, 1), ("t", 2), ("u"
 
 
 class HeldWorkers(InlineWorkers):
-    """Flushes that wait while they are held, more than once."""
+    """Workers whose flushes can be held repeatedly."""
 
     def hold(self) -> None:
         self.held = True
@@ -55,7 +55,7 @@ class HeldWorkers(InlineWorkers):
 
 
 class InOrder:
-    """Markers of one broker in the order of their partitions' names: a set's order is another one in each process."""
+    """Markers of one broker in the order of partition names, because the order of a set differs between processes."""
 
     def __init__(self, writer: MarkerWriter) -> None:
         self._writer = writer
@@ -65,7 +65,7 @@ class InOrder:
 
 
 class ProducerIdBlock:
-    """Producer ids one after the other; those given out stay given out when the world starts again."""
+    """Sequential producer ids; a restart of the world does not reuse them."""
 
     def __init__(self) -> None:
         self.next_id = FIRST_PRODUCER_ID
@@ -76,12 +76,12 @@ class ProducerIdBlock:
 
 
 class TransactionWorld:
-    """What a broker gives its coordinators, and a way to ask them."""
+    """Parts of a broker that its coordinators need, and a way to send requests to them."""
 
     def __init__(
         self, directory: Path | str, loop: asyncio.AbstractEventLoop, disk: Disk | None = None, **settings: Any
     ) -> None:
-        """Settings are the broker's, by their dotted names."""
+        """Create a world; settings are the broker's, by their dotted names."""
         self.clock = VirtualClock(loop)
         self.config = TransactionConfig()
         self.version = 2
@@ -98,11 +98,11 @@ class TransactionWorld:
         )
         self._read_up_to = 0
 
-    # --- life
+    # --- start and stop
 
     async def start(self) -> None:
         names = self._disk.list(self._directory) if self._disk.is_directory(self._directory) else []
-        # What an earlier start, which a crash ended, renamed took its names from the sequence.
+        # Each rename of a directory took a name from the sequence, also in a start that a crash ended.
         drawn = sum(name.endswith(("-delete", "-stray")) for name in names)
         surroundings = Surroundings(disk=self._disk, clock=self.clock, random_source=FixedChance(drawn=drawn))
         self.logs = LogManager([self._directory], surroundings)
@@ -149,21 +149,21 @@ class TransactionWorld:
         self.logs.close(clean=True)
 
     async def shut_down(self) -> None:
-        """Stop as a broker does, which waits for flushes."""
+        """Stop as a broker does: wait for flushes."""
         self.kill()
         await self.group_commit.close()
         self.logs.close(clean=True)
 
     def kill(self) -> None:
-        """Nothing happens any more, and the logs are left as they are."""
+        """Stop without any further action; the logs stay as they are."""
         self.gate.stop()
         self.transactions.stop()
         self.groups.stop()
 
-    # --- asking
+    # --- requests
 
     async def ask(self, api: Api, request: Any, version: int, *, client_id: str = "client") -> Any:
-        """What the API's handler answers."""
+        """Return the response of the API's handler."""
         client = SimpleNamespace(
             peer_host="127.0.0.1", peer_port=1, principal="User:ANONYMOUS", client_software=("", "")
         )
@@ -183,10 +183,10 @@ class TransactionWorld:
             producer_ids=self.producer_ids,
         )
 
-    # --- what happens around them
+    # --- events
 
     def partition(self, name: str) -> Partition:
-        """By a name such as t-0."""
+        """Return a partition by a name such as t-0."""
         topic, _, index = name.rpartition("-")
         return self.partitions.find(topic, int(index))
 
@@ -196,25 +196,25 @@ class TransactionWorld:
         self.partitions.follow(old, self.image)
 
     def refuse_appends(self, name: str, *, refuse: bool) -> None:
-        """With more in-sync replicas asked for than there are, a partition takes nothing."""
+        """Reject appends to a partition: min.insync.replicas exceeds the number of replicas."""
         partition = self.partition(name)
         partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
         config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if refuse else 1)
         partition.log.update_config(config)
 
-    # --- looking
+    # --- queries
 
     def group_offset(self, group_id: str, topic: str, index: int) -> int | None:
-        """What a group has committed."""
+        """Return the committed offset of a group."""
         found = self.groups._runtime.active(0).machine.offsets.find(group_id, topic, index)
         return None if found is None else found.offset
 
     def machine(self) -> TransactionMachine:
-        """The state behind the interface."""
+        """Return the state behind the interface."""
         return self.transactions._runtime.active(0).machine
 
     def records(self, offset: int = 0) -> Iterator[TransactionRecord]:
-        """What was stored from an offset on."""
+        """Yield the records stored from an offset on."""
         log = self.partition(f"{TRANSACTION_STATE_TOPIC}-0").log
         while offset < log.log_end_offset:
             for record in decode_all(log.read(offset, 1 << 20)):
@@ -224,7 +224,7 @@ class TransactionWorld:
                     yield decode_transaction_record(record.key, record.value)
 
     def new_records(self) -> Iterator[TransactionRecord]:
-        """What was stored since the last call."""
+        """Yield the records stored since the last call."""
         for record in self.records(self._read_up_to):
             self._read_up_to += 1
             yield record

@@ -1,4 +1,4 @@
-"""A group coordinator over real logs in a directory, with virtual time; it can be stopped and started again."""
+"""Group coordinator over real logs in a directory, with virtual time; it can be stopped and started again."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ def topic_image(name: str, number: int, partitions: int) -> TopicImage:
 
 
 def no_failure(error: BaseException) -> None:
-    """Nothing fails in this world."""
+    """Reject any failure: no log fails in this world."""
     raise AssertionError from error
 
 
 class FlushesAtOnce(GroupCommit):
-    """Flushes where it is asked to, for partitions without an event loop."""
+    """Synchronous group commit for partitions without an event loop."""
 
     def __init__(self) -> None:
         super().__init__(cast("LogManager", None), InlineWorkers(), failed=no_failure)
 
     def request(self, partition: Flushed) -> None:
-        """Settle what a truncation left, and make all durable."""
+        """Complete a truncation and flush the log."""
         partition.log.settle()
         partition.log.flush()
         partition.flushed()
 
 
 def no_group_commit() -> GroupCommit:
-    """For partitions whose appends wait for no flush."""
+    """Return a group commit for partitions whose appends need no flush."""
     return FlushesAtOnce()
 
 
 class HeldFlushes(GroupCommit):
-    """Flushes that a test can hold up."""
+    """Group commit whose flushes a test can hold."""
 
     is_held = False
 
@@ -77,7 +77,7 @@ class HeldFlushes(GroupCommit):
 
 
 class World:
-    """What a broker gives its group coordinator."""
+    """Parts of a broker that its group coordinator needs."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class World:
         self.logs.close(clean=True)
 
     def group_machine(self, index: int = 0) -> GroupMachine:
-        """The state behind the interface."""
+        """Return the state behind the interface."""
         return self.groups._runtime.active(index).machine
 
     def offsets_partition(self, index: int = 0) -> Partition:
@@ -146,20 +146,20 @@ class World:
         self.partitions.follow(old, self.image)
 
     def refuse_appends(self, *, refuse: bool) -> None:
-        """With more in-sync replicas asked for than there are, the partition takes nothing."""
+        """Reject appends to the partition: min.insync.replicas exceeds the number of replicas."""
         for partition in self.partitions:
             replicas = 2 if refuse else 1
             partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
             partition.log.update_config(dataclasses.replace(partition.log.config, min_insync_replicas=replicas))
 
     def hold_commits(self) -> None:
-        """From now on what is stored is not committed, as behind a replica that lags."""
+        """Keep appended records uncommitted from now on, as a lagging replica does."""
         self.flushes.is_held = True
         log = self.offsets_partition().log
         log.update_config(dataclasses.replace(log.config, flush_messages=1))
 
     def release_commits(self) -> None:
-        """What is stored is committed."""
+        """Commit all appended records."""
         self.flushes.is_held = False
         partition = self.offsets_partition()
         log = partition.log
@@ -168,7 +168,7 @@ class World:
         partition.flushed()
 
     def new_records(self, index: int = 0) -> Iterator[GroupRecord]:
-        """What was stored since the last call."""
+        """Yield the records stored since the last call."""
         log = self.offsets_partition(index).log
         offset = self._read_up_to.get(index, 0)
         self._read_up_to[index] = log.log_end_offset

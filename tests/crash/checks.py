@@ -1,4 +1,4 @@
-"""What must be true of a log that was opened after a power cut: the invariants, as sentences when they are broken."""
+"""Invariants of a log that was opened after a power cut; each violation is a sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.log.searching import aborted_transactions, offset_for_timestamp
 
 
 def problems_of(log: PartitionLog | None, expected: Expectation, disk: RecordingDisk, *, probe: int) -> Iterator[str]:
-    """Sentences, none of them if all is well. The probe's bits decide which searches are tried."""
+    """Yield the violations as sentences, or none. The bits of `probe` choose the searches that are tried."""
     if log is None:
         if not expected.may_be_missing:
             yield "S4: the partition is not there or did not open, although a flush of it had finished"
@@ -35,13 +35,14 @@ def problems_of(log: PartitionLog | None, expected: Expectation, disk: Recording
 
 
 def files_of(log: PartitionLog, disk: RecordingDisk) -> bytes:
-    """All batches in the files, in order."""
+    """Return all batches in the files, in order."""
     return b"".join(disk.read(f"{log.directory}/{name}") for name in disk.list(log.directory) if name.endswith(".log"))
 
 
 def _match(log: PartitionLog, lives: list[Life], disk: RecordingDisk) -> tuple[Life, Branch, int, int] | str:
-    """(life, branch, index of the first batch, index after the last) whose bytes these are; a sentence if there is
-    none."""
+    """Return (life, branch, index of the first batch, index after the last) of the log's bytes, or a sentence if none
+    matches.
+    """
     data = files_of(log, disk)
     why = "S4: the log is no prefix of what was appended"
     for life in reversed(lives):
@@ -87,7 +88,7 @@ def _names(log: PartitionLog, disk: RecordingDisk) -> Iterator[str]:
 
 
 def _reads(log: PartitionLog, branch: Branch, first: int, count: int, probe: int) -> Iterator[str]:
-    """Reading from any offset finds the batch that a scan finds."""
+    """Check that a read from any offset finds the batch that a scan finds."""
     readable = [batch for batch in branch.batches[first:count] if batch.next > log.log_start_offset]
     expected = b"".join(batch.data for batch in readable)
     begin = branch.position_of[readable[0].base] if readable else 0
@@ -108,7 +109,7 @@ def _reads(log: PartitionLog, branch: Branch, first: int, count: int, probe: int
 
 
 def _times(log: PartitionLog, branch: Branch, first: int, count: int, probe: int) -> Iterator[str]:
-    """Searching by time finds what a scan finds."""
+    """Check that a search by timestamp finds the record that a scan finds."""
     records = [
         record for batch in branch.batches[first:count] for record in batch.records if record[0] >= log.log_start_offset
     ]
@@ -127,14 +128,14 @@ def _derivations(log: PartitionLog, life: Life, branch: Branch, first: int, coun
     model = branch.derived(count)
     start = log.log_start_offset
     forgotten = max(start, life.start_max)
-    """A move of the log start that is not durable yet may have had its effect on snapshots."""
+    """If a new log start is not durable yet, its effect on snapshots may be."""
     is_cut = forgotten > 0
     found = {
         entry.producer_id: (entry.producer_epoch, entry.last_sequence, entry.current_transaction_first_offset)
         for entry in log.producers.entries.values()
     }
     for producer, state in model.producers.items():
-        # What was known only from batches that are no longer there may be forgotten.
+        # Producers known only from removed batches may be forgotten.
         if is_cut and (model.last_offsets[producer] < forgotten or 0 <= state[2] < forgotten):
             found.pop(producer, None)
         elif is_cut and producer in found and found[producer][1] == -1 != state[1]:
@@ -156,9 +157,11 @@ def _derivations(log: PartitionLog, life: Life, branch: Branch, first: int, coun
 def _that_matter(
     aborted: Sequence[tuple[int, ...]], branch: Branch, start: int, *, is_cut: bool
 ) -> list[tuple[int, ...]]:
-    """Those with records from the log's start on: nobody reads the others, whose producers may be forgotten.
+    """Return the aborted transactions with records at or above the log start. No reader needs the others, whose
+    producers may be forgotten.
 
-    So may be a transaction that was open below the start: then the last stable offset beside the entries is another.
+    A transaction that was open below the log start may be forgotten too; the last stable offset in the entries then
+    differs.
     """
     return [
         each[:3] if is_cut else each

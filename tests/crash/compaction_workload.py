@@ -1,4 +1,4 @@
-"""A workload on a compacted partition: keys are written again and again, and rounds of compaction end or do not."""
+"""Workload on a compacted partition: keys are written repeatedly, and compaction rounds complete or are interrupted."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ STEPS = 28
 
 @dataclass(slots=True, kw_only=True)
 class Promise:
-    """What must be found."""
+    """State that a recovery must find."""
 
     records: tuple[Record, ...] = ()
-    """All that were appended, by offset."""
+    """All appended records, by offset."""
     ends: frozenset[int] = frozenset({0})
-    """Where batches end."""
+    """End offsets of the batches."""
     durable_end: int = 0
     compacted_end: int = 0
-    """Nothing is missing from here on."""
+    """Offset above which no record may be missing."""
     sequences: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Producer id -> end of a batch -> its last sequence number."""
+    """Producer id -> end offset of a batch -> its last sequence number."""
 
 
 class CompactionScript:
-    """Does random things with a compacted log."""
+    """Random script on a compacted log."""
 
     def __init__(self, seed: int) -> None:
         self.start: Tree = {DIRECTORY[1:]: {}}
@@ -146,7 +146,7 @@ class CompactionScript:
         self._disk.kill()
         self._open()
 
-    # --- afterwards
+    # --- checks
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         promise = [promise for since, promise in self._history if since <= at][-1]

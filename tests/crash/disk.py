@@ -1,8 +1,8 @@
-"""A disk in memory that writes down every operation, so that tests/crash/journal.py can say what a power cut leaves.
+"""Disk in memory that records every operation; tests/crash/journal.py derives the states after a power cut from these.
 
-Files and directories are nodes with numbers; a directory's entries are apart from the contents behind them, so that an
-open file stays the same node when its name changes or goes. A replacement is its parts: create, write, fsync, rename,
-fsync of the directory. Nothing is shared with the machine's files.
+Files and directories are nodes with numbers. A directory's entries are separate from the contents of its files, so an
+open file stays the same node when it is renamed or removed. A replacement consists of its parts: create, write, fsync,
+rename, fsync of the directory. The machine's own files are never used.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import NamedTuple
 from kwire.log.disk import Data, DiskFailure
 
 Tree = dict[str, "Tree | bytes"]
-"""A directory by name: contents of files, trees of directories. What a disk starts from and what a power cut leaves."""
+"""Directory by name: contents of files, trees of directories. It is the initial and the final state of a disk."""
 
 ROOT = 0
-"""The root directory's number."""
+"""Number of the root directory."""
 
 
 class Operation(NamedTuple):
-    """Something that changed a file or a directory, or made it durable."""
+    """Operation that changed a file or a directory, or made it durable."""
 
     kind: str
-    """create, make, rename, unlink, remove (entries of a directory); write, truncate (contents); sync."""
+    """Kind: create, make, rename, unlink, remove (entries of a directory); write, truncate (contents); sync."""
     node: int
-    """The file written or synced, or the directory whose entry changed."""
+    """Number of the file written or synced, or of the directory whose entry changed."""
     name: str = ""
     new_name: str = ""
     entry: int = -1
-    """The node that the entry leads to, for what makes or renames one."""
+    """Node of the entry that is created or renamed."""
     position: int = 0
     data: bytes = b""
 
 
 class FileNode:
-    """A file without a name."""
+    """File contents without a name."""
 
     __slots__ = ("content", "modified_ms", "number")
 
@@ -47,7 +47,7 @@ class FileNode:
 
 
 class DirectoryNode:
-    """Names and what they lead to."""
+    """Directory: names and their nodes."""
 
     __slots__ = ("entries", "number")
 
@@ -61,7 +61,7 @@ def failure(operation: str, path: str, code: int) -> DiskFailure:
 
 
 class MemoryFile:
-    """An open file; after close it is found again by its path, as a real one is."""
+    """Open file; after close it is found again by its path, like a real file."""
 
     __slots__ = ("_disk", "_node", "cuts", "path")
 
@@ -112,7 +112,7 @@ class MemoryFile:
             self._reopened()
 
     def unpin(self) -> None:
-        """Descriptors are no matter here."""
+        """Do nothing: descriptors are unlimited here."""
 
     def close(self) -> None:
         self._node = None
@@ -120,7 +120,7 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """A lock that a process holds until it releases it or is killed."""
+    """Lock that a process holds until it releases it or is killed."""
 
     def __init__(self, held: set[int], number: int) -> None:
         self._held = held
@@ -131,7 +131,7 @@ class MemoryLock:
 
 
 class RecordingDisk:
-    """A kwire.log.disk.Disk."""
+    """Implementation of kwire.log.disk.Disk that records its operations."""
 
     def __init__(self, tree: Mapping[str, Tree | bytes] | None = None) -> None:
         self._count = 0
@@ -157,14 +157,14 @@ class RecordingDisk:
         self.operations.append(operation)
 
     def kill(self) -> None:
-        """The process ends: its locks go, what it wrote stays, durable or not."""
+        """End the process: its locks are released; written data stays, durable or not."""
         self._locked.clear()
 
     def tree(self) -> Tree:
-        """All that is there now, durable or not."""
+        """Return all current data, durable or not."""
         return _tree_of(self.root)
 
-    # --- finding
+    # --- lookups
 
     def _find(self, path: str) -> FileNode | DirectoryNode | None:
         node: FileNode | DirectoryNode | None = self.root
@@ -197,7 +197,7 @@ class RecordingDisk:
         return self
 
     def adopt(self, part: object) -> None:
-        """Parts are the disk itself."""
+        """Do nothing: the parts of a broker share the disk."""
 
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
@@ -225,7 +225,7 @@ class RecordingDisk:
             raise failure("read", path, errno.EISDIR)
         return bytes(node.content)
 
-    # --- changing
+    # --- changes
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         if create and self._find(path) is None:

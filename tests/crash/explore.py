@@ -1,8 +1,8 @@
-"""Going through the states that a workload may leave, and through those that recovering from them may leave.
+"""Exploration of the states that a power cut during a workload, or during a recovery, may leave.
 
-A state's place is a path of steps, each `operation:choices`: the power went before that operation of the workload (of
-the recovery, for further steps), and these numbers decided what was left. An f behind the operation says that entries
-of a directory were lost in any order.
+A path of steps, each `operation:choices`, leads to a state. The power cut happened before that operation of the
+workload (in further steps, of the recovery); the numbers select the data that was left. The letter f after the
+operation means that entries of a directory were lost in any order.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from tests.crash.disk import Operation, RecordingDisk, Tree
 from tests.crash.journal import Choices, Journal
 
 DEPTH_MAX = 3
-"""A crash, a crash during the recovery, and one more during the recovery from that."""
+"""Number of power cuts: one in the workload, one during the recovery, and one during the recovery from that."""
 VIOLATIONS_MAX = 5
 STATES_PER_OPERATION = 8
-"""Fewer are tried only where there are no more; operations are passed over rather than looked at in haste."""
+"""Number of states for each explored operation, if it has as many. With few states in total, operations are skipped."""
 FREE_LEVELS = 2
-"""The root and the log directory; inside a partition's directory names keep their order, as in the file systems that
-kwire is meant for: a segment that came later is not there without those before it."""
+"""Depth of directories with free order: the root and the log directory. A partition's directory keeps the order of its
+names, as supported file systems do: a later segment does not exist without the earlier ones.
+"""
 
 
 class Workload(Protocol):
-    """Something that was done on a disk."""
+    """Recorded operations on a disk, with a check of each state."""
 
     @property
     def start(self) -> Tree: ...
@@ -37,11 +38,13 @@ class Workload(Protocol):
     def operations(self) -> Sequence[Operation]: ...
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
-        """Recover on this disk from a power cut before operation `at`; what is wrong then. It must add nothing."""
+        """Recover on this disk after a power cut before operation `at` and return the violations. It must record
+        nothing.
+        """
 
 
 class Step(NamedTuple):
-    """One power cut."""
+    """A power cut."""
 
     at: int
     choices: tuple[int, ...]
@@ -71,13 +74,13 @@ class Violation(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of exploring."""
+    """Result of an exploration."""
 
     operations: int = 0
     states: int = 0
-    """Distinct ones by operation: each was recovered and checked."""
+    """Number of distinct states over all operations; each was recovered and checked."""
     exhausted: int = 0
-    """Operations whose states were all tried."""
+    """Number of operations whose states were all tried."""
     violations: list[Violation] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
@@ -89,7 +92,7 @@ class Outcome:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Recovery warns of all it finds, which here is much."""
+    """Disable the log messages of recovery, which would be many."""
     logger = logging.getLogger("kwire")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -100,7 +103,7 @@ def quiet() -> Iterator[None]:
 
 
 def explore(workload: Workload, *, states: int, seed: int) -> Outcome:
-    """About so many states, spread over all operations and up to DEPTH_MAX power cuts deep."""
+    """Explore about this many states, spread over all operations, with up to DEPTH_MAX power cuts in sequence."""
     outcome = Outcome(operations=len(workload.operations))
     with quiet():
         _explore(workload, outcome, states, random.Random(seed))
@@ -111,7 +114,7 @@ def _explore(workload: Workload, outcome: Outcome, states: int, random_source: r
     journal = Journal(workload.start)
     count = len(workload.operations)
     for at in range(count + 1):
-        # What recovery leaves behind takes about as many states again.
+        # Power cuts during the recovery need about as many states again.
         affordable = max(0, states - outcome.states) / (count + 1 - at) / 2
         limit = max(STATES_PER_OPERATION, int(affordable))
         if random_source.random() * STATES_PER_OPERATION > affordable:
@@ -135,7 +138,7 @@ def _explore(workload: Workload, outcome: Outcome, states: int, random_source: r
 
 
 def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree, random_source: random.Random) -> None:
-    """Check a state, then one that a crash during its recovery leaves."""
+    """Check a state, then a state that a power cut during its recovery leaves."""
     while True:
         disk = RecordingDisk(tree)
         outcome.states += 1
@@ -159,12 +162,12 @@ def checked(workload: Workload, disk: RecordingDisk, at: int, *, probe: int) -> 
 
 
 def frozen(tree: Tree) -> object:
-    """Something to compare trees by."""
+    """Return a hashable copy of a tree."""
     return tuple((name, frozen(what) if isinstance(what, dict) else what) for name, what in sorted(tree.items()))
 
 
 def replayed(workload: Workload, path: Sequence[Step]) -> tuple[Tree, list[str]]:
-    """The state at the end of a path and what is wrong there."""
+    """Return the state at the end of a path and its violations."""
     tree, operations = workload.start, workload.operations
     for index, step in enumerate(path):
         journal = Journal(tree)

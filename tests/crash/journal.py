@@ -1,15 +1,15 @@
-"""What a power cut may leave of recorded operations.
+"""States that a power cut may leave after recorded operations.
 
-Followed operation by operation, a journal knows for each file what is durable and which writes and truncations came
-after its last fsync, and for each directory the same of its entries. A state picks, for each of them, what got to the
-disk before the power went:
+A journal follows the operations. For each file, it stores the durable contents and the writes and truncations since the
+last fsync; for each directory, the same for its entries. A state selects which of these changes reached the disk before
+the power cut:
 
-- of a file's un-synced changes what kwire.simulation.power_cut says;
-- of a directory's un-synced changes those up to some point; or, where the order is free, any of them whose
-  predecessors on the same names are there, too.
+- of a file's un-synced changes, those that kwire.simulation.power_cut selects;
+- of a directory's un-synced changes, all up to some point; or, with free order, any of them whose predecessors on the
+  same names are selected too.
 
-Files and directories choose independently of each other. An fsync of a file makes its content and size durable but not
-the entry that names it: XFS and ext4 usually do more. A rename over a name is atomic. What a power cut leaves is
+Files and directories are independent of each other. An fsync of a file makes its contents and size durable, but not the
+entry that names it; XFS and ext4 usually do more. A rename over a name is atomic. All data after a power cut is
 durable.
 """
 
@@ -26,16 +26,16 @@ __all__ = ["PAGE_BYTES", "SECTOR_BYTES", "Choices", "Journal"]
 
 
 class Entry(NamedTuple):
-    """A change of a directory."""
+    """Change of a directory."""
 
     removed: str
-    """The name that goes, empty if none does."""
+    """Name that is removed; empty if none is."""
     added: str
     node: int
 
 
 class FileHistory:
-    """A file's durable content and what was done to it since."""
+    """Durable contents of a file and its changes since."""
 
     __slots__ = ("durable", "pending")
 
@@ -46,7 +46,7 @@ class FileHistory:
 
 
 class DirectoryHistory:
-    """A directory's durable entries and what was done to them since."""
+    """Durable entries of a directory and their changes since."""
 
     __slots__ = ("durable", "pending")
 
@@ -56,7 +56,7 @@ class DirectoryHistory:
 
 
 class Journal:
-    """Follows operations from a tree on, all of which was durable."""
+    """Journal of operations that start from a durable tree."""
 
     def __init__(self, tree: Tree) -> None:
         self._count = 0
@@ -65,7 +65,7 @@ class Journal:
         self._grow(ROOT, tree)
 
     def _grow(self, number: int, tree: Tree) -> None:
-        """Numbers are given as RecordingDisk gives them."""
+        """Number the nodes in the order of RecordingDisk."""
         directory = self._directories[number] = DirectoryHistory()
         for name, what in tree.items():
             self._count += 1
@@ -108,7 +108,9 @@ class Journal:
     # --- states
 
     def state(self, choices: Choices, *, free_order: int = 0) -> Tree:
-        """What is left when the power goes now; the order of names is free in directories down to that depth."""
+        """Return the state after a power cut now; directories down to the depth `free_order` have a free order of
+        names.
+        """
         return self._state(ROOT, choices, free_order)
 
     def _state(self, number: int, choices: Choices, free_order: int) -> Tree:
@@ -128,7 +130,7 @@ class Journal:
         return tree
 
     def states(self, *, limit: int, seed: int, free_order: int = 0) -> Iterator[tuple[list[int], Tree]]:
-        """All states if there are no more than limit, else so many drawn by the seed: (choices, what is left)."""
+        """Yield (choices, state) of all states if they are at most `limit`, else of that many random ones."""
         found = []
         for state in self._all(free_order):
             found.append(state)
@@ -178,7 +180,7 @@ def _entries(durable: dict[str, int], pending: Iterable[Entry]) -> dict[str, int
 
 
 def _some(pending: Sequence[Entry], choices: Choices) -> list[Entry]:
-    """Any of the changes, but none without the earlier ones on its names."""
+    """Select any of the changes, but none without the earlier ones on its names."""
     kept: list[Entry] = []
     lost: set[str] = set()
     for entry in pending:

@@ -1,8 +1,8 @@
-"""What a partition may hold after a power cut, by the operation that it came at.
+"""Allowed contents of a partition after a power cut, for each operation before which the power cut may happen.
 
-A workload tells the ledger what it appends, flushes, cuts and deletes; the ledger notes at which operation of the disk
-that began or was done. The batches are kept as they were stored, byte for byte, and what follows from them (producers,
-aborted transactions, epochs) is worked out here, by other code than the broker's.
+A workload reports its appends, flushes, truncations and deletions to the ledger. The ledger records the operation of
+the disk at which each began or completed. Batches are stored byte for byte; producers, aborted transactions and epochs
+are derived from them here, independently of the broker's code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kwire.protocol.records import CONTROL_FLAG, TRANSACTIONAL_FLAG, decode_batc
 
 
 class Stored(NamedTuple):
-    """A batch as it is in the log."""
+    """Batch as it is stored in the log."""
 
     base: int
     next: int
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
     last_sequence: int
     is_transactional: bool
     is_commit: bool | None
-    """None for what is no marker."""
+    """None for a data batch."""
     records: tuple[tuple[int, int], ...]
     """(offset, timestamp)."""
 
@@ -52,12 +52,12 @@ def stored(data: bytes) -> Stored:
 
 
 class Derived(NamedTuple):
-    """What follows from the batches up to some offset."""
+    """State derived from the batches up to some offset."""
 
     producers: dict[int, tuple[int, int, int]]
     """Producer id -> (epoch, last sequence or -1, first offset of the open transaction or -1)."""
     last_offsets: dict[int, int]
-    """Producer id -> where its last batch or marker is."""
+    """Producer id -> offset of its last batch or marker."""
     aborted: list[tuple[int, int, int, int]]
     """(producer id, first offset, marker's offset, last stable offset)."""
     epochs: list[tuple[int, int]]
@@ -89,7 +89,7 @@ def derived(batches: Iterable[Stored]) -> Derived:
 
 
 class Branch:
-    """A sequence of batches that a log had or has; every prefix of it is a state of that log."""
+    """Sequence of batches that a log has or had; every prefix of it is a state of that log."""
 
     def __init__(self, batches: Sequence[Stored] = ()) -> None:
         self.batches = tuple(batches)
@@ -114,12 +114,12 @@ class Branch:
 
     @cached_property
     def index_at(self) -> dict[int, int]:
-        """Position in data -> index of the batch that begins there; the end is one, too."""
+        """Position in data -> index of the batch that begins there, including the end."""
         found = {self.position_of[batch.base]: index for index, batch in enumerate(self.batches)}
         return found | {len(self.data): len(self.batches)}
 
     def derived(self, count: int) -> Derived:
-        """From the first count batches."""
+        """Return the state derived from the first `count` batches."""
         if count not in self._derived:
             self._derived[count] = derived(self.batches[:count])
         return self._derived[count]
@@ -130,29 +130,29 @@ class Branch:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """One topic of the partition's name: what its log may be."""
+    """Topic with the partition's name, and the allowed contents of its log."""
 
     topic_id: uuid.UUID
     branches: list[Branch] = field(default_factory=lambda: [Branch()])
-    """The last is what was meant; the others were cut and may be back until the next flush."""
+    """The last branch is the current one; the others were truncated and may return until the next flush."""
     durable_end: int = 0
     start_min: int = 0
     start_max: int = 0
     is_durable: bool = False
-    """Whether its directory must be there."""
+    """True if its directory must exist."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Expectation:
-    """What may be found."""
+    """Allowed contents at one time."""
 
     lives: list[Life] = field(default_factory=list)
-    """The last is what was meant; one that is being deleted is before it."""
+    """The last life is the current one; a life that is being deleted precedes it."""
     may_be_missing: bool = True
 
 
 class Ledger:
-    """One partition's expectations; operations is the disk's list, whose length is the time."""
+    """Allowed contents of one partition over time; the time is the length of `operations`, the disk's list."""
 
     def __init__(self, operations: Sequence[object]) -> None:
         self._operations = operations
@@ -160,7 +160,7 @@ class Ledger:
         self._history: list[tuple[int, Expectation]] = [(0, Expectation())]
 
     def at(self, operation: int) -> Expectation:
-        """What may be found when the power goes before this operation."""
+        """Return the allowed contents after a power cut before this operation."""
         found = self._history[0][1]
         for since, expectation in self._history:
             if since > operation:
@@ -173,7 +173,9 @@ class Ledger:
         return self._now.lives[-1].branches[-1]
 
     def _note(self, *, since: int | None = None) -> None:
-        """What was done counts from the operation that is next, what begins from the one after that."""
+        """Record a change: a completed one counts from the next operation, one in progress from the operation after
+        `since`.
+        """
         lives = [replace(life, branches=list(life.branches)) for life in self._now.lives]
         copy = Expectation(lives=lives, may_be_missing=self._now.may_be_missing)
         self._history.append((len(self._operations) if since is None else since + 1, copy))
@@ -182,7 +184,7 @@ class Ledger:
     def time(self) -> int:
         return len(self._operations)
 
-    # --- what a workload tells
+    # --- reports of a workload
 
     def creates(self, topic_id: uuid.UUID, since: int) -> None:
         self._now.lives.append(Life(topic_id=topic_id))
@@ -220,14 +222,14 @@ class Ledger:
         self._note()
 
     def start_is(self, offset: int) -> None:
-        """After a truncation to before the start it is lower."""
+        """Report a new log start; a truncation below the start lowers it."""
         life = self._now.lives[-1]
         life.start_max = max(offset, life.start_max)
         life.start_min = min(offset, life.start_min)
         self._note()
 
     def replaced(self, topic_id: uuid.UUID, since: int) -> None:
-        """One topic went and another of its name came in one step: either may be found while it is not done."""
+        """Report that one topic replaced another of its name in one step; until it completes, either may be found."""
         self._now.lives.append(Life(topic_id=topic_id))
         self._note(since=since)
         self._now.lives = self._now.lives[-1:]

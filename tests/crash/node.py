@@ -1,4 +1,4 @@
-"""What a broker does with its disk when it starts and when metadata change, without its sockets.
+"""Disk work of a broker at start and on metadata changes, without its sockets.
 
 The parts are the production ones and are started in the order of kwire.server.broker.
 """
@@ -15,6 +15,7 @@ from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.partitions import Partitions
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemRandomSource
@@ -33,19 +34,19 @@ BROKER_EPOCH = 7
 
 
 class LateWorkers:
-    """Do each call a moment later, so that the loop goes on meanwhile."""
+    """Workers that run each call slightly later, so that the loop continues meanwhile."""
 
     async def run(self, call: Callable[[], T]) -> T:
         await asyncio.sleep(0)
         return call()
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no thread runs."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Node:
-    """The parts of a broker that keep something on the disk."""
+    """Parts of a broker that store data on the disk."""
 
     storage: Storage
     logs: LogManager
@@ -57,7 +58,7 @@ class Node:
     turning: asyncio.Task[None]
 
     async def stop(self) -> None:
-        """The clean end."""
+        """Stop the node cleanly."""
         self.turning.cancel()
         await asyncio.wait([self.turning])
         await self.group_commit.close()
@@ -75,7 +76,7 @@ async def start_node(
     opened: Callable[[Storage], None] = lambda storage: None,
     leading: Callable[[MetadataLog], None] = lambda log: None,
 ) -> Node:
-    """A node that has registered itself. The calls are made when the storage is there and before the log is led."""
+    """Start a node that registers itself. `opened` is called after the storage is open, before the log has a leader."""
     surroundings = Surroundings(disk=disk, clock=ManualClock(now_ms), random_source=SystemRandomSource(seed))
     storage = open_storage(CONFIG, disk=disk, clock=surroundings.clock, random_source=surroundings.random_source)
     opened(storage)
@@ -84,7 +85,7 @@ async def start_node(
     controller = Controller(
         metadata_log=metadata_log,
         random_source=surroundings.random_source,
-        defaults=TopicDefaults(num_partitions=1, replication_factor=1, settings=CONFIG.typed),
+        defaults=TopicDefaults(num_partitions=1, replication_factor=1, current=CurrentSettings(CONFIG.parsed)),
     )
     group_commit = GroupCommit(logs, LateWorkers(), failed=_fail)
     partitions = Partitions(
@@ -92,7 +93,7 @@ async def start_node(
         logs=logs,
         group_commit=group_commit,
         peers=Alone(),
-        settings_of=lambda image: CONFIG.typed,
+        settings_of=lambda image: CONFIG.parsed,
     )
     partitions.start(metadata_log.image)
     turns = PartitionTurns(partitions, LateWorkers())

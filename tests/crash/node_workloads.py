@@ -1,4 +1,6 @@
-"""Workloads on a whole node: formatting, metadata changes, topics that are made, filled, deleted and made again."""
+"""Workloads on a whole node: formatting, metadata changes, and topics that are created, filled, deleted and created
+again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ STEPS: Mapping[str, int] = {"formatting": 2, "metadata": 12, "recreation": 12}
 
 
 class Known(NamedTuple):
-    """What a client may have been told of the metadata."""
+    """Metadata that a client may have received."""
 
     topics: tuple[tuple[str, uuid.UUID, int], ...]
     configs: tuple[tuple[str, str], ...]
@@ -58,7 +60,7 @@ def known(image: MetadataImage) -> Known:
 
 
 class NodeScript:
-    """Does random things with a node, from an empty disk on."""
+    """Random script on a node that begins with an empty disk."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.start = START
@@ -68,11 +70,11 @@ class NodeScript:
         self._seed = seed
         self._ledger = Ledger(self.operations)
         self._cluster_id: tuple[int, str] | None = None
-        """(since when, what it must be)."""
+        """(operation since which it holds, required cluster id)."""
         self._images: list[tuple[int, Known]] = []
-        """(from when on it may be there, metadata)."""
+        """(operation since which it may be found, metadata)."""
         self._answered: list[tuple[int, int]] = []
-        """(since when, index of the image that is promised)."""
+        """(operation since which it holds, index of the image that must be found)."""
         self._others: list[str] = []
         self._count = self._starts = 0
         with virtual_loop() as loop:
@@ -86,7 +88,7 @@ class NodeScript:
             call: Callable[[], Awaitable[None]] = getattr(self, f"_{action}")
             await call()
 
-    # --- life of the process
+    # --- start and stop
 
     async def _start(self) -> None:
         self._starts += 1
@@ -176,7 +178,7 @@ class NodeScript:
         await self._create()
 
     async def _at_once(self) -> None:
-        """Deleted and made again before the first of the two is durable."""
+        """Delete a topic and create it again before the deletion is durable."""
         node = self._node
         since = self._ledger.time
         self._ledger.deletes(since)
@@ -208,7 +210,7 @@ class NodeScript:
             self._ledger.flushed(partition.log.log_end_offset)
 
     def _first_written(self, count: int) -> bytes:
-        """What was written first after so many operations: the batch, before an epoch that begins with it."""
+        """Return the first write after `count` operations: the batch, even if an epoch that begins with it follows."""
         return next(each.data for each in self.operations[count:] if each.kind == "write")
 
     async def _flush(self) -> None:
@@ -222,7 +224,7 @@ class NodeScript:
         assert partition is not None
         self._node.logs.directories.checkpoint({(TOPIC, 0): partition.high_watermark})
 
-    # --- afterwards
+    # --- checks
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         with virtual_loop() as loop:
@@ -230,7 +232,7 @@ class NodeScript:
 
     async def _check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         (directory,) = CONFIG.log_dirs
-        names = len(disk.list(directory)) if disk.is_directory(directory) else 0  # a start after a start draws anew
+        names = len(disk.list(directory)) if disk.is_directory(directory) else 0  # random names differ then
         node = await start_node(disk, seed=100 * (self._seed + 1000 * names) + 99, now_ms=NOW_MS + LATER_MS)
         problems = []
         if (

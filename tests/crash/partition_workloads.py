@@ -1,4 +1,4 @@
-"""Workloads on one partition: random scripts, drawn by a seed, of what a broker does with a log."""
+"""Workloads on one partition: random scripts, by seed, of the operations that a broker does on a log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.log.support import NOW_MS, ManualClock, retain
 
 DIRECTORY = "/kafka"
 OTHER_DIRECTORY = "/other"
-"""Where a replica may move to, and back."""
+"""Directory to which a replica may move, and from which it may move back."""
 KEY = ("orders", 0)
 LIFETIME_MS = 3_600_000
 CONFIG = LogConfig(
@@ -61,7 +61,7 @@ WEIGHTS: Mapping[str, Mapping[str, int]] = {
 
 
 class Script:
-    """Does random things; afterwards it says what a crash at any of its operations may leave."""
+    """Random script; afterwards it checks the states after a power cut at any of its operations."""
 
     def __init__(self, name: str, seed: int, *, steps: int = 25) -> None:
         self._directories = (DIRECTORY, OTHER_DIRECTORY) if "move" in WEIGHTS[name] else (DIRECTORY,)
@@ -85,7 +85,7 @@ class Script:
             call: Callable[[], None] = getattr(self, f"_{action}")
             call()
 
-    # --- opening
+    # --- open
 
     def _open_manager(self) -> None:
         self._manager = LogManager(self._directories, self._world)
@@ -111,7 +111,7 @@ class Script:
         assert log.log_end_offset == max(branch.end, log.log_start_offset)
         assert log.log_end_offset > 0 or not branch.batches
 
-    # --- appending
+    # --- append
 
     def _records(self) -> list[Record]:
         random_source = self._random_source
@@ -165,8 +165,11 @@ class Script:
         )
 
     def _next_sequence(self, producer: int) -> int:
-        """Where nothing but markers of a producer lies above the log's start, a log that was opened anew or cut back
-        knows its epoch and no sequence number, and as in Kafka takes nothing but the first one."""
+        """Return the next sequence number of a producer.
+
+        If only markers of the producer are above the log start, a reopened or truncated log has its epoch and no
+        sequence number. Then it accepts only the first sequence number, as in Kafka.
+        """
         log = self._log
         entry = log.producers.entries.get(producer)
         if entry is None or entry.batches:
@@ -193,14 +196,14 @@ class Script:
         self._epoch += 1
         self._log.assign_epoch_start(self._epoch, self._log.log_end_offset)
 
-    # --- what makes durable
+    # --- flush
 
     def _flush(self) -> None:
         self._log.flush()
         self._ledger.flushed(self._log.log_end_offset)
 
     def _flush_meanwhile(self) -> None:
-        """Records are appended while a worker flushes."""
+        """Append records while a worker flushes."""
         end = self._log.log_end_offset
         job = self._log.begin_flush()
         self._append()
@@ -219,7 +222,7 @@ class Script:
             self._append()
             self._manager.directories.finish_checkpoint(job)
 
-    # --- what takes away
+    # --- remove
 
     def _truncate(self) -> None:
         log = self._log
@@ -231,7 +234,7 @@ class Script:
         self._ledger.truncates(offset, since)
         if self._random_source.random() < 0.5:
             log.truncate_to(offset)
-        else:  # as a follower does
+        else:  # as a follower truncates
             log.cut_to(offset)
             for _ in log.settle_in_steps():
                 pass
@@ -263,7 +266,7 @@ class Script:
         self._ledger.deleted()
         self._create()
 
-    # --- moving to another log directory
+    # --- move to another log directory
 
     def _begin_move(self) -> None:
         if self._copying is None:
@@ -289,7 +292,7 @@ class Script:
         self._manager.futures.abandon(*KEY)
         self._copying = None
 
-    # --- ends of the process
+    # --- stop and kill
 
     def _restart(self) -> None:
         self._manager.close(clean=True, broker_epoch=7, high_watermarks={KEY: self._log.log_end_offset})
@@ -302,7 +305,7 @@ class Script:
         self._disk.kill()
         self._opened_again()
 
-    # --- afterwards
+    # --- checks
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         expected = self._ledger.at(at)
@@ -314,7 +317,7 @@ class Script:
 
 
 def opened(disk: RecordingDisk, directories: Sequence[str] = (DIRECTORY,)) -> LogManager:
-    """Recovery as a broker does it, a while later."""
+    """Recover the log as a broker does, some time later."""
     world = Surroundings(disk=disk, clock=ManualClock(NOW_MS + LIFETIME_MS), random_source=SystemRandomSource(1))
     manager = LogManager(directories, world)
     manager.load_all(lambda topic: CONFIG)
@@ -322,8 +325,11 @@ def opened(disk: RecordingDisk, directories: Sequence[str] = (DIRECTORY,)) -> Lo
 
 
 def picture(log: PartitionLog, disk: RecordingDisk) -> dict[str, object]:
-    """All that the log says. An epoch that begins at its end says nothing yet, and a producer whose batches all lie
-    below the log's start may be forgotten: Kafka too does not use the snapshots below it."""
+    """Return the whole state of the log.
+
+    An epoch without records is left out. A producer whose batches are all below the log start may be forgotten: Kafka
+    does not use the snapshots below it either.
+    """
     return {
         "batches": files_of(log, disk),
         "offsets": (log.log_start_offset, log.log_end_offset, log.topic_id),

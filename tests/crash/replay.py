@@ -1,8 +1,8 @@
-"""Show one crash state: what is left on the disk, and which invariants break when it is recovered.
+"""Command that shows one crash state: the contents of the disk, and the invariants that its recovery breaks.
 
     python -m tests.crash.replay WORKLOAD SEED PATH
 
-A path is what a failing test or the campaign prints: `operation:choices`, further ones for crashes during recovery.
+A failing test or the campaign prints the path: `operation:choices`, and further ones for crashes during recovery.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BYTES_SHOWN = 60
 
 
 def lines_of(tree: Tree, indent: str = "") -> list[str]:
-    """The files and directories of a tree."""
+    """Return the files and directories of a tree as lines."""
     lines = []
     for name, what in sorted(tree.items()):
         if isinstance(what, dict):

@@ -1,4 +1,4 @@
-"""What strace saw a process do to the files of a directory."""
+"""System calls of a process that change files of a directory, as recorded by strace."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ KINDS = {
     "creat": "create",
     "mmap": "map",
 }
-"""By system call what it does; of what opens or maps only that counts which can write."""
+"""Kind of change by system call; calls that open or map files count only if they allow writes."""
 
 _LINE = re.compile(r"^(\d+) +(.*)$")
 _UNFINISHED = " <unfinished ...>"
@@ -50,7 +50,7 @@ _NAME = re.compile(r', "(?P<name>[^"]+)"(?!\.)')
 
 
 def command(trace: Path) -> list[str]:
-    """How strace is called, before the command that it watches."""
+    """Return the strace command that precedes the watched command."""
     calls = ",".join(f"?{name}" for name in KINDS)
     return [
         "strace",
@@ -69,7 +69,7 @@ def command(trace: Path) -> list[str]:
 
 
 def changes(trace: Path, directory: Path) -> Counter[tuple[str, str]]:
-    """How often each (kind, path) happened in the directory; failed calls changed nothing."""
+    """Return the number of (kind, path) changes in the directory; failed calls are left out."""
     found: Counter[tuple[str, str]] = Counter()
     for call in _calls(trace.read_text().splitlines()):
         match = _CALL.match(call)
@@ -84,7 +84,7 @@ def changes(trace: Path, directory: Path) -> Counter[tuple[str, str]]:
 
 
 def _calls(lines: Iterable[str]) -> Iterator[str]:
-    """Whole calls: what was interrupted by another thread's is put together again."""
+    """Yield whole calls; a call that another thread interrupted is joined."""
     begun: dict[str, str] = {}
     for line in lines:
         match = _LINE.match(line)
@@ -109,8 +109,9 @@ def _can_write(kind: str, arguments: str) -> bool:
 
 
 def _path(arguments: str) -> str | None:
-    """The file that a call is about: that of its descriptor, or the first that it names, which may be in a directory
-    given by a descriptor."""
+    """Return the file of a call: the path of its descriptor, or the first path in its arguments, which may be relative
+    to a descriptor of a directory.
+    """
     first = _PLACE.search(arguments)
     if first is None:
         return None

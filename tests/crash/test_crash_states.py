@@ -1,4 +1,4 @@
-"""This commit's share of the crash states; tests/campaign/states.py goes on where it ends."""
+"""Crash states for each commit: a small part; tests/campaign/states.py continues after it."""
 
 from __future__ import annotations
 

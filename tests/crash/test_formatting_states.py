@@ -1,4 +1,4 @@
-"""A power cut while a node is formatted leaves its metadata blank or whole, and a second try completes it."""
+"""Power cut during formatting: the metadata is blank or complete, and a second try completes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def formatted(disk: RecordingDisk, voters: VoterSet | None) -> None:
 
 
 def states_after(disk: RecordingDisk, start: Tree) -> Iterator[tuple[int, Tree]]:
-    """What a power cut before each operation, and after the last, may leave."""
+    """Yield the states that a power cut before each operation, and after the last, may leave."""
     journal = Journal(start)
     for at in range(len(disk.operations) + 1):
         for _, tree in journal.states(limit=STATES_PER_OPERATION, seed=at, free_order=at % 3):
@@ -96,7 +96,7 @@ def test_when_formatting_has_ended_a_power_cut_takes_nothing() -> None:
 
 
 def test_no_voters_of_a_first_try_come_back_after_a_second_power_cut() -> None:
-    """The first try got as far as the voters; the second is without any, and is cut off as well."""
+    """The first try has written voters; the second has none, and is interrupted as well."""
     first = RecordingDisk(START)
     formatted(first, VOTERS)
     left = next(tree for _, tree in states_after(first, START) if has_voters_but_no_identity(RecordingDisk(tree)))

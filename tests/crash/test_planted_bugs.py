@@ -1,4 +1,4 @@
-"""The states find what they are for: with a guard taken away, or an fsync left out, an invariant breaks."""
+"""Planted bugs: if a guard or an fsync is removed, a crash state breaks an invariant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.crash.workloads import go_through
 from tests.planted.crash_bugs import CRASH_BUGS
 
 STATES_MAX = 20_000
-"""By when a planted bug must show."""
+"""Limit of states until a planted bug is found."""
 
 
 @pytest.mark.long

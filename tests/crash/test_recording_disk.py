@@ -1,4 +1,4 @@
-"""The disk in memory keeps what kwire.log.disk asks of a disk, and does what the real one does."""
+"""Disk in memory: it satisfies the contract of kwire.log.disk, and behaves like the real disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.crash.journal import Choices, Journal
 
 
 def do_things(disk: Disk, root: str, random_source: random.Random) -> list[object]:
-    """Everything that a disk can do, at random; what it answered."""
+    """Run random operations of every kind on a disk and return their results."""
     said: list[object] = []
     disk.make_directory(f"{root}/a/b")
     file = disk.open(f"{root}/a/f", create=True)

@@ -1,4 +1,4 @@
-"""The real process changes nothing in its directories but through kwire.log.disk: strace sees no call more."""
+"""System calls of the real process: it changes its directories only through kwire.log.disk, as strace shows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LOG_SETTINGS: dict[str, Any] = {"flush.messages": 1, "segment.bytes": 1 << 20, "
 
 
 def use(bootstrap_server: str) -> str:
-    """Topics, records that fill segments and are flushed one by one, offsets, a deletion; the deleted topic."""
+    """Use a broker and return its deleted topic: topics, flushed records in several segments, offsets, a deletion."""
     with RawClient(bootstrap_server) as client:
         kept, _ = create_topic(client, 2, **LOG_SETTINGS)
         gone, _ = create_topic(client)

@@ -1,11 +1,11 @@
-"""A workload of transactions: coordinators, data partitions and offsets through all steps of a transaction.
+"""Workload of transactions: coordinators, data partitions and offsets through all steps of a transaction.
 
-Every partition flushes each record (flush.messages=1), so that what was answered is durable. After a power cut the
-coordinators load what is left and go on by themselves. Then
-- a decision that a client was told stands, and so does everything in its transaction (T8, S1);
-- each transaction is there as a whole, in all partitions and with its offsets, or not at all (T3, T4);
-- nothing stays open: readers of committed records come to the end when the timeout is over (T7);
-- no epoch that was told is given again (T5).
+Every partition flushes each record (flush.messages=1), so acknowledged data is durable. After a power cut, the
+coordinators load the remaining data and continue without clients. Then
+- a decision that a client has received still holds, with all data of its transaction (T8, S1);
+- each transaction is complete in all partitions and with its offsets, or absent (T3, T4);
+- no transaction stays open: read_committed readers reach the log end after the timeout (T7);
+- no epoch that a client has received is assigned again (T5).
 """
 
 from __future__ import annotations
@@ -47,22 +47,22 @@ WEIGHTS = {"commit": 5, "abort": 3, "fence": 1, "time_out": 1, "kill": 1, "resta
 
 @dataclass(slots=True, kw_only=True)
 class Ended:
-    """A transaction: what was written in it, and what its client knows of its end."""
+    """Transaction: its records, and its outcome as known by the client."""
 
     values: dict[str, list[bytes]]
     offset: int | None
-    """What it commits for t-0, if anything."""
+    """Offset that it commits for t-0, or None."""
     is_commit: bool
     begun_at: int
-    """From this operation on something of it may be on the disk."""
+    """Operation from which on some of its data may be on the disk."""
     decided_from: int = 1 << 62
-    """From this operation on the decision may be there: its end was asked for."""
+    """Operation from which on the decision may be on the disk, because EndTxn was sent."""
     told_at: int = 1 << 62
-    """From this operation on the client knows that it has ended so."""
+    """Operation from which on the client has received this outcome."""
 
 
 class TransactionScript:
-    """One producer's transactions, with restarts and power cuts between them."""
+    """Random script: transactions of one producer, with restarts and power cuts in between."""
 
     def __init__(self, seed: int) -> None:
         self.start: Tree = {DIRECTORY[1:]: {}}
@@ -71,7 +71,7 @@ class TransactionScript:
         self._random_source = random.Random(f"transactions {seed}")
         self._ended: list[Ended] = []
         self._epochs: list[tuple[int, int, int]] = []
-        """(told at, producer id, epoch)."""
+        """(operation when the client received it, producer id, epoch)."""
         self._number = 0
         self._sequences: dict[str, int] = {}
         with virtual_loop() as loop:
@@ -87,10 +87,10 @@ class TransactionScript:
             await call()
         await self._world.shut_down()
 
-    # --- what a client does
+    # --- actions of a client
 
     async def _init(self) -> None:
-        """As a new instance, until it is told an epoch."""
+        """Send InitProducerId as a new instance until it returns an epoch."""
         request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=TIMEOUT_MS)
         while True:
             answer = await self._world.ask(init_producer_id.API, request, 5)
@@ -141,7 +141,7 @@ class TransactionScript:
         return self._number
 
     async def _begin(self, *, is_commit: bool) -> Ended:
-        """A transaction with something in each partition."""
+        """Begin a transaction with a record in each partition."""
         transaction = Ended(values={}, offset=None, is_commit=is_commit, begun_at=len(self.operations))
         for place in PLACES:
             count = self._random_source.choice((1, 2))
@@ -171,10 +171,10 @@ class TransactionScript:
         transaction.told_at = len(self.operations)
         self._becomes(answer.producer_id, answer.producer_epoch)
         if self._random_source.randrange(2):
-            await settle()  # else the next one begins while this one ends
+            await settle()  # otherwise the next transaction begins while this one ends
 
     async def _fence(self) -> None:
-        """Another instance comes while a transaction is open."""
+        """Start another instance while a transaction is open."""
         transaction = await self._begin(is_commit=False)
         await self._init()
         transaction.told_at = len(self.operations)
@@ -185,10 +185,10 @@ class TransactionScript:
         transaction.told_at = len(self.operations)
         await self._init()
 
-    # --- ends of the process
+    # --- stop and kill
 
     async def _kill(self) -> None:
-        """The process ends while a transaction is open or ending; nothing is lost by that."""
+        """End the process while a transaction is open or ending; written data stays."""
         if self._random_source.randrange(2):
             await self._begin(is_commit=False)
         await self._again(clean=False)
@@ -209,7 +209,7 @@ class TransactionScript:
         await self._world.start()
         await self._init()
 
-    # --- afterwards
+    # --- checks
 
     def check(self, disk: RecordingDisk, at: int, probe: int) -> list[str]:
         with virtual_loop() as loop:
@@ -242,7 +242,7 @@ class TransactionScript:
             elif found[0] and each.decided_from > at:
                 problems.append(f"T8: it was never asked for, and is committed: {each}")
             if found[0] and each.offset is not None:
-                possible = {each.offset}  # of the last one that is committed
+                possible = {each.offset}  # of the last committed transaction
         for place, values in visible.items():
             if values != [value for value in known[place] if value in values]:
                 problems.append(f"S3: {place} has {values}")

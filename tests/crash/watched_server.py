@@ -1,8 +1,8 @@
-"""`kwire server` with a disk that writes down, in a file of its own, what it was asked to change.
+"""Command `kwire server` with a disk that records its changes in a separate file.
 
     python -m tests.crash.watched_server FILE [arguments of kwire server]
 
-A line is a kind and a path; the first is the process's number. Kinds are those of tests/crash/system_calls.py.
+A line is a kind and a path; the first line is the process id. Kinds are those of tests/crash/system_calls.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def tell(kind: str, path: str) -> None:
 
 
 class WatchedFile(RealFile):
-    """Tells of what changes it."""
+    """File that records its changes."""
 
     __slots__ = ()
 
@@ -42,13 +42,13 @@ class WatchedFile(RealFile):
 
 
 class WatchedDisk(RealDisk):
-    """Tells of what it changes, call for call of the system."""
+    """Disk that records its changes, one for each system call."""
 
     def part(self, count: int) -> WatchedDisk:
         return self
 
     def adopt(self, part: object) -> None:
-        """Parts are the disk itself."""
+        """Do nothing: the parts of a broker share the disk."""
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         if create:

@@ -1,4 +1,4 @@
-"""All workloads by name, and the shares in which they are gone through."""
+"""Workloads by name, and functions that explore them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ WORKLOADS: dict[str, Callable[[int], Workload]] = {
     "coordinator": TransactionScript,
     **{name: partial(NodeScript, name) for name in node_workloads.WEIGHTS},
 }
-"""By name: what makes the workload that a seed draws."""
+"""Function by name that creates the workload of a seed."""
 
 STATES_PER_SEED = 500
-"""Of one workload that a seed draws, about so many states are tried before the next seed's turn."""
+"""Approximate number of states for each seed of a workload, before the next seed."""
 
 
 class Found(NamedTuple):
-    """A violation with all that replaying it takes."""
+    """Violation with all data to replay it."""
 
     workload: str
     seed: int
@@ -38,7 +38,7 @@ class Found(NamedTuple):
 
 
 def go_through(name: str, *, states: int, first_seed: int) -> tuple[Outcome, list[Found], int]:
-    """Seeds from the first one on until so many states were tried: what came of it, and the seed to go on with."""
+    """Explore seeds in order until enough states were tried; return the result and the next seed."""
     total, seed = Outcome(), first_seed
     found: list[Found] = []
     while total.states < states and not found:
@@ -52,10 +52,10 @@ def go_through(name: str, *, states: int, first_seed: int) -> tuple[Outcome, lis
 def _drawn(name: str, seed: int) -> Workload:
     try:
         return WORKLOADS[name](seed)
-    except Exception as error:  # of whatever kind, which need not survive the way out of a worker process
+    except Exception as error:  # exceptions of any type, which may be impossible to send from a worker process
         raise AssertionError(f"the workload {name} of seed {seed} does not run: {error}") from error
 
 
 def shares(states: int) -> list[tuple[str, int]]:
-    """(workload, states), all alike."""
+    """Return (workload, states) with equal shares."""
     return [(name, -(-states // len(WORKLOADS))) for name in WORKLOADS]

@@ -1,7 +1,7 @@
-"""The replica that a leader sends a consumer to (KIP-392), against what the metadata and the fetches say.
+"""Preferred read replica of a leader (KIP-392), against the metadata and the fetches of followers.
 
-- named: it is in sync, not fenced, in the consumer's rack, not the leader, and has what is asked for
-- missed: if there is one, one is named
+- named: it is in sync, not fenced, in the consumer's rack, not the leader, and has the requested records
+- missed: if there is such a replica, the response names one
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ RACKS: Final = ("a", "b", "c")
 
 @dataclass
 class Follower:
-    """A broker, as the model has it."""
+    """State of a broker in the model."""
 
     rack: str
     fenced: bool = False
     end: int = -1
-    """How far it has fetched, as its leader knows."""
+    """Offset up to which it has fetched, as known by its leader."""
 
 
 class ClosestModel:
-    """See the module's text."""
+    """Model of a leader's choices."""
 
     def __init__(self) -> None:
         self._peers = KnownPeers(LEADER)
@@ -76,7 +76,7 @@ class ClosestModel:
         append(self._partition, *[b"v"] * (1 + a % 3))
 
     def fetch(self, a: int, b: int) -> None:
-        """A follower fetches from its log end, which may be anywhere up to the leader's."""
+        """Fetch as a follower from its log end, which may be anywhere up to the leader's."""
         broker = REPLICAS[1 + a % (len(REPLICAS) - 1)]
         known = self._brokers[broker]
         end = self._partition.log.log_end_offset
@@ -84,22 +84,22 @@ class ClosestModel:
         fetched(self._partition, broker, known.end)
 
     def change_in_sync(self, a: int, b: int) -> None:
-        """The controller has another in-sync set."""
+        """Change the in-sync set at the controller."""
         isr = (LEADER, *(broker for bit, broker in enumerate(REPLICAS[1:]) if a >> bit & 1))
         self._image = replace(self._image, isr=isr, partition_epoch=self._image.partition_epoch + 1)
         self._partition.update(self._image, is_led=True)
 
     def fence(self, a: int, b: int) -> None:
-        """A broker is fenced, or no longer."""
+        """Fence a broker, or unfence it."""
         known = self._brokers[REPLICAS[a % len(REPLICAS)]]
         known.fenced = not known.fenced
 
     def move(self, a: int, b: int) -> None:
-        """A broker comes back in another rack."""
+        """Restart a broker in another rack."""
         self._brokers[REPLICAS[a % len(REPLICAS)]].rack = RACKS[b % len(RACKS)]
 
     def ask(self, a: int, b: int) -> None:
-        """A consumer in a rack fetches."""
+        """Fetch as a consumer in a rack."""
         rack, offset = RACKS[a % len(RACKS)], b % (self._partition.log.log_end_offset + 1)
         asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1)
         found = closest_replica.closer_replica(self._partition, asked, rack, self._context())

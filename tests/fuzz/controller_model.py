@@ -1,10 +1,10 @@
-"""The controller's plans against a few sets: brokers that register, stop and are fenced, and what may be planned then.
+"""Plans of the controller against a few sets: brokers that register, stop and are fenced, and the allowed plans.
 
-What holds of partitions is checked as in tests/cluster/controller/test_invariants.py. Besides:
+Rules of partitions are those of tests/cluster/controller/test_invariants.py. In addition:
 
 - create: a topic can have a replica on each registered broker that is not in controlled shutdown, or is fenced; no
   other broker gets one
-- features: a level is set if every registered broker supports it, and only then
+- features: a level is set if and only if every registered broker supports it
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def _supports(level: int) -> list[records.BrokerFeature]:
 
 
 class ControllerModel:
-    """See the module's text."""
+    """Model of the controller's plans."""
 
     def __init__(self) -> None:
         self._world: World | None = None
         self._levels: dict[int, int] = {}
-        """What each registered broker supports of transaction.version at most."""
+        """Maximum transaction.version of each registered broker."""
         self._stopping: set[int] = set()
         """Brokers in controlled shutdown that are not fenced yet."""
 
@@ -68,7 +68,7 @@ class ControllerModel:
     # --- operations
 
     def event(self, world: World, a: int, b: int) -> None:
-        """Something happens to a broker or a partition."""
+        """Run a random event of a broker or a partition."""
         event, who = EVENTS[a % len(EVENTS)], 1 + b % len(BROKERS)
         before = world.view.image.brokers.get(who)
         event(world, who, b // 8 % 32)
@@ -83,7 +83,7 @@ class ControllerModel:
             self._stopping.add(who)
 
     def create(self, world: World, a: int, b: int) -> None:
-        """A topic with as many replicas as can be."""
+        """Create a topic with the maximum number of replicas."""
         usable = set(self._levels) - self._stopping
         if all(world.view.image.brokers[broker].fenced for broker in usable):
             return  # a topic needs a leader
@@ -108,7 +108,7 @@ class ControllerModel:
         return planned
 
     def set_feature(self, world: World, a: int, b: int) -> None:
-        """A level of transaction.version is asked for."""
+        """Request a level of transaction.version."""
         level = a % (TRANSACTION_VERSION_LEVEL + 1)
         image = world.view.image
         present = image.features.get(TRANSACTION_VERSION, 0)

@@ -1,7 +1,7 @@
-"""A transaction coordinator whose leadership flaps while its shard loads, against a count of its transactional ids.
+"""Transaction coordinator with flapping leadership while its shard loads, against a count of its transactional ids.
 
-- memory: the bytes that are counted are those of the transactional ids of shards that are there
-- state: a coordinator that has loaded its shard has every transactional id that was given a producer id
+- memory: the counted bytes are those of the transactional ids in existing shards
+- state: a coordinator with a loaded shard has every transactional id that received a producer id
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMEOUT_MS: Final = 60_000
 
 
 class FlapModel:
-    """See the module's text."""
+    """Model of a coordinator with flapping leadership."""
 
     def __init__(self) -> None:
         self._silence = silent("kwire")
@@ -52,7 +52,7 @@ class FlapModel:
         self._check()
 
     async def begin(self, a: int) -> None:
-        """Some producers ask for an id."""
+        """Send InitProducerId for some producers."""
         for number in range(a % 8):
             name = f"id-{(a + number) % 40}"
             try:
@@ -62,21 +62,21 @@ class FlapModel:
             self._ids.add(name)
 
     async def lead(self, a: int) -> None:
-        """This broker leads, and its shard loads for a few turns."""
+        """Become leader; the shard loads for a few turns."""
         self._world.transactions._runtime.lead(self._partition)
         await self.turn(a)
 
     async def resign(self, a: int) -> None:
-        """Another broker leads."""
+        """Make another broker the leader."""
         self._world.transactions._resign(0)
 
     async def turn(self, a: int) -> None:
-        """The event loop runs for a few turns."""
+        """Run the event loop for a few turns."""
         for _ in range(a % 12):
             await asyncio.sleep(0)
 
     async def load(self, a: int) -> None:
-        """What is led is loaded to its end."""
+        """Load the shard completely if this broker leads."""
         await self._world.transactions.loaded()
 
     def _check(self) -> None:

@@ -1,10 +1,12 @@
-"""A follower's log against a model: a leader whose log has gaps and whose end changes with unclean elections, kills and
-clean stops, deleted records, and beside all that the cleaner and the scrubber, in whose midst the log may be cut.
+"""Log of a follower against a model of its leader.
 
-- content: each record is as the leader sent it last; what is missing has a later record of its key, and was compacted
-- offsets: the log ends where the model's does, and begins there
-- epochs: each batch is known by its leader epoch
-- open: the log is never closed, for nobody damages it
+The leader's log has gaps, and unclean elections change its end. There are kills, clean stops and deleted records. The
+cleaner and the scrubber run, and the log may be truncated in the middle of their work.
+
+- content: each record is as the leader sent it last; a missing one has a later record of its key, and was compacted
+- offsets: the log start and the log end equal the model's
+- epochs: each batch has its leader epoch
+- open: the log stays open, because no operation damages it
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import uuid
 from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple, cast
 
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.settings import CurrentSettings
 from kwire.log import scrubbing
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
@@ -42,7 +46,7 @@ TOPIC_ID: Final = uuid.UUID(int=7)
 GAP_MAX: Final = 30
 READ_BYTES: Final = 700
 STEP_BYTES: Final = 150
-"""Of the scrubber: some batches."""
+"""Bytes in a step of the scrubber: some batches."""
 CLEANER_SETTINGS: Final = {
     "log.cleaner.dedupe.buffer.size": 1 << 20,
     "log.cleaner.io.buffer.load.factor": 0.9,
@@ -52,7 +56,7 @@ CLEANER_SETTINGS: Final = {
 
 
 class Sent(NamedTuple):
-    """A batch as the leader sent it."""
+    """Batch as the leader sent it."""
 
     base_offset: int
     next_offset: int
@@ -60,7 +64,7 @@ class Sent(NamedTuple):
 
 
 class Rounds(InlineRounds):
-    """Does something before a report of a round is passed on."""
+    """Rounds that run a callback before each report."""
 
     between: Callable[[], None]
 
@@ -71,7 +75,7 @@ class Rounds(InlineRounds):
 
 
 class FollowerModel:
-    """See the module's text."""
+    """Model of a follower's log."""
 
     def __init__(self) -> None:
         self._silence = silent("kwire")
@@ -88,7 +92,7 @@ class FollowerModel:
         self._may_be_missing: set[int] = set()
         self._epoch = self._start_offset = self._end_offset = 0
         self._kept_start = 0
-        """The log start of the last checkpoint: what a kill leaves."""
+        """Log start of the last checkpoint, which a kill restores."""
         self._open()
 
     def _open(self) -> None:
@@ -100,7 +104,7 @@ class FollowerModel:
         self._rounds = Rounds(cast("Any", self._disk))
         self._cleaner = LogCleaner(
             CleanerParts(
-                config=cast("Any", CLEANER_SETTINGS),
+                settings=CurrentSettings(default_settings() | CLEANER_SETTINGS),
                 logs=self._logs,
                 disk=cast("Any", self._disk),
                 clock=self._clock,
@@ -128,7 +132,7 @@ class FollowerModel:
     # --- operations
 
     def append(self, a: int, b: int, c: int) -> None:
-        """What the leader sends next; before it compaction may have taken something."""
+        """Append the leader's next batch; compaction may have removed offsets before it."""
         base_offset = max(self._end_offset, self._sent[-1].next_offset if self._sent else 0)
         base_offset += a % GAP_MAX if a % 5 == 0 else 0
         records = [self._new_record(base_offset + index, b + index) for index in range(1 + c % 3)]
@@ -146,7 +150,7 @@ class FollowerModel:
         return Record(key=b"k%d" % (number % 7), value=value, timestamp=self._clock.now_ms, offset=offset)
 
     def cut(self, a: int, b: int, c: int) -> None:
-        """A leader of a new epoch has less."""
+        """Truncate the log for the leader of a new epoch, which has fewer records."""
         self._epoch += 1
         if not self._sent:
             return
@@ -177,7 +181,7 @@ class FollowerModel:
         self._kept_start = self._start_offset
 
     def restart(self, a: int, b: int, c: int) -> None:
-        """A kill, or a clean stop."""
+        """Kill the broker, or stop it cleanly."""
         is_clean = a % 3 == 0
         self._logs.close(clean=is_clean)
         if is_clean:
@@ -187,7 +191,7 @@ class FollowerModel:
             self._start_offset = self._kept_start = self._log.log_start_offset
 
     def compact(self, a: int, b: int, c: int) -> None:
-        """A round; in its midst another leader may cut the log and go on."""
+        """Run a compaction round; in its middle, another leader may cause a truncation and new appends."""
         self._log.flush()
         last = {key: offset for offset, (key, _) in sorted(self._records.items())}
         self._may_be_missing |= {
@@ -204,7 +208,7 @@ class FollowerModel:
         self._loop.run_until_complete(self._cleaner.clean_dirtiest())
 
     def scrub(self, a: int, b: int, c: int) -> None:
-        """One step, or a pass from its beginning, in whose midst another leader may cut the log and go on."""
+        """Run one step, or a whole pass of the scrubber; in its middle, another leader may cause a truncation."""
         if a % 3 == 0:
             self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.holds)
             for _ in range(1 + a % 4):
@@ -213,7 +217,7 @@ class FollowerModel:
         next(self._pass, None)
 
     def retain(self, a: int, b: int, c: int) -> None:
-        """Segments below the log start go."""
+        """Remove segments below the log start."""
         for log in list(self._logs.logs()):
             self._logs.apply_retention(log, self._end_offset)
         self._logs.directories.remove_files(self._logs.directories.take_due_files())

@@ -1,4 +1,4 @@
-"""All fuzzers with a model by name."""
+"""All fuzzers with a model, by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fuzzers of state machines: random operations from a seed, judged by a model; a failure is shortened.
+"""Fuzzers of state machines: random operations from a seed, checked by a model; a failure is shortened.
 
-A model makes the production objects that it judges, does one operation after the other, and raises AssertionError when
-they break a rule. An operation is a name and three numbers, which the model maps to what is there: so any subset of the
-operations of a seed can be run, and the operations that a failure does not need can be removed.
+A model creates the production objects, does one operation after another, and raises AssertionError if a rule is broken.
+An operation is a name and three numbers, which the model maps to existing objects. Therefore any subset of a seed's
+operations can run, and operations that a failure does not need can be removed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, Protocol
 
 NUMBER_MAX: Final = 1 << 16
 STEPS: Final = 60
-"""Operations of a seed."""
+"""Number of operations of a seed."""
 
 
 class Operation(NamedTuple):
-    """One operation: the name of a model's method, and its arguments."""
+    """Operation: the name of a model's method, and its arguments."""
 
     name: str
     a: int
@@ -26,27 +26,27 @@ class Operation(NamedTuple):
 
 
 class Model(Protocol):
-    """What is judged, and the rules."""
+    """Model: the production objects and the rules."""
 
     def do(self, operation: Operation) -> None:
-        """Do one operation and check its outcome. Raises AssertionError when a rule is broken."""
+        """Do one operation and check its outcome. Raises AssertionError if a rule is broken."""
 
     def finish(self) -> None:
-        """Bring everything to rest and check the end state."""
+        """Complete all pending work and check the final state."""
 
     def close(self) -> None:
         """Release what the model holds."""
 
 
 class Fuzzer(NamedTuple):
-    """A model and how often it does each operation."""
+    """Fuzzer: a model and the frequency of each operation."""
 
     name: str
     make: Callable[[], Model]
     weights: Mapping[str, int]
     steps: int = STEPS
     seeds: int = 100
-    """How many run in `make test`."""
+    """Number of seeds in `make test`."""
 
 
 def operations_of(fuzzer: Fuzzer, seed: int) -> list[Operation]:

@@ -1,4 +1,4 @@
-"""What the model of classic groups knows of clients, their requests and generations (group_model.py)."""
+"""Clients, requests and generations in the model of classic groups (group_model.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFFERS: Final = (("range",), ("range", "sticky"), ("sticky", "range"), ("sticky"
 
 
 class Client:
-    """A consumer's process; its successor has the same name and instance id, and no member id."""
+    """Process of a consumer; its successor has the same name and instance id, and no member id."""
 
     def __init__(self, name: str, instance: str | None) -> None:
         self.name = name
@@ -23,11 +23,11 @@ class Client:
         self.offers: tuple[str, ...] = OFFERS[1]
         self.topic = "t"
         self.ids: list[str] = []
-        """All member ids that it had, the newest last."""
+        """All its member ids, newest last."""
         self.listed: list[str] = []
-        """Members that it has as the leader of its generation."""
+        """Members in its JoinGroup response as the leader of its generation."""
         self.call: Call | None = None
-        """Its last request, while that waits."""
+        """Last request, while it waits for a response."""
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -40,7 +40,7 @@ class Client:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Call:
-    """A request that was sent."""
+    """Request that was sent."""
 
     client: Client
     life: int
@@ -49,11 +49,11 @@ class Call:
     generation: int = -1
     offered: dict[str, bytes] = field(default_factory=dict)
     newest: int | None = None
-    """The newest generation that was known when the request was sent."""
+    """Newest known generation when the request was sent."""
     is_replaced: bool = False
-    """The member has sent another request since, which is the one that is answered."""
+    """True if the member has sent another request since, which gets the response instead."""
     was_barred: bool = False
-    """Its member id had lost its place, or had left, when the request was sent."""
+    """True if the member id had been replaced, or had left, when the request was sent."""
 
     @property
     def who(self) -> str:
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(slots=True)
 class Generation:
-    """What is known of one generation in one life of the coordinator."""
+    """Generation of a group since one load of the coordinator."""
 
     protocol: str | None = None
     joined: dict[str, Call] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Generation:
     assigned_by: int | None = None
 
     def check_listed(self) -> None:
-        """The leader knows each member that has got this generation, by the metadata of its JoinGroup."""
+        """Check that the leader's list has each member of this generation, with the metadata of its JoinGroup."""
         if self.listed is None:
             return
         instances = {instance for instance, _ in self.listed.values() if instance is not None}
@@ -84,7 +84,7 @@ class Generation:
 
 
 class Errors(logging.Handler):
-    """Keeps the first error that the coordinator logs: a broken invariant."""
+    """Log handler that keeps the coordinator's first error, which is a broken invariant."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -95,7 +95,7 @@ class Errors(logging.Handler):
 
 
 def join_request(client: Client, member_id: str, offered: dict[str, bytes]) -> JoinGroupRequest:
-    """Return a client's JoinGroup with these protocols."""
+    """Return a JoinGroup request of a client with these protocols."""
     return JoinGroupRequest(
         group_id=GROUP,
         session_timeout_ms=SESSION_MS,

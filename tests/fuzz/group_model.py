@@ -1,15 +1,15 @@
-"""A classic group against a model: dynamic and static members that restart, with unlike protocols, on a log that may
-refuse records, hold commits back, or be loaded again at any time.
+"""Classic group against a model: dynamic and static members that restart, with different protocols. The group's log may
+reject records, hold commits back, or be loaded again at any time.
 
 Rules, by the names that a failure begins with:
 
-- protocol: a generation has one protocol, and each of its members offered it
+- protocol: a generation has one protocol, and each of its members supports it
 - members: the leader's list has each member of the generation, with the metadata that the member sent
-- generation: generations grow, and only members of the newest one are served
-- fenced: a member id whose static place was taken, or that left, is served no longer (KIP-345)
-- assignment: each member gets what the leader of its generation gave to it, the same at each SyncGroup
-- offset: a committed offset is the last that was acknowledged, or a later one that was sent
-- waits: every request is answered, and an idle group loses its members and can be used again
+- generation: generations increase, and only members of the newest one are served
+- fenced: a member id whose static member was replaced, or that left, is no longer served (KIP-345)
+- assignment: each member gets the assignment of its generation's leader, the same on each SyncGroup
+- offset: a committed offset is the last acknowledged one, or one that was sent later
+- waits: every request gets a response, and an idle group loses its members and can be used again
 - invariant: no operation breaks an invariant of the group
 """
 
@@ -58,7 +58,7 @@ RETRIED: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
 
 class GroupModel:
-    """See the module's text."""
+    """Model of a classic group."""
 
     def __init__(self) -> None:
         self._loop = VirtualLoop()
@@ -72,14 +72,14 @@ class GroupModel:
         self._generations: dict[int, Generation] = {}
         self._barred: set[str] = set()
         self._sent: list[tuple[int, Call]] = []
-        """Offsets that were sent and may be what is committed, the oldest first."""
+        """Sent offsets, one of which may be committed, oldest first."""
         self._has_committed = False
         self._failure: BaseException | None = None
         self._errors = Errors()
         self._logger = logging.getLogger("kwire.coordinator")
         self._logger.addHandler(self._errors)
         self._level = self._logger.level
-        self._logger.setLevel(logging.ERROR)  # warnings of failures that the operations ask for
+        self._logger.setLevel(logging.ERROR)  # hides warnings of failures that the operations cause
         self._run(self._world.start())
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class GroupModel:
     # --- requests
 
     def join(self, a: int, b: int, c: int) -> None:
-        """A client joins, maybe with other protocols or another subscription, in an old or a new version."""
+        """Join as a client, perhaps with other protocols or another subscription, in an old or a new version."""
         client = self._client(a)
         if b % 3 == 0:
             client.offers = OFFERS[b // 3 % len(OFFERS)]
@@ -135,7 +135,7 @@ class GroupModel:
         self._join(client, client.member_id, c)
 
     def restart_client(self, a: int, b: int, c: int) -> None:
-        """A client's process is exchanged for another, which has no member id and joins."""
+        """Replace a client's process by another one, which has no member id and joins."""
         client = self._client(a)
         client.begin_anew()
         if b % 3 == 0:
@@ -143,7 +143,7 @@ class GroupModel:
         self._join(client, "", c)
 
     def restart_held(self, a: int, b: int, c: int) -> None:
-        """A static member restarts while nothing is committed, and another client joins with other protocols."""
+        """Restart a static member while commits are held, and let another client join with other protocols."""
         self._world.hold_commits()
         static = self._clients[2 + a % 2]
         static.begin_anew()
@@ -194,7 +194,7 @@ class GroupModel:
         else:
             client.ids.insert(0, response.member_id)
             if client.generation == response.generation_id:
-                client.generation = -1  # what it knows is of this number in an earlier life of the coordinator
+                client.generation = -1  # its generation has this number since an earlier load of the coordinator
 
     def _adopt(self, client: Client, member_id: str) -> None:
         client.member_id = member_id
@@ -202,13 +202,13 @@ class GroupModel:
             client.ids.append(member_id)
 
     def sync(self, a: int, b: int, c: int) -> None:
-        """A client syncs, with assignments if it leads."""
+        """Sync a client, with assignments if it leads."""
         client = self._client(a)
         if client.generation >= 0:
             self._sync(client, client.member_id)
 
     def sync_leader(self, a: int, b: int, c: int) -> None:
-        """The leader syncs, and no other member."""
+        """Sync the leader, and no other member."""
         for client in self._clients:
             if client.listed and client.call is None and not client.must_join:
                 self._sync(client, client.member_id)
@@ -252,7 +252,7 @@ class GroupModel:
         generation.assigned_by = int(by)
 
     def heartbeat(self, a: int, b: int, c: int) -> None:
-        """A client's heartbeat; b % 4 == 0: of a member id that it had before."""
+        """Send a client's heartbeat; with b % 4 == 0, for one of its earlier member ids."""
         client = self._client(a)
         if client.ids:
             old = client.ids[c % len(client.ids)]
@@ -272,7 +272,7 @@ class GroupModel:
             self._react(client, code)
 
     def leave(self, a: int, b: int, c: int) -> None:
-        """A client leaves, or an administrator removes it by its instance id."""
+        """Leave as a client, or remove it by its instance id as an administrator."""
         client = self._client(a)
         by_instance = b % 2 == 0 and client.instance is not None
         call = self._call(client, "" if by_instance else client.member_id)
@@ -288,7 +288,7 @@ class GroupModel:
         self._when(call, self._world.groups.leave(GROUP, [identity]), left)
 
     def commit(self, a: int, b: int, c: int) -> None:
-        """A client commits an offset; b % 4 == 0: as a member id that it had before."""
+        """Commit an offset as a client; with b % 4 == 0, for one of its earlier member ids."""
         client = self._client(a)
         if not client.ids:
             return
@@ -309,7 +309,7 @@ class GroupModel:
             if client.call is call:
                 client.call = None
             if not code:
-                if call.generation >= 0:  # else one without a member, which an empty group accepts
+                if call.generation >= 0:  # a commit without a generation is valid in an empty group
                     assert not call.was_barred, f"fenced: {call.member_id} commits, and its place is another's"
                     newest = call.generation if call.newest is None else call.newest
                     assert call.generation == newest, f"generation: a commit of {call.generation} in {newest}"
@@ -322,7 +322,7 @@ class GroupModel:
         self._when(call, self._world.groups.commit_offsets(request, topics, version=7), committed)
 
     def fetch(self, a: int, b: int, c: int) -> None:
-        """Somebody asks for the committed offset."""
+        """Fetch the committed offset."""
         request = OffsetFetchRequestGroup(
             group_id=GROUP, topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
         )
@@ -338,7 +338,7 @@ class GroupModel:
         self._watch(answer, fetched)
 
     def work(self, a: int, b: int, c: int) -> None:
-        """Every client does what a consumer does next."""
+        """Let every client send its next request as a consumer does."""
         for client in self._clients[a % 4 :] + self._clients[: a % 4]:
             if client.call is not None:
                 continue
@@ -350,7 +350,7 @@ class GroupModel:
                 self._heartbeat(client, client.member_id)
 
     async def gather(self, a: int, b: int, c: int) -> None:
-        """Every client that is to join does; none syncs. b % 2 == 0: a new generation begins."""
+        """Join all clients that need to, without a sync. With b % 2 == 0, a new generation begins."""
         if b % 2 == 0:
             self._client(a).must_join = True
         for _ in range(4):
@@ -362,12 +362,12 @@ class GroupModel:
             await asyncio.sleep(0.002)
 
     async def settle_down(self, a: int, b: int, c: int) -> None:
-        """Every client does what a consumer does, for a while."""
+        """Let every client work as a consumer does for a while."""
         for _ in range(6):
             self.work(a, b, c)
             await asyncio.sleep(0.001)
 
-    # --- the world
+    # --- world
 
     async def wait(self, a: int, b: int, c: int) -> None:
         await asyncio.sleep(WAITS_MS[a % len(WAITS_MS)] / 1000)
@@ -385,7 +385,7 @@ class GroupModel:
         self._world.refuse_appends(refuse=False)
 
     async def reload(self, a: int, b: int, c: int) -> None:
-        """The coordinator loses its partition and gets it back."""
+        """Unload and load the coordinator's partition."""
         runtime = self._world.groups._runtime
         runtime.resign(0)
         await settle()
@@ -413,7 +413,7 @@ class GroupModel:
         self._use_again()
 
     def _use_again(self) -> None:
-        """A new member gets a generation and its assignment."""
+        """Join with a new member, which must get a generation and its assignment."""
         client = Client("n", None)
 
         async def use() -> None:
@@ -471,7 +471,7 @@ class GroupModel:
             self._failure = self._failure or task.exception()
 
     def _react(self, client: Client, code: int) -> None:
-        """A consumer joins again when its generation is over, and begins anew when its member id is unknown."""
+        """React as a consumer does: join again after a rebalance, and as a new member if the member id is unknown."""
         if code in RETRIED:
             client.must_join = True
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
@@ -481,7 +481,7 @@ class GroupModel:
         return self._generations.setdefault(number, Generation())
 
     def _check_served(self, call: Call, generation: int, member_id: str) -> None:
-        """Only a member of the newest generation is served."""
+        """Check that only a member of the newest generation is served."""
         assert call.life == self._life, "generation: a coordinator that resigned serves a member"
         assert not call.was_barred, f"fenced: {member_id} is served, and its place is another's"
         assert self._newest is None or generation >= self._newest, f"generation: {generation} after {self._newest}"

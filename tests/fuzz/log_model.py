@@ -1,10 +1,10 @@
-"""Partitions of a broker and their logs against a model: topics that are made, deleted and made again under the same
-name, restarts, two log directories, moves between them, and damage of what was flushed.
+"""Partitions of a broker and their logs against a model: topics that are created, deleted and created again with the
+same name, restarts, two log directories, moves between them, and damage to flushed data.
 
-- content: a log has exactly what was appended to this topic of its name, at its offsets, from its log start on
-- offsets: log start <= high watermark <= log end, and none of them goes back
-- open: a log that nobody damaged is open; of a damaged one no wrong byte is served
-- again: a topic that is made again after its deletion begins empty and open, whatever its log was before
+- content: a log has exactly the records appended to this topic, at their offsets, from its log start on
+- offsets: log start <= high watermark <= log end, and none of them decreases
+- open: an undamaged log is open; a damaged one serves no wrong byte
+- again: a topic that is created again after its deletion is empty and open, whatever its old log was
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from tests.support.metadata import Alone
 NAMES: Final = ("t", "u", "v")
 DIRECTORIES: Final = ("/a", "/b")
 RECORD_BYTES: Final = 12
-"""Fewer than the smallest record has."""
+"""Fewer bytes than the smallest record has."""
 READ_BYTES: Final = 1 << 20
 
 
 @dataclass
 class Known:
-    """A topic of one partition, as the model has it."""
+    """Topic of one partition in the model."""
 
     image: TopicImage
     values: list[bytes] = field(default_factory=list)
     log_start: int = 0
     kept_start: int = 0
-    """The log start of the last checkpoint: what a crash leaves."""
+    """Log start of the last checkpoint, which a crash restores."""
     is_damaged: bool = False
 
 
 class LogModel:
-    """See the module's text."""
+    """Model of a broker's logs."""
 
     def __init__(self) -> None:
         self._silence = silent("kwire")
@@ -67,7 +67,7 @@ class LogModel:
         self._silence.__exit__(None, None, None)
 
     def _start(self) -> None:
-        self._drawn += 1000  # names of directories that are set aside are never drawn twice
+        self._drawn += 1000  # each start gets other random names for stray directories
         surroundings = Surroundings(disk=self._disk, clock=self._clock, random_source=FixedChance(drawn=self._drawn))
         self._logs = LogManager(list(DIRECTORIES), surroundings)
         settings = default_settings()
@@ -117,7 +117,7 @@ class LogModel:
             self._follow({key: topic for key, topic in self._image.topics.items() if key != name})
 
     def delete_unseen(self, a: int, b: int, c: int) -> None:
-        """A topic is deleted, and perhaps made again, while the broker is down."""
+        """Delete a topic, and perhaps create it again, while the broker is down."""
         name = NAMES[a % len(NAMES)]
         if b % 2 == 0:
             self.flush(0, 0, 0)
@@ -162,7 +162,7 @@ class LogModel:
             partition.log.roll()
 
     def flush(self, a: int, b: int, c: int) -> None:
-        """Everything is flushed, and the checkpoints say so."""
+        """Flush all logs and write the checkpoints."""
         for name, known in self._known.items():
             partition = self._find(name)
             if partition is not None:
@@ -171,14 +171,14 @@ class LogModel:
         self._logs.directories.checkpoint({(each.topic, each.index): each.high_watermark for each in self._partitions})
 
     def restart(self, a: int, b: int, c: int) -> None:
-        """A clean end, or that of a killed process."""
+        """Stop cleanly, or kill the process."""
         if a % 2 == 0:
             self.flush(0, 0, 0)
         self._logs.close(clean=a % 2 == 0)
         self._start()
 
     def damage(self, a: int, b: int, c: int) -> None:
-        """A flushed byte of a log changes while the broker is down after a crash."""
+        """Damage a flushed byte of a log while the broker is down after a crash."""
         name = NAMES[a % len(NAMES)]
         partition = self._find(name)
         if partition is None:
@@ -189,13 +189,13 @@ class LogModel:
         self._logs.close(clean=False)
         content = self._disk.file_at(path, "damage").content
         if content:
-            # Of the last batch's records: a batch's CRC covers neither its base offset nor its leader epoch.
+            # The byte is in the last batch's records: the CRC covers neither the base offset nor the leader epoch.
             content[-1 - b % RECORD_BYTES] ^= 1 << c % 8
             known.is_damaged = True
         self._start()
 
     def remove_due(self, a: int, b: int, c: int) -> None:
-        """Deleted files go for good."""
+        """Remove deleted files that are due."""
         self._clock.now_ms += 61_000
         self._logs.directories.remove_files(self._logs.directories.take_due_files())
 

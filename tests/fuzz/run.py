@@ -1,4 +1,4 @@
-"""Run seeds of a fuzzer:
+"""Command that runs seeds of a fuzzer:
 
 python -m tests.fuzz.run group --seed 7           one seed
 python -m tests.fuzz.run group --seeds 500        many

@@ -1,4 +1,4 @@
-"""Loggers that say nothing while a fuzzer breaks things on purpose."""
+"""Silent loggers, while a fuzzer causes failures on purpose."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def silent(name: str) -> Iterator[None]:
-    """Let a logger and those below it say nothing."""
+    """Silence a logger and its children."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

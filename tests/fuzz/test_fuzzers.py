@@ -1,4 +1,4 @@
-"""Seeds of each fuzzer pass; many more run in `make campaign FUZZ=3600`."""
+"""Fuzzers: seeds of each pass; many more run in `make campaign FUZZ=3600`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_seeds_pass(name: str) -> None:
 
 
 class Sum:
-    """Fails once it has taken two numbers that are divisible by three."""
+    """Model that fails after two numbers divisible by three."""
 
     def __init__(self) -> None:
         self.taken = 0

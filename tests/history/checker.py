@@ -1,8 +1,8 @@
-"""All checks of a history, after the definitions of Jepsen's Kafka workload; docs/histories.md tells of each.
+"""All checks of a history, with the definitions of Jepsen's Kafka workload; docs/histories.md describes each.
 
     python -m tests.history.checker journal.jsonl ...
 
-judges histories that were kept.
+checks histories that were kept.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ CHECKS: tuple[Callable[[Timeline], Iterator[Finding]], ...] = (
 
 @dataclass(slots=True)
 class Report:
-    """What was found in one history."""
+    """Findings in one history."""
 
     findings: list[Finding]
     operations: Counter[str]
-    """How many there were, by what came of them."""
+    """Number of operations by outcome."""
 
     def of(self, verdict: str) -> list[Finding]:
         return [finding for finding in self.findings if finding.verdict == verdict]
@@ -64,7 +64,7 @@ class Report:
 
 
 def check(operations: Iterable[Operation]) -> Report:
-    """Every anomaly of every kind."""
+    """Return all anomalies of every kind."""
     timeline = Timeline(operations)
     known = _known_of_v1(timeline)
     found = [finding for each in CHECKS for finding in each(timeline)]
@@ -76,8 +76,11 @@ def check(operations: Iterable[Operation]) -> Report:
 
 
 def _known_of_v1(timeline: Timeline) -> set[str]:
-    """Transactions without an epoch of their own that began while an EndTxn of the same producer was held, and were
-    there when it came through. The one that it was meant for has no excuse."""
+    """Return transactions without their own epoch that a delayed EndTxn of the same producer may have ended.
+
+    They began while it was held, and were open when it arrived. The transaction that it was meant for is not among
+    them.
+    """
     held = [each for each in timeline.all(Fault) if each.what == "hold" and each.outcome == OK]
     return {
         transaction.name

@@ -1,4 +1,4 @@
-"""The broker of a run: kwire or Apache Kafka in a process of its own, reached through the wire."""
+"""Broker of a run: kwire or Apache Kafka in a separate process, reached through the proxy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.support.requests import create_topic
 
 KINDS: dict[str, type[BrokerProcess]] = {"kwire": KwireBroker, "kafka": ApacheKafka}
 SETTINGS = {
-    # Apache Kafka: a pause is no reason to fence the broker, whose partitions would have no leader.
+    # Apache Kafka must not fence the broker during a pause, because its partitions would have no leader.
     "broker.session.timeout.ms": "5000",
-    # Transactions of clients that died end soon enough to be seen.
+    # Transactions of dead clients end soon enough for the history.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
 
 
 class Cluster:
-    """One broker that tells its clients the wire's address for its own."""
+    """A broker that advertises the proxy's address."""
 
     def __init__(self, kind: str, directory: Path, journal: Journal) -> None:
         port, wire_port = free_ports(2)
@@ -51,7 +51,7 @@ class Cluster:
 
     @property
     def bootstrap_server(self) -> str:
-        """Through the wire."""
+        """Return the address of the proxy."""
         return f"{HOST}:{self.wire.port}"
 
     @property

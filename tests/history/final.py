@@ -1,4 +1,4 @@
-"""The end of a run: wait until every transaction is decided, then read everything once more."""
+"""End of a run: wait until every transaction is decided, then read all records once more."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tests.history.operations import ASSIGN, COMMITTED, OK, UNCOMMITTED
 from tests.history.timeline import LEVELS
 
 STABLE_SECONDS = 30.0
-"""Longer than a transaction's timeout and all that its abort takes."""
+"""Time limit longer than a transaction's timeout and its abort."""
 READ_SECONDS = 60.0
 ANSWER_SECONDS = 10.0
 
 
 def ends_of(admin: Any, keys: Iterable[str], level: str) -> dict[str, int]:
-    """The last stable offset of each, or the high watermark."""
+    """Return the last stable offset of each key, or the high watermark."""
     asked = {TopicPartition(*partition_of(key)): OffsetSpec.latest() for key in keys}
     isolation = IsolationLevel.READ_COMMITTED if level == COMMITTED else IsolationLevel.READ_UNCOMMITTED
     told = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS)
@@ -31,7 +31,7 @@ def ends_of(admin: Any, keys: Iterable[str], level: str) -> dict[str, int]:
 
 
 def settle(bootstrap_servers: str, journal: Journal) -> None:
-    """Nobody writes any more: what is open has to end by its timeout."""
+    """Wait until open transactions end by their timeout, after the last write."""
     given_up = time.monotonic() + STABLE_SECONDS
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     while True:
@@ -47,7 +47,7 @@ def settle(bootstrap_servers: str, journal: Journal) -> None:
 
 
 def read_all(bootstrap_servers: str, journal: Journal) -> None:
-    """Every key from its beginning to its end, at both levels."""
+    """Read every key from its beginning to its end, at both levels."""
     for level in LEVELS:
         process = f"final-{level}"
         reading = consumer(bootstrap_servers, level, enable_partition_eof=True)
@@ -60,7 +60,7 @@ def read_all(bootstrap_servers: str, journal: Journal) -> None:
 
 
 def _read(reading: Any, process: str, level: str, journal: Journal) -> dict[str, int]:
-    """Where each key ends, for those that were read so far."""
+    """Read, and return the end of each key that was read so far."""
     ends: dict[str, int] = {}
     given_up = time.monotonic() + READ_SECONDS
     while len(ends) < len(KEYS) and time.monotonic() < given_up:

@@ -1,4 +1,4 @@
-"""What the checks find, and what is thought of it."""
+"""Findings of the checks, with their verdicts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 BAD = "bad"
 ALLOWED = "allowed"
-"""Kafka's model has it: writes of transactions interleave, a subscriber's position moves with the group."""
+"""Verdict: Kafka's model allows it. Writes of transactions interleave; a subscriber's position moves with the group."""
 REPORTED = "reported"
 KNOWN = "known of v1"
-"""What a delayed EndTxn does to a later transaction of a client without an epoch per transaction (before KIP-890)."""
+"""Verdict: a delayed EndTxn affected a later transaction with the same epoch (client before KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One anomaly."""
+    """An anomaly."""
 
     name: str
     text: str
     verdict: str = BAD
     transactions: tuple[str, ...] = ()
-    """Those whose records or offsets it is about."""
+    """Transactions with the affected records or offsets."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.verdict}): {self.text}"

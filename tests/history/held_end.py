@@ -1,9 +1,10 @@
-"""The anomaly that v1 is known for, step by step: a delayed EndTxn ends the producer's next transaction.
+"""Known anomaly of v1, step by step: a delayed EndTxn ends the producer's next transaction.
 
     python -m tests.history.held_end --broker kafka
 
-runs it with both protocols on a broker and judges each history. With v1 the next transaction has the same producer id
-and epoch, so that the coordinator cannot tell; with v2 (KIP-890) it has another epoch, and the old request is refused.
+runs it with both protocols on a broker and checks each history. With v1, the next transaction has the same producer id
+and epoch, so the coordinator cannot distinguish them. With v2 (KIP-890) it has another epoch, and the old request is
+rejected.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ REQUEST_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Scene:
-    """One producer behind the wire, whose first transaction's end arrives in its second one."""
+    """Producer behind the proxy; the end of its first transaction arrives during its second one."""
 
     cluster: Cluster
     journal: Journal
@@ -39,7 +40,7 @@ class Scene:
     transactional_id: str
 
     def play(self, *, commit: bool) -> None:
-        """The first transaction ends so, and the second one the other way."""
+        """End the first transaction as given, and the second one the other way."""
         bootstrap_server = self.cluster.bootstrap_server
         name, protocol = self.transactional_id, self.protocol
         with closing(Producer(name, bootstrap_server, protocol, request_seconds=REQUEST_SECONDS)) as producer:
@@ -79,7 +80,7 @@ class Scene:
 
 
 def play(kind: str, protocol: str, directory: Path) -> Report:
-    """A held commit, then a held abort; the verdict on both."""
+    """Run a delayed commit, then a delayed abort; return the verdict on both."""
     directory.mkdir(parents=True)
     journal = Journal(directory / "run.jsonl")
     cluster = Cluster(kind, directory / "broker", journal)

@@ -1,4 +1,4 @@
-"""Writes a history down while it happens: a line when something is invoked, a line when it is known what came of it."""
+"""Journal of a history: a line for each invocation, and a line for each outcome."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 from tests.history.operations import OK
 
 Complete = Callable[..., None]
-"""complete("ok", offset=3)"""
+"""Function to be called with the outcome: complete("ok", offset=3)."""
 
 
 class Journal:
-    """One file. Each line is written through at once, so that kill -9 loses none that was finished."""
+    """Journal file. Each line is written at once, so that kill -9 loses no completed one."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
@@ -25,7 +25,7 @@ class Journal:
         self._lock = Lock()
 
     def invoke(self, process: str, kind: str, *, at: int | None = None, **known: Any) -> Complete:
-        """What is told is called with the outcome, once. `at` is when it began, if that was before."""
+        """Record an invocation; call the result once with the outcome. `at` is an earlier time of the begin."""
         number = next(self._numbers)
         self._write({"type": "invoke", "process": process, "op": number, "f": kind} | known, at)
 
@@ -35,7 +35,7 @@ class Journal:
         return complete
 
     def note(self, process: str, kind: str, *, at: int | None = None, **known: Any) -> None:
-        """Something that is over as soon as it is known."""
+        """Record an operation without duration."""
         self.invoke(process, kind, at=at, **known)(OK)
 
     def _write(self, event: dict[str, Any], at: int | None = None) -> None:

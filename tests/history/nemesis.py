@@ -1,4 +1,4 @@
-"""What goes wrong in a run, by its seed: kill -9 and pauses of the broker, held requests, clients that die."""
+"""Faults of a run by seed: kill -9 and pauses of the broker, delayed requests, killed clients."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tests.history.processes import Client
 BETWEEN_SECONDS = (2.0, 6.0)
 PAUSE_SECONDS = (0.3, 3.0)
 HELD_AT_ONCE = 2
-"""A producer whose EndTxn is held has to wait for its timeout before it repeats it."""
+"""Maximum number of held requests: the producer of a held EndTxn waits for its timeout before a retry."""
 FAULTS = ("kill", "pause", "hold", "hold", "crash")
 
 
 class Nemesis:
-    """Every few seconds a random set of faults, sometimes none."""
+    """Nemesis that causes a random set of faults every few seconds, sometimes none."""
 
     def __init__(self, cluster: Cluster, clients: list[Client], journal: Journal, seed: int, faults: set[str]) -> None:
         self._cluster = cluster
@@ -31,7 +31,7 @@ class Nemesis:
         self.done: list[str] = []
 
     def torment(self, seconds: float) -> None:
-        """For so long; afterwards everything runs again."""
+        """Cause faults for this time; afterwards all processes run again."""
         timer = threading.Timer(seconds, self._over.set)
         timer.start()
         while not self._over.wait(self._random_source.uniform(*BETWEEN_SECONDS)):
@@ -49,7 +49,7 @@ class Nemesis:
             "crash": self._crash,
         }
         self.done.append(fault)
-        if fault == "hold":  # the wire notes what it really held, and how long
+        if fault == "hold":  # the proxy records the requests that it held, and for how long
             self._hold()
             return
         complete = self._journal.invoke("nemesis", "fault", what=fault)

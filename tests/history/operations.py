@@ -1,7 +1,8 @@
-"""What clients did and saw: the operations of a history, each with when it began and ended.
+"""Operations of a history: requests and results of clients, each with its begin and end.
 
-A history is recorded as lines of JSON, two for each operation: what was invoked, and what came of it. `ok` and `fail`
-are certain; `info` means that it may have happened, or may happen yet: a timeout, a lost connection, a dead client.
+A history is recorded as lines of JSON, two for each operation: the invocation and the outcome. `ok` and `fail` are
+certain; `info` means that the operation may have taken effect, or may still do so: a timeout, a lost connection, a dead
+client.
 """
 
 from __future__ import annotations
@@ -23,41 +24,41 @@ NEVER = math.inf
 
 @dataclass(slots=True, kw_only=True)
 class Operation:
-    """One thing that a process did. A process is one instance of a client: after a restart it has another name."""
+    """Operation of a process. A process is one incarnation of a client: after a restart it has another name."""
 
     process: str
     invoked: float = 0
-    """Nanoseconds of the machine's monotonic clock, which all processes share."""
+    """Time in nanoseconds of the machine's monotonic clock, which all processes share."""
     completed: float = NEVER
-    """NEVER if nobody knows: with info the operation may take effect at any time."""
+    """NEVER if unknown: with info, the operation may take effect at any time."""
     outcome: str = INFO
 
 
 @dataclass(slots=True, kw_only=True)
 class Send(Operation):
-    """A record was sent; values are unique over the history."""
+    """Send of a record; values are unique in the history."""
 
     key: str
     value: str
     transaction: str | None = None
     offset: int | None = None
     source: str | None = None
-    """The value that it is the only copy of."""
+    """Value of which it is the only copy."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Begin(Operation):
-    """What is known of a transaction beyond its name: whose it is, and by which protocol."""
+    """Begin of a transaction: its transactional id and its protocol."""
 
     transaction: str
     transactional_id: str
     protocol: str = ""
-    """v1, or v2 (KIP-890)"""
+    """v1, or v2 (KIP-890)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class End(Operation):
-    """A transaction's end was asked for."""
+    """Request to end a transaction."""
 
     transaction: str
     commit: bool
@@ -65,27 +66,27 @@ class End(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Poll(Operation):
-    """Records came back, in this order."""
+    """Poll that returned records in this order."""
 
     records: list[Record] = field(default_factory=list)
     level: str = COMMITTED
     mode: str = ASSIGN
     transaction: str | None = None
-    """The transaction that the process had open."""
+    """Open transaction of the process."""
     rebalanced: bool = False
-    """Partitions came or went during the poll."""
+    """True if partitions were assigned or revoked during the poll."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Assign(Operation):
-    """From here on the process reads these keys from wherever it likes: what it read before is no measure."""
+    """Assignment of keys: the process may start at any offset; its earlier reads do not count."""
 
     keys: list[str]
 
 
 @dataclass(slots=True, kw_only=True)
 class Own(Operation):
-    """A member of a group owned keys from `invoked` until `completed`. ok: it gave them back; info: they were lost."""
+    """Ownership of keys by a group member from `invoked` until `completed`. ok: given back; info: lost."""
 
     group: str
     generation: int
@@ -94,7 +95,7 @@ class Own(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Store(Operation):
-    """Offsets of a group were committed."""
+    """Commit of a group's offsets."""
 
     group: str
     offsets: dict[str, int]
@@ -104,7 +105,7 @@ class Store(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Restore(Operation):
-    """Committed offsets of a group were asked for; -1 is none."""
+    """Fetch of a group's committed offsets; -1 means none."""
 
     group: str
     offsets: dict[str, int] = field(default_factory=dict)
@@ -112,7 +113,7 @@ class Restore(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Final(Operation):
-    """After the healing this process has read the key up to this offset, which is the end for its level."""
+    """Final read: after all faults, this process has read the key up to this offset, which is the end for its level."""
 
     key: str
     end: int
@@ -121,7 +122,7 @@ class Final(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Hanging(Operation):
-    """After the healing the last stable offset of the key stood still below the end."""
+    """Hanging transaction: after all faults, the last stable offset of the key stayed below the end."""
 
     key: str
     last_stable_offset: int
@@ -130,16 +131,16 @@ class Hanging(Operation):
 
 @dataclass(slots=True, kw_only=True)
 class Fault(Operation):
-    """Something was done to the broker, the wire or a client."""
+    """Fault of the broker, the proxy or a client."""
 
     what: str
     transactional_id: str = ""
-    """Whose request was held back, where that is what was done."""
+    """Transactional id of a held request."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Healed(Operation):
-    """From here on there are no faults."""
+    """End of all faults."""
 
 
 KINDS: dict[str, type[Operation]] = {
@@ -149,11 +150,11 @@ KINDS: dict[str, type[Operation]] = {
 
 
 class BrokenHistoryError(Exception):
-    """The lines are no history: the recorder is wrong, not the broker."""
+    """Raised if lines are not a valid history: the recorder is wrong, not the broker."""
 
 
 def operations(lines: Iterable[str]) -> list[Operation]:
-    """Pairs each invocation with its completion; ordered by invocation."""
+    """Pair each invocation with its outcome; return them in the order of invocations."""
     begun: dict[tuple[str, int], dict[str, Any]] = {}
     for line in lines:
         event = json.loads(line)
@@ -183,7 +184,7 @@ def _made(process: str, known: dict[str, Any]) -> Operation:
 
 
 def read(*paths: Path) -> list[Operation]:
-    """The journals of several processes as one history. The last line of a killed one may be cut off."""
+    """Read the journals of several processes as one history. The last line of a killed process may be incomplete."""
     return operations(line for path in paths for line in _whole_lines(path))
 
 

@@ -1,4 +1,4 @@
-"""The clients of a run, each a process that can be killed and comes back under its old id with a new name."""
+"""Clients of a run: processes that can be killed and restart under their old id with a new name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STOP_SECONDS = 25.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What runs: a module of tests.history.clients and what it is told."""
+    """Kind of client: a module of tests.history.clients and its arguments."""
 
     module: str
     argument: str = ""
@@ -22,7 +22,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Client:
-    """One of them over all its incarnations."""
+    """Client over all its incarnations."""
 
     id: str
     kind: Kind
@@ -32,7 +32,7 @@ class Client:
     incarnation: int = 0
     process: subprocess.Popen[bytes] | None = None
     within: tuple[str, ...] = ()
-    """What starts it where it is to be: a command in front of its own."""
+    """Command that precedes the client's own, to run it elsewhere."""
 
     def start(self) -> None:
         self.incarnation += 1
@@ -59,7 +59,7 @@ class Client:
             self.process.terminate()
 
     def wait(self) -> bool:
-        """Whether it ended by itself, in order."""
+        """Wait for its end; return True if it exited with status 0 by itself."""
         assert self.process is not None
         try:
             return self.process.wait(STOP_SECONDS) == 0

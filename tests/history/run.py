@@ -1,9 +1,9 @@
-"""One run: a broker, its clients and what torments them; then the judgement of their history.
+"""Run of a history: a broker, its clients and faults; then the check.
 
     python -m tests.history.run --broker kwire --seconds 60 --seed 7
 
-Everything is kept in a directory if something bad was found, or with --keep. Needs confluent-kafka, and for
---broker kafka what `make compat` needs.
+All files are kept in a directory if an anomaly was found, or with --keep. The command needs confluent-kafka, and for
+--broker kafka the requirements of `make compat`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.history.operations import read
 from tests.history.processes import Client, clients
 
 SETTLE_SECONDS = 6.0
-"""How long clients go on after the healing."""
+"""Time for which clients continue after all faults."""
 
 
 @dataclass(slots=True)
@@ -36,11 +36,11 @@ class Result:
     faults: Counter[str]
     directory: Path
     unruly: list[str]
-    """Clients that did not stop when they were told to."""
+    """Clients that did not stop on request."""
 
 
 def run(broker: str, seconds: float, seed: int, directory: Path, faults: set[str] | None = None) -> Result:
-    """The whole of it; the directory is made."""
+    """Run all steps; create the directory."""
     directory.mkdir(parents=True)
     journal = Journal(directory / "run.jsonl")
     cluster = Cluster(broker, directory / "broker", journal)
@@ -52,7 +52,7 @@ def run(broker: str, seconds: float, seed: int, directory: Path, faults: set[str
             client.start()
         nemesis.torment(seconds)
         journal.note("nemesis", "healed")
-        time.sleep(SETTLE_SECONDS)  # what the clients do in it is a part of the history
+        time.sleep(SETTLE_SECONDS)  # the history includes the clients' operations in this time
         unruly = _end(started, cluster, journal)
     finally:
         for client in started:
@@ -63,12 +63,12 @@ def run(broker: str, seconds: float, seed: int, directory: Path, faults: set[str
 
 
 def _end(started: list[Client], cluster: Cluster, journal: Journal) -> list[str]:
-    """Writers first, then, when all is decided, readers; the last reads come after them."""
+    """Stop writers first; then, once all transactions are decided, readers; then do the final reads."""
     writers = [client for client in started if client.kind.is_writer]
     readers = [client for client in started if not client.kind.is_writer]
     unruly = _stop(writers)
     final.settle(cluster.direct, journal)
-    time.sleep(1)  # readers may come to the end
+    time.sleep(1)  # so that readers reach the end
     unruly += _stop(readers)
     final.read_all(cluster.bootstrap_server, journal)
     return unruly
@@ -81,7 +81,7 @@ def _stop(some: list[Client]) -> list[str]:
 
 
 def stop_in_order() -> None:
-    """SIGTERM ends this program as an exception does, so that it leaves no process behind."""
+    """Make SIGTERM end this program by an exception, so that it leaves no process behind."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 

@@ -1,4 +1,4 @@
-"""Each anomaly is found where it is, and not where something only looks like it: tests/history/cases."""
+"""Anomalies: each is found in histories that have it, and not in similar ones: tests/history/cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_LEAST = 5
 
 
 def cases() -> Iterator[tuple[str, str, str, str]]:
-    """(anomaly, verdict, sentence, history)"""
+    """Yield (anomaly, verdict, sentence, history)."""
     for path in sorted(CASES.glob("*.txt")):
         for section in path.read_text().split("## ")[1:]:
             heading, _, text = section.partition("\n")
@@ -33,7 +33,7 @@ VERDICTS = {
 
 
 def found(anomaly: str, text: str) -> set[str]:
-    """The verdicts of the findings of that name."""
+    """Return the verdicts of the findings with this name."""
     findings = check(history(text)).findings
     return {finding.verdict for finding in findings if finding.name.lower().replace(" ", "-") == anomaly}
 

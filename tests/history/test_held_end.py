@@ -1,4 +1,4 @@
-"""What a delayed EndTxn does to a producer's next transaction: the checker sees it with v1; v2 has none."""
+"""Delayed EndTxn: with v1 the checker finds its effect on the producer's next transaction; with v2 there is none."""
 
 from __future__ import annotations
 

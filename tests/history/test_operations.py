@@ -1,4 +1,4 @@
-"""Journals are read as they were written, and as much of them as there is."""
+"""Journals: read back as they were written, also incomplete ones."""
 
 from __future__ import annotations
 

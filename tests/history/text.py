@@ -1,4 +1,4 @@
-"""Histories in words, for tests: a line for each operation, one after the other unless times are given.
+"""Histories as text, for tests: a line for each operation, one after another unless times are given.
 
     p begin T1 of payments v1     p send a=x 0 in T1     p send a=y info     p commit T1     p abort T1 fail
     p send a=y 4 from x
@@ -7,8 +7,8 @@
     m own group 4 a b                 m lose group 4 a           m store group 4 a=7 fail        m restore group a=7
     - healed                          - hold payments            - hanging a 3 5
 
-A line may begin with when it was invoked and completed, as in `3-8`; otherwise it takes its line's number.
-The outcome comes last and is ok where none is named; a number after `send` is the offset that was acknowledged.
+A line may begin with the times of invocation and completion, as in `3-8`; otherwise it uses its line number. The
+outcome comes last, and is ok by default; a number after `send` is the acknowledged offset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Words = list[str]
 
 
 def history(text: str) -> list[Operation]:
-    """The operations of the lines; what follows a # is a remark. Times are seconds."""
+    """Return the operations of the lines; text after a # is a comment. Times are seconds."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     made = [_operation(line, number) for number, line in enumerate(lines, 1) if line]
     return sorted(made, key=lambda operation: operation.invoked)
@@ -69,7 +69,7 @@ def _operation(line: str, number: int) -> Operation:
 
 
 def _named(words: Words, word: str, name: str) -> dict[str, str]:
-    """What follows the word, which is taken out."""
+    """Remove the word and the word after it from the list, and return the latter."""
     if word not in words:
         return {}
     place = words.index(word)

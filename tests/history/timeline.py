@@ -1,4 +1,4 @@
-"""A history as the checks look at it: what became of each write, where values were seen, what each log holds."""
+"""Indices over a history for the checks: the fate of each write, the places of values, the contents of each log."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tests.history.operations import (
 )
 
 ABORTED, UNKNOWN = "aborted", "unknown"
-"""What may have become of a write, beside COMMITTED."""
+"""Fates of a write, in addition to COMMITTED."""
 LEVELS = (COMMITTED, UNCOMMITTED)
 Place = tuple[str, int]
-"""(key, offset)"""
+"""(key, offset)."""
 Kind = TypeVar("Kind", bound=Operation)
 
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """All that a history tells of one."""
+    """All operations of a transaction."""
 
     name: str
     transactional_id: str = ""
@@ -47,7 +47,7 @@ class Transaction:
 
     @property
     def fate(self) -> str:
-        """Without a commit that was asked for and may have come through, it cannot be committed."""
+        """Return the fate: without a commit request that may have taken effect, the transaction cannot be committed."""
         commits = [end.outcome for end in self.ends if end.commit]
         if OK in commits:
             return COMMITTED
@@ -55,7 +55,7 @@ class Transaction:
 
     @property
     def commit(self) -> End | None:
-        """The commit that was acknowledged, or else one that may have come through."""
+        """Return the acknowledged commit, or else one that may have taken effect."""
         commits = [end for end in self.ends if end.commit and end.outcome != FAIL]
         return min(commits, key=lambda end: end.outcome != OK, default=None)
 
@@ -65,7 +65,7 @@ class Transaction:
 
 
 class Timeline:
-    """Indices over a history, each made once."""
+    """Indices over a history, each created once."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = sorted(operations, key=lambda operation: operation.invoked)
@@ -101,18 +101,18 @@ class Timeline:
         return found
 
     def fate(self, send: Send) -> str:
-        """COMMITTED and ABORTED are certain."""
+        """Return the fate of a write; COMMITTED and ABORTED are certain."""
         if send.outcome == FAIL:
             return ABORTED
         decided = COMMITTED if send.transaction is None else self.transactions[send.transaction].fate
         return UNKNOWN if decided == COMMITTED and send.outcome != OK else decided
 
     def is_certain(self, send: Send, level: str) -> bool:
-        """Whether each reader of this level that comes by must find the value."""
+        """Return True if each reader of this level that passes the offset must find the value."""
         return send.outcome == OK if level == UNCOMMITTED else self.fate(send) == COMMITTED
 
     def known_since(self, send: Send) -> float:
-        """When it was clear to a client that the write, which is certain, is committed."""
+        """Return the time since which a client knew that the write, which is certain, is committed."""
         if send.transaction is None:
             return send.completed
         commit = self.transactions[send.transaction].commit
@@ -120,13 +120,13 @@ class Timeline:
         return commit.completed
 
     def names(self, values: Iterable[str]) -> tuple[str, ...]:
-        """The transactions that wrote these values."""
+        """Return the transactions that wrote these values."""
         sends = (self.by_value.get(value) for value in values)
         return tuple(sorted({send.transaction for send in sends if send is not None and send.transaction}))
 
     @cached_property
     def places(self) -> dict[str, set[Place]]:
-        """Where each value was seen, at any level."""
+        """Return the places of each value, at any level."""
         found: dict[str, set[Place]] = defaultdict(set)
         for poll in self.polls:
             for key, offset, value in poll.records:
@@ -135,7 +135,7 @@ class Timeline:
 
     @cached_property
     def seen(self) -> dict[str, set[str]]:
-        """The values that readers of each level saw."""
+        """Return the values that readers of each level found."""
         return {
             level: {value for poll in self.polls if poll.level == level for _, _, value in poll.records}
             for level in LEVELS
@@ -143,7 +143,7 @@ class Timeline:
 
     @cached_property
     def highest(self) -> dict[str, dict[str, int]]:
-        """The highest offset of each key that a reader of each level saw."""
+        """Return the highest offset of each key that a reader of each level found."""
         found: dict[str, dict[str, int]] = {level: {} for level in LEVELS}
         for poll in self.polls:
             reached = found[poll.level]
@@ -153,7 +153,7 @@ class Timeline:
 
     @cached_property
     def ends(self) -> dict[str, dict[str, int]]:
-        """How far each key was read at last, by level; keys that were not are missing."""
+        """Return the end of the final read of each key, by level; keys without one are missing."""
         found: dict[str, dict[str, int]] = {level: {} for level in LEVELS}
         for final in self.all(Final):
             found[final.level][final.key] = max(final.end, found[final.level].get(final.key, 0))
@@ -161,7 +161,7 @@ class Timeline:
 
     @cached_property
     def log(self) -> dict[str, dict[str, list[tuple[int, str]]]]:
-        """For each level and key what is known to be there, by offset: what was read, and what is certain."""
+        """Return the known contents by level, key and offset: values that were read, and certain ones."""
         found: dict[str, dict[str, set[tuple[int, str]]]] = {level: defaultdict(set) for level in LEVELS}
         for poll in self.polls:
             for key, offset, value in poll.records:
@@ -173,7 +173,7 @@ class Timeline:
         return {level: {key: sorted(places) for key, places in keys.items()} for level, keys in found.items()}
 
     def writers(self, level: str, key: str) -> list[tuple[str, str]]:
-        """Pairs of transactions that follow each other in a key's log."""
+        """Return pairs of consecutive transactions in a key's log."""
         sends = [self.by_value.get(value) for _, value in self.log[level].get(key, [])]
         names = [send.transaction for send in sends if send is not None and send.transaction is not None]
         return [(first, second) for first, second in pairwise(names) if first != second]

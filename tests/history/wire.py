@@ -1,8 +1,7 @@
-"""A TCP proxy before the broker that can hold a producer's EndTxn back until its next transaction is under way.
+"""TCP proxy in front of the broker that can hold a producer's EndTxn until its next transaction has begun.
 
-A connection keeps its order: what follows a held request on it waits, too. Clients give up after a while and repeat
-themselves on a new connection; the held request stays with the old one, and gets to the broker later. So it happens on
-real networks, where nobody counts on it.
+A connection keeps its order: data after a held request waits as well. Clients time out and repeat the request on a new
+connection; the held request stays on the old one, and reaches the broker later. Real networks can cause this too.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from tests.history.operations import OK
 PRODUCE, END_TXN = 0, 26
 HOST = "127.0.0.1"
 FORWARD_SECONDS = 0.01
-"""From the next transaction's first batch until the held request goes on: the batch is in, others are still to come."""
+"""Delay from the next transaction's first batch until the held request is sent: more batches follow it."""
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class Held:
-    """One request that waits here."""
+    """Held request."""
 
     client_id: str
     complete: Complete
     go: asyncio.Event = field(default_factory=asyncio.Event)
     is_repeated: bool = False
-    """The client has ended its transaction by another request."""
+    """True if the client has ended its transaction by another request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Header:
 
 
 class Wire:
-    """The proxy, in a thread of its own. Client ids of transactional producers are their transactional ids."""
+    """Proxy in a separate thread. The client ids of transactional producers are their transactional ids."""
 
     def __init__(self, broker_port: int, port: int, journal: Journal) -> None:
         self.port = port
@@ -81,14 +80,14 @@ class Wire:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # --- what the nemesis asks for
+    # --- requests of the nemesis
 
     def hold_next(self, client_id: str) -> None:
-        """The client's next EndTxn will wait."""
+        """Hold the client's next EndTxn."""
         self._loop.call_soon_threadsafe(self._to_hold.add, client_id)
 
     def release_all(self) -> None:
-        """What waits goes on; nothing more will wait."""
+        """Send all held requests, and hold no more."""
         self._loop.call_soon_threadsafe(self._release_all)
 
     def _release_all(self) -> None:
@@ -124,7 +123,7 @@ class Wire:
         to_reader: asyncio.StreamReader,
         to_writer: asyncio.StreamWriter,
     ) -> None:
-        """Until both sides are done; a client that hangs up does not take a held request with it."""
+        """Forward data until both sides have closed; a disconnected client does not remove its held request."""
         answers = asyncio.ensure_future(self._answers(to_reader, writer))
         requests = asyncio.ensure_future(self._requests(reader, to_reader, to_writer, answers))
         try:
@@ -163,7 +162,7 @@ class Wire:
             await to_writer.drain()
 
     def _notice(self, header: Header) -> None:
-        """Lets held requests go when their client's next transaction has begun to write."""
+        """Release held requests whose client's next transaction has begun to write."""
         for held in self._held:
             if held.client_id != header.client_id:
                 continue
@@ -175,7 +174,7 @@ class Wire:
     async def _hold(
         self, header: Header, frame: bytes, to_reader: asyncio.StreamReader, to_writer: asyncio.StreamWriter
     ) -> None:
-        """Its answer goes nowhere: nobody waits for it any more."""
+        """Hold a request; its response is dropped, because the client no longer waits for it."""
         complete = self._journal.invoke("wire", "fault", what="hold", transactional_id=header.client_id)
         held = Held(header.client_id, complete)
         self._held.append(held)
@@ -192,7 +191,7 @@ class Wire:
 
 
 async def _hang_up(writer: asyncio.StreamWriter) -> None:
-    """At once: a peer that is paused takes nothing more."""
+    """Close at once: a paused peer reads no more data."""
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

@@ -1,4 +1,4 @@
-"""Sends shots to a broker over many connections at once, and never waits for it longer than a moment."""
+"""Sender of hostile frames to a broker, over many connections at once, with short timeouts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ WORKERS = 48
 ANSWER_SECONDS = 0.1
 CONNECT_SECONDS = 15.0
 HELD_MAX = 150
-"""Connections that are left with half a frame; for each one more the oldest is closed."""
+"""Maximum number of connections with half a frame; each further one closes the oldest."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Attack:
-    """Counts what became of the frames: answered, closed (by the broker) or silent for the time that we waited."""
+    """Attack with counters of outcomes: answered, closed (by the broker) or silent until the timeout."""
 
     def __init__(self, bootstrap_server: str, shots: Iterator[Shot], *, workers: int = WORKERS) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
@@ -32,7 +32,7 @@ class Attack:
         self.outcomes: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Send all shots, and close everything."""
+        """Send all shots and close all connections."""
         try:
             await asyncio.gather(*(self._work() for _ in range(self._workers)))
         finally:
@@ -49,7 +49,7 @@ class Attack:
                 connection[1].transport.abort()
 
     async def _fire(self, shot: Shot, connection: Connection | None) -> Connection | None:
-        """The connection that can be used again, if there is one."""
+        """Send a shot; return the connection if it can be used again."""
         if connection is None:
             connection = await asyncio.wait_for(asyncio.open_connection(*self._address), CONNECT_SECONDS)
         connection[1].write(shot.data)

@@ -1,4 +1,4 @@
-"""One broker for all tests of a module."""
+"""Fixtures: one broker for all tests of a module."""
 
 from tests.server.conftest import broker, client
 

@@ -1,9 +1,8 @@
-"""Frames that no honest client sends, made from frames that one might: each by its own seed, so that any can be made
-again.
+"""Hostile frames, derived from valid frames: each has its own seed, so that it can be made again.
 
-A shot is what one connection sends: mostly one frame, mutated in one way. Valid frames come from the declarations of
-every served API and version, filled at random; names and numbers are often those of things that exist, so that a frame
-which is understood has something to work on.
+A shot is the data that one connection sends: usually one frame with one mutation. Valid frames come from the schemas of
+every served API and version, with random contents. Names and numbers are often those of existing resources, so that
+valid frames reach the handlers.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from crc32c import crc32c
 from kwire.protocol.codec import encode
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.schema import Schema, schema_of
+from kwire.server.api import Api
 from kwire.server.apis import SERVED
-from kwire.server.dispatch import Api
 from tests.protocol.samples import sample
 from tests.support.raw_client import sized
 from tests.support.requests import batch
 
 TOPICS = tuple(f"hostile-{number}" for number in range(6))
-"""May come and go: frames create and delete them."""
+"""Topics that frames create and delete."""
 GROUPS = tuple(f"hostile-group-{number}" for number in range(20))
 OPENED = "opened"
-"""The topic whose configuration makes the broker decompress what arrives."""
+"""Topic whose configuration makes the broker decompress batches."""
 REFUSED = "refused"
-"""The topic that gets batches which must not be stored, and nothing else."""
+"""Topic that receives only batches that must be rejected."""
 HUGE_CLAIMS = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 12)
 SIZES = (0, -1, 1, 2**31 - 1, -(2**31), 100 * 1024 * 1024 + 1)
 BOMB_BYTES = 256 * 1024 * 1024
@@ -49,17 +48,17 @@ _COUNTS = ("num_partitions", "count")
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """What one connection sends, and how it goes on."""
+    """Data that one connection sends, and the state of the connection afterwards."""
 
     kind: str
     data: bytes
     frames: int = 1
     holds: bool = False
-    """Whether the frame is left half sent and its connection open."""
+    """True if the frame stays half sent and its connection stays open."""
 
 
 class Frames:
-    """Shots by number: the same seed and number make the same shot."""
+    """Shots by number: the same seed and number give the same shot."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -70,18 +69,18 @@ class Frames:
         return MAKERS[kind](random_source)
 
 
-# --- valid ones
+# --- valid frames
 
 
 def valid(random_source: random.Random) -> bytes:
-    """A frame without its size, of any API and version."""
+    """Return a frame of any API and version, without its size."""
     api = random_source.choice(SERVED)
     version = random_source.randint(api.min_version, api.max_version)
     return frame_of(api, version, random_source)
 
 
 def frame_of(api: Api, version: int, random_source: random.Random) -> bytes:
-    """A frame without its size, of this API and version."""
+    """Return a frame of this API and version, without its size."""
     schema = schema_of(api.request)
     request = sample(schema, version, random_source)
     _settle(request, schema, version, random_source)
@@ -97,14 +96,14 @@ def encoded(request: Any, version: int) -> bytes:
 def header(
     api: Api, version: int, random_source: random.Random, client_id: bytes | None = None, tags: bytes = b"\0"
 ) -> bytes:
-    """A header; a client id that is left out is a new one."""
+    """Return a request header; without a client id it gets a new one."""
     client_id = b"invented-%d" % random_source.getrandbits(40) if client_id is None else client_id
     fields = struct.pack(">hhih", int(api.key), version, random_source.getrandbits(31), len(client_id)) + client_id
     return fields + tags if version in schema_of(api.request).flexible else fields
 
 
 def _settle(value: Any, schema: Schema, version: int, random_source: random.Random) -> None:
-    """Put names of what exists and modest numbers where the sample has wild ones, most of the time."""
+    """Replace most random names and numbers of the sample by existing names and moderate numbers."""
     for spec in schema.fields:
         if not spec.present(version):
             continue
@@ -140,7 +139,7 @@ def _settled(name: str, held: Any, random_source: random.Random) -> Any:
     return held
 
 
-# --- mutated ones
+# --- mutated frames
 
 
 def _flips(random_source: random.Random) -> Shot:
@@ -151,7 +150,7 @@ def _flips(random_source: random.Random) -> Shot:
 
 
 def _body_flips(random_source: random.Random) -> Shot:
-    """The header stays: what is damaged is what a decoder or a handler sees."""
+    """Flip bits only in the body, so that the damage reaches a decoder or a handler."""
     frame = bytearray(valid(random_source))
     for _ in range(random_source.randint(1, 3) if len(frame) > 30 else 0):
         frame[random_source.randrange(28, len(frame))] = random_source.randrange(256)
@@ -168,7 +167,7 @@ def _trailing(random_source: random.Random) -> Shot:
 
 
 def _half(random_source: random.Random) -> Shot:
-    """A size that the frame never reaches: its connection stays."""
+    """Send half a frame and keep the connection open; the frame never reaches its size."""
     frame = valid(random_source)
     announced = len(frame) + random_source.choice((1, 1000, 90 * 1024 * 1024))
     return Shot("half frame", struct.pack(">i", announced) + frame, holds=True)
@@ -187,7 +186,7 @@ def _claims(random_source: random.Random) -> Shot:
 
 
 def _nested(random_source: random.Random) -> Shot:
-    """A part of the body again and again, under a count that may be true of it."""
+    """Repeat a part of the body many times, with a count that may be correct."""
     frame = valid(random_source)
     at = min(random_source.randrange(10, 40), len(frame) - 1)
     part = frame[at : at + random_source.randint(1, 60)] * random_source.choice((10, 100, 2000))
@@ -269,7 +268,7 @@ def with_crc(records: bytearray) -> bytes:
 
 
 def bad_batch(random_source: random.Random) -> bytes:
-    """A batch that must not be stored: its CRC, or a field that the CRC agrees with."""
+    """Return a batch that must be rejected: with an invalid CRC, or an invalid field under a valid CRC."""
     records = bytearray(
         batch(*[random_source.randbytes(random_source.randrange(50)) for _ in range(random_source.randint(1, 4))])
     )
@@ -298,7 +297,7 @@ def _bad_batch(random_source: random.Random) -> Shot:
 
 @cache
 def bomb(codec: int) -> bytes:
-    """A batch of a few hundred kilobytes at most that wants to become BOMB_BYTES: gzip, snappy, lz4 or zstd."""
+    """Return a batch of at most a few hundred kilobytes that decompresses to BOMB_BYTES: gzip, snappy, lz4 or zstd."""
     zeros = bytes(BOMB_BYTES)
     if codec == 1:
         packer = zlib.compressobj(9, wbits=31)
@@ -318,7 +317,7 @@ def _bomb(random_source: random.Random) -> Shot:
 
 
 def _noise_batch(random_source: random.Random) -> Shot:
-    """Something else under a codec's name."""
+    """Return a batch whose body is random bytes, marked as compressed by a codec."""
     records = bytearray(batch(b"x")[:61]) + random_source.randbytes(random_source.randrange(3000))
     struct.pack_into(">i", records, 8, len(records) - 12)
     struct.pack_into(">h", records, ATTRIBUTES, random_source.randint(1, 4))

@@ -1,7 +1,7 @@
-"""Requests with long lists, made from the declarations of every API: no author chose what they ask for.
+"""Requests with long lists, derived from the schemas of every API and not written by hand.
 
-A request has one long list. Each array that a request may have, at any depth, gets its turn, once with names and
-numbers of what exists and once with those of what does not.
+A request has one long list. Each array of a request, at any depth, gets its turn. It is filled once with names and
+numbers of existing resources, and once with those of missing ones.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from uuid import UUID
 
 from kwire.protocol.primitives import Primitive
 from kwire.protocol.schema import Array, FieldSchema, Schema, schema_of
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
 
 ArrayPath = tuple[str, ...]
-"""Names of fields, from the request to the array."""
+"""Field names from the request to the array."""
 
 TOPIC_NAMES = ("name", "topic", "topic_name", "topic_names", "resource_name", "topics")
 GROUP_IDS = ("group_id", "group", "groups", "groups_names", "key", "coordinator_keys")
@@ -46,22 +46,22 @@ CHOSEN: dict[str, Any] = {
     "validate_only": True,
     "value": "1000",
 }
-"""Values that lead a request past its first check."""
+"""Values that let a request pass its first check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What exists: the names of topics, their ids, and groups."""
+    """Existing resources: names of topics, their ids, and groups."""
 
     topics: tuple[str, ...]
     topic_ids: tuple[UUID, ...]
     groups: tuple[str, ...]
     partition_count: int
-    """Partitions of the first topic."""
+    """Partition count of the first topic."""
 
 
 def array_paths(schema: Schema, version: int) -> Iterator[ArrayPath]:
-    """The arrays of a message, at any depth."""
+    """Yield the paths of a message's arrays, at any depth."""
     for spec in schema.fields:
         if not spec.present(version):
             continue
@@ -77,7 +77,7 @@ def array_paths(schema: Schema, version: int) -> Iterator[ArrayPath]:
 def long_request(api: Api, path: ArrayPath, count: int, known: Known | None) -> Any:
     """Return a request of the newest version whose array at `path` has `count` elements.
 
-    `known` is None for names and numbers of what does not exist.
+    `known` is None for names and numbers of missing resources.
     """
     return _Filling(api.max_version, count, known).filled(schema_of(api.request), path, 0)
 
@@ -89,7 +89,7 @@ class _Filling:
         self._known = known
 
     def filled(self, schema: Schema, path: ArrayPath, number: int) -> Any:
-        """A value of `schema`; `path` is that of the long array from here, empty where it is not below."""
+        """Return a value of `schema`; `path` leads from it to the long array; it is empty if the array is elsewhere."""
         fields = {spec.name: self._value(spec, path, number) for spec in schema.fields if spec.present(self._version)}
         return schema.cls(**fields)
 

@@ -1,4 +1,4 @@
-"""A short request does not make the broker build an answer, or topics, without bounds."""
+"""Short requests: they cannot make the broker build responses, or create topics, without bounds."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(clie
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_a_partition_that_is_named_again_and_again_tells_its_offset_once(client: RawClient, version: int) -> None:
-    """Its metadata is a thousand times as long as its number in the request."""
+    """The committed metadata is a thousand times as long as the partition number in the request."""
     topic, _ = create_topic(client, 2)
     group = unique()
     client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
@@ -111,7 +111,7 @@ def test_many_topics_together_may_not_have_too_many_partitions(client: RawClient
 
 
 def test_a_request_may_not_have_elements_without_end(client: RawClient) -> None:
-    """Each element is an object and a step of the handler, and all other clients wait meanwhile."""
+    """Each element needs an object and a step of the handler, and all other clients wait meanwhile."""
     half = DescribeProducersTopicRequest(name="t", partition_indexes=list(range(ELEMENTS_MAX // 2)))
     frame = bytearray()
     encode(DescribeProducersRequest(topics=[half, half]), 0, frame)

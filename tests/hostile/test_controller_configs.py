@@ -1,4 +1,4 @@
-"""Configurations of brokers that reach the controller directly, where no broker checks them."""
+"""Broker configurations sent directly to the controller, which no broker has checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ask(client: RawClient, kind: int, resource: str, operation: int, values: dic
 
 
 def alter(client: RawClient, name: str, value: str) -> ErrorCode:
-    """Set it as the default of all brokers."""
+    """Set a configuration as the default of all brokers."""
     return ask(client, BROKER, "", SET, {name: value})
 
 

@@ -1,6 +1,6 @@
-"""What a request held goes when it is answered: nothing of size waits for the collection of reference cycles.
+"""Memory of a request: freed after the response; no large object waits for the collection of reference cycles.
 
-`kwire server` has collections seldom, and an exception, or a future with its callbacks, is soon part of a cycle.
+The command `kwire server` collects cycles rarely; an exception, or a future with callbacks, is easily part of a cycle.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def no_collections() -> Iterator[None]:
 
 def cyclic_garbage_bytes(broker: RunningBroker) -> int:
     """Return the size of all bytes that only reference cycles hold."""
-    broker.call(lambda: None)  # the turn in which the answer was written is over
+    broker.call(lambda: None)  # waits for the end of the loop turn that wrote the response
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     held = {id(each): len(each) for each in gc.get_referents(*gc.garbage) if isinstance(each, bytes | bytearray)}
@@ -155,14 +155,14 @@ def alter_quotas(names: list[str]) -> Any:
 def test_refused_elements(
     broker: RunningBroker, client: RawClient, request_of: Callable[[list[str]], Any], version: int, no_collections: None
 ) -> None:
-    """An exception that is kept holds the frames that it passed, and what holds it: a cycle for each element."""
+    """A stored exception references the frames that it passed, and these reference it: a cycle for each element."""
     request = request_of([f"refused-{number}" for number in range(ELEMENTS)])
     client.ask(request, version)
     assert cyclic_objects(broker) < ELEMENTS
 
 
 def test_a_deleted_topic(broker: RunningBroker, client: RawClient, no_collections: None) -> None:
-    """What was alive at a full collection is left out of the next hundred."""
+    """Objects that survive a full collection are left out of the next hundred collections."""
     topic, _ = create_topic(client, 3)
     for index in range(3):
         produce(client, topic, batch(b"x"), partition=index)

@@ -1,4 +1,4 @@
-"""What is damaged on disk costs what is damaged, and nothing besides."""
+"""Damage on disk: only the damaged data is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients write into the log through the names they invent stays one line each, and few."""
+"""Names from clients in log messages: each message stays one line, and their number is limited."""
 
 from __future__ import annotations
 

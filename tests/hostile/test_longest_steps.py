@@ -1,4 +1,4 @@
-"""No request holds the event loop: what it runs between two turns of the loop does not grow with the lists in it."""
+"""Event loop steps: the code between two turns of the loop does not grow with the lists in a request."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.protocol.produce_exchange import PRODUCED_ELEMENTS_MAX
 from kwire.protocol.records import Record, encode_batch
 from kwire.protocol.schema import ELEMENTS_MAX, schema_of
+from kwire.server.api import Api
 from kwire.server.apis import SERVED
-from kwire.server.dispatch import Api
 from tests.hostile.largest import Known, array_paths, long_request
 from tests.log.support import NOW_MS, batch, marker
 from tests.support.compiled import IS_COMPILED
@@ -46,13 +46,14 @@ pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines
 
 ELEMENTS = 10_000
 LINES_PER_MS = 20_000
-"""A line of Python takes 50 ns, about."""
+"""Lines per millisecond: a line of Python takes about 50 ns."""
 TURN_LINES = 6 * LINES_PER_MS
-"""A turn takes 2 ms, and ends with the piece that is being made then."""
+"""Lines of a turn: it takes 2 ms, and ends after the step in progress."""
 LINES_MAX = TURN_LINES + 2 * LINES_PER_MS
 QUICK = 4
-"""So much faster the clock runs for requests with long lists: their turns end after fewer lines, and do not hide what
-is done for each element in one step."""
+"""Speed-up of the clock for requests with long lists. Their turns end after fewer lines, so that work that handles all
+elements in one step exceeds the limit.
+"""
 ELEMENT_LINES_MAX = TURN_LINES // QUICK
 STEPS_OF_SOME = {
     ApiKey.DELETE_GROUPS: 60_000,
@@ -62,14 +63,14 @@ STEPS_OF_SOME = {
     ApiKey.TXN_OFFSET_COMMIT: 60_000,
     ApiKey.WRITE_TXN_MARKERS: 60_000,
 }
-"""Where a step is made for so many elements, and has more lines than this, but no more with more elements."""
+"""Limits of APIs with a fixed number of elements in each step: longer steps, which do not grow with the request."""
 PRODUCED_LINES_MAX = 100_000
-"""Produce is decoded and answered in one step: 1,000 partitions, of the 10,000 that a request may have."""
+"""Limit for Produce, decoded and answered in one step: 1,000 partitions of the 10,000 that a request may have."""
 PARTITIONS = 500
 ABORTS = 3000
-"""To compare so many at once takes some 400,000 lines."""
+"""Number of transactions whose comparison in one step would take about 400,000 lines."""
 ANSWER_SECONDS = 120.0
-"""Counting makes the broker many times slower."""
+"""Timeout: line counting makes the broker many times slower."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_a_step_does_not_grow_with_the_lists_of_a_request(large: tuple[RunningBr
         for names in (known, None):
             request = long_request(api, path, elements, names)
             lines, culprits = longest_step(broker, request, api.max_version, limit=limit)
-            if lines > limit:  # or what the broker does besides has fallen into this step
+            if lines > limit:  # unrelated work of the broker may be part of this step
                 lines, culprits = longest_step(broker, request, api.max_version, limit=limit)
             if lines > limit:
                 what = "known" if names else "unknown"
@@ -104,7 +105,7 @@ def test_a_step_does_not_grow_with_the_lists_of_a_request(large: tuple[RunningBr
 def test_a_step_does_not_grow_with_the_aborted_transactions_of_a_segment(
     large: tuple[RunningBroker, Known],
 ) -> None:
-    """The first reader of committed records after a start waits until they have been compared with the log."""
+    """The first read_committed fetch after a start waits until the transactions were compared with the log."""
     broker, known = large
     topic = known.topics[1]
     ends = broker.call(lambda: _abort_many(broker, topic))
@@ -123,7 +124,7 @@ def test_a_step_does_not_grow_with_the_aborted_transactions_of_a_segment(
 
 @pytest.mark.parametrize(("count", "batches"), [(20, 1000), (300, 100)], ids=["few", "many"])
 def test_a_step_does_not_grow_with_the_batches_that_a_fetch_verifies(tmp_path: Path, count: int, batches: int) -> None:
-    """The first fetches after a start get a part of what there is, at once though it is less than they wait for."""
+    """The first fetches after a start return a part of the data at once, even if it is less than min.bytes."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         created = CreatableTopic(name="t", num_partitions=count, replication_factor=1)
         assert client.ask(CreateTopicsRequest(topics=[created]), 7).topics[0].error_code == 0
@@ -146,7 +147,7 @@ def test_a_step_does_not_grow_with_the_batches_that_a_fetch_verifies(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["fetch", "largest", "timestamp"])
 def test_a_step_does_not_grow_with_the_batches_of_a_segment_without_an_index(tmp_path: Path, kind: str) -> None:
-    """Who reads it first waits until the index has been made again."""
+    """The first reader waits until the index has been rebuilt."""
     count, segments = 10_000, 2
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         created = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
@@ -184,7 +185,7 @@ def _append_many(broker: RunningBroker, topic: str, count: int, batches: int) ->
 
 
 def _fetch_rest(topic: str, offsets: list[int], end: int) -> FetchRequest:
-    """All batches up to an end, for which it waits ten minutes."""
+    """Return a fetch of all batches up to an end, with a wait of ten minutes."""
     partitions = [
         FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
         for index, offset in enumerate(offsets)
@@ -195,7 +196,7 @@ def _fetch_rest(topic: str, offsets: list[int], end: int) -> FetchRequest:
 
 
 def test_a_step_does_not_grow_with_the_records_of_many_batches(large: tuple[RunningBroker, Known]) -> None:
-    """None of the batches is long by itself, and each is walked over."""
+    """Each batch is short, but the handler walks over all their records."""
     broker, known = large
     records = [Record(key=b"k" * (number % 7), value=b"v", timestamp=NOW_MS + number % 3) for number in range(1000)]
     produced = [PartitionProduceData(index=index, records=bytes(encode_batch(records))) for index in range(60)]
@@ -207,7 +208,7 @@ def test_a_step_does_not_grow_with_the_records_of_many_batches(large: tuple[Runn
 
 
 def test_a_step_does_not_grow_with_the_offsets_of_a_transaction(large: tuple[RunningBroker, Known]) -> None:
-    """All of them are accepted: what is refused is soon answered."""
+    """All offsets are valid, because invalid ones are rejected early."""
     broker, known = large
     with broker.client() as client:
         begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
@@ -229,7 +230,7 @@ def test_a_step_does_not_grow_with_the_offsets_of_a_transaction(large: tuple[Run
 
 
 def _abort_many(broker: RunningBroker, topic: str) -> int:
-    """Return the log's end; as after a start, what its transaction index says was not compared with it."""
+    """Abort many transactions and return the log end; as after a start, the transaction index is not yet compared."""
     partition = broker.server.services.partitions.find(topic, 0)
     for number in range(ABORTS):
         sent = batch(b"v", producer_id=number, producer_epoch=0, sequence=0, transactional=True)
@@ -247,9 +248,9 @@ def _elements_max(api: Api) -> int:
 def longest_step(
     broker: RunningBroker, request: Any, version: int, *, client_id: str = "raw", limit: int = LINES_MAX
 ) -> tuple[int, list[str]]:
-    """The most lines that the loop runs at a time for a request, and where it was when they became too many.
+    """Return the largest number of lines that the loop runs in one step for a request, and the locations of the excess.
 
-    Turns take a part of the limit, whatever it is.
+    The duration of a turn is a fixed part of the limit.
     """
     lines_per_ms = LINES_PER_MS * limit / LINES_MAX
     steps = LoopSteps(limit)
@@ -259,10 +260,10 @@ def longest_step(
         client.socket.settimeout(ANSWER_SECONDS)
         broker.call(steps.begin)
         try:
-            # A share of the loop ends by the lines that it has run, so that the machine does not matter.
+            # Shares of the loop are measured in lines of code, so that the machine does not matter.
             turns._now_ms = lambda: steps.lines / lines_per_ms
             client.send_bytes(frame)
-            with suppress(ConnectionError):  # refused for what is in it
+            with suppress(ConnectionError):  # rejected because of its contents
                 client.receive_frame()
         finally:
             broker.call(steps.end)

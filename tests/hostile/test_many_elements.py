@@ -1,4 +1,4 @@
-"""Lists as long as a request may have them are answered, in bounded time and size; longer ones, and tags, are not."""
+"""Lists of the maximum length: answered in bounded time and size; longer lists, and long tags, are rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few thousand mutated frames over sockets; `make campaign` sends many more."""
+"""Mutated frames over sockets: a few thousand here; `make campaign` sends many more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FRAMES = 3000
 
 
 def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """No request fails inside, others are served, nothing that was refused is stored, nothing is held afterwards."""
+    """No request fails internally, other clients are served, no invalid batch is stored, and no memory stays in use."""
     caplog.set_level(logging.ERROR)
     frames = Frames(seed=1)
     settings = {"auto.create.topics.enable": "false"}

@@ -1,4 +1,4 @@
-"""What clients invent (ids, names, metadata) is kept within bounds that its length cannot stretch."""
+"""Strings from clients (ids, names, metadata): stored within bounds that do not depend on their length."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.support.running import RunningBroker
 
 LONG_METADATA = "m" * 5000
 LONGEST = "😀" * 8191
-"""As many characters as a client id of 32767 bytes may have, each of which takes four bytes."""
+"""Maximum number of characters in a client id of 32767 bytes, each of four bytes."""
 
 
 def test_a_client_id_that_is_long_is_measured_and_not_kept() -> None:
@@ -130,7 +130,7 @@ def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path)
 
 
 def test_groups_that_are_committed_offsets_alone_keep_no_member_out(tmp_path: Path) -> None:
-    """They stay for days: counted, they would keep new groups out for as long."""
+    """Such groups exist for days: if they counted, new groups would be rejected for as long."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         client.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 6)

@@ -1,4 +1,4 @@
-"""Names and values that a client makes up are refused with a code; none ends its connection or a log line's peace."""
+"""Invalid names and values from clients: rejected with an error code, on an open connection, with intact log lines."""
 
 from __future__ import annotations
 

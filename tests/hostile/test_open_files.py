@@ -1,4 +1,4 @@
-"""A server is not held to the low limit of open files that shells start with."""
+"""Limit of open files: the server raises the low default of shells."""
 
 from __future__ import annotations
 

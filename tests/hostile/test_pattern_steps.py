@@ -1,4 +1,4 @@
-"""Regular expressions of clients do not hold the event loop, however many texts and resources they are for."""
+"""Regular expressions from clients: they do not block the event loop, for any number of texts and resources."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 
 ALL_STATES = "(?:" + "|".join("." * 290) + ")*"
-"""A pattern that is in each of its states behind each character."""
+"""Pattern whose matcher is in each of its states after each character."""
 TEXT = "a" * 249
 TRANSACTIONS = 6
 SUBSCRIPTIONS = 10

@@ -1,4 +1,4 @@
-"""Settings that nobody would write on purpose are refused by name."""
+"""Nonsensical settings: rejected with the name of the setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of committed records are not held back by a transaction that nobody can end."""
+"""Reads with read_committed: not blocked by a transaction that no producer can end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Log directories whose files are damaged one at a time, and all that they answer.
+"""Log directories with one damaged file at a time, and all answers of their logs.
 
-A damaged directory may answer what the sound one answers, or refuse; after a crash it may also have lost what lay
-behind the recovery point. It must never answer anything else.
+A damaged directory may give the same answers as the sound one, or refuse. After a crash, it may also have lost data
+above the recovery point. It must never answer anything else.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from tests.log.support import ManualClock, batch, surroundings
 REFUSED: Final = "refused"
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.name
 EPOCH_POSITION: Final = 12
-"""Where a batch's leader epoch stands, between its length and its magic."""
+"""Position of a batch's leader epoch, between its length and its magic."""
 TOPICS: Final = ("plain", "codecs", "cut", "compact")
-"""Kinds of tests/log/random_directories.py, one partition of each."""
+"""Kinds of tests/log/random_directories.py; each has one partition."""
 BLOCK_BYTES: Final = 512
 
 
 @dataclass(slots=True, kw_only=True)
 class Scene:
-    """A log directory, as a clean stop or a kill left it, and what it answers."""
+    """A log directory, as a clean stop or a kill left it, and the answers of its logs."""
 
     directory: Path
     is_clean: bool
@@ -52,7 +52,7 @@ class Scene:
 
     @classmethod
     def make(cls, scratch: Path, seed: int, *, is_clean: bool, steps: int = 90) -> Scene:
-        """One by its seed."""
+        """Create the scene of a seed."""
         random_source = random.Random(seed)
         settings = {topic: random_config(KINDS[topic], random_source) for topic in TOPICS}
         scene = cls(directory=scratch / "sound", is_clean=is_clean, settings=settings)
@@ -84,12 +84,12 @@ class Scene:
         shutil.rmtree(copy)
 
     def files(self) -> list[Path]:
-        """Those that have content, relative to the directory."""
+        """Return the paths of files that are not empty, relative to the directory."""
         found = (path for path in sorted(self.directory.rglob("*")) if path.is_file() and path.suffix != DELETED_SUFFIX)
         return [path.relative_to(self.directory) for path in found if path.stat().st_size]
 
     def problems_of(self, damaged: Path) -> list[str]:
-        """What a broker on a damaged copy answers wrongly."""
+        """Return the wrong answers of a broker that opens a damaged copy."""
         said = []
         with opened(damaged, self) as manager:
             for topic in TOPICS:
@@ -109,13 +109,14 @@ class Scene:
                 and isinstance(expected[name], list)
                 and answers["records"] == expected["records"]
             ):
-                # Without its checkpoint the log may begin with its first record, where offsets were compacted away.
+                # Without its checkpoint, a log may start at its first record, although compaction removed lower
+                # offsets.
                 continue
             if answer != REFUSED and answer != expected[name]:
                 yield f"{name}: {_short(answer, expected[name])}"
 
     def _beyond_a_prefix(self, topic: str, answers: dict[str, Any]) -> Iterator[str]:
-        """A crash may have taken the end behind the recovery point; a flaw looks the same."""
+        """Check a prefix: a crash may have lost data above the recovery point, and damage there looks the same."""
         end, records = answers.get("log end", REFUSED), answers.get("records", REFUSED)
         if end == REFUSED or records == REFUSED:
             return
@@ -126,7 +127,7 @@ class Scene:
 
 
 class opened:  # noqa: N801 used like a function
-    """The directory's logs, opened as a broker does; a directory that is refused has none."""
+    """Context manager with the logs of a directory, opened as a broker does; none if the directory is refused."""
 
     def __init__(self, directory: Path, scene: Scene) -> None:
         self._world: Surroundings = surroundings()
@@ -148,7 +149,7 @@ def _log(manager: LogManager, topic: str) -> PartitionLog:
 
 @dataclass(slots=True, kw_only=True)
 class Questions:
-    """What is asked of one log: everything once, and some things at random places."""
+    """Queries on one log: everything once, and some queries at random offsets."""
 
     offsets: list[int]
     timestamps: list[int]
@@ -166,7 +167,7 @@ class Questions:
         )
 
     def ask(self, log: PartitionLog) -> dict[str, Any]:
-        """Answers by question. At random places first, where nothing was read before."""
+        """Return answers by query. Queries at random offsets run first, before anything was read."""
         answers: dict[str, Any] = {}
 
         def ask(name: str, call: Callable[[], Any]) -> None:
@@ -221,7 +222,7 @@ def _headers(log: PartitionLog) -> list[Any]:
 
 
 def _committed(log: PartitionLog, start: int, end: int) -> list[int]:
-    """The offsets of the records that a read_committed consumer sees, which decides as clients do."""
+    """Return the offsets that a read_committed consumer sees; the filter is the one that clients use."""
     data = log.read(start, 4000, limit_offset=end)
     headers = [header for _, header in iterate_headers(data)]
     if not headers:
@@ -243,7 +244,7 @@ def _committed(log: PartitionLog, start: int, end: int) -> list[int]:
 
 
 def _epochs(log: PartitionLog) -> dict[int, int]:
-    """Those of the records that are in the epoch that starts last, as older ones may be forgotten."""
+    """Return the epochs of the records in the latest epoch; older epochs may be forgotten."""
     epochs = {record[0]: log.leader_epochs.epoch_of(record[0]) for record in _records(log)}
     latest = max(epochs.values(), default=-1)
     return {offset: epoch for offset, epoch in epochs.items() if epoch == latest}
@@ -277,17 +278,17 @@ def _short(answer: Any, expected: Any) -> str:
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Damage:
-    """What is done to one file."""
+    """Damage to one file."""
 
     path: Path
     kind: str
-    """flip, zeros or cut."""
+    """Kind of damage: flip, zeros or cut."""
     position: int
     bit: int = 0
 
     @classmethod
     def draw(cls, scene: Scene, random_source: random.Random, files: list[Path] | None = None) -> Damage:
-        """Each kind of file as often as any other, whatever their number and size."""
+        """Draw a damage; each kind of file is equally likely, whatever their number and size."""
         by_kind: dict[str, list[Path]] = {}
         for path in files or scene.files():
             by_kind.setdefault(path.suffix or path.name, []).append(path)
@@ -313,12 +314,12 @@ class Damage:
         return f"{self.kind} of {self.path} at {self.position}.{self.bit}"
 
     def is_covered(self, scene: Scene) -> bool:
-        """False where nothing else in the directory says the same, as docs/log-tools.md tells.
+        """False if no other data in the directory duplicates the damaged bytes (docs/log-tools.md lists these cases).
 
-        Numbers in leader-epoch-checkpoint, and smaller ones in log-start-offset-checkpoint, are only noticed by kwire
-        log verify. After a crash, the log's start is what its checkpoint says, and the last batch behind the recovery
-        point begins where it says. In a compacted log a batch's epoch is what it says; elsewhere a segment's last batch
-        has no neighbour above that its epoch must fit.
+        Only `kwire log verify` detects wrong numbers in leader-epoch-checkpoint, and lower ones in
+        log-start-offset-checkpoint. After a crash, the log start has no copy outside its checkpoint; the same holds for
+        the base offset of the last batch above the recovery point. The epochs of batches in a compacted log have no
+        copy either. In other logs, the last batch of a segment has no following batch that its epoch must match.
         """
         if self.path.name in ("leader-epoch-checkpoint", LOG_START_FILE):
             return False
@@ -332,7 +333,7 @@ class Damage:
         return scene.is_clean or not self._is_within(scene, begin=0, least_offset=scene.recovery_points[topic])
 
     def _is_within(self, scene: Scene, *, begin: int, least_offset: int = 0, last_only: bool = False) -> bool:
-        """Whether it is before the magic of a batch of these offsets: where offset, length and epoch stand."""
+        """True if the damage is before the magic of a batch with these offsets, in its offset, length or epoch."""
         batches = list(iterate_headers((scene.directory / self.path).read_bytes()))
         return any(
             header.base_offset >= least_offset and position + begin <= self.position < position + MAGIC_POSITION
@@ -342,15 +343,15 @@ class Damage:
 
 @dataclass(slots=True, kw_only=True)
 class Verdict:
-    """What came of one damage."""
+    """Outcome of one damage."""
 
     problems: list[str]
     was_found: bool
-    """By kwire log verify."""
+    """True if kwire log verify found the damage."""
 
 
 def judge(scene: Scene, damage: Damage, scratch: Path) -> Verdict:
-    """Damage a copy, look at it, open it and ask everything."""
+    """Damage a copy of the scene, inspect it, open it and run all queries."""
     copy = scratch / "damaged"
     shutil.copytree(scene.directory, copy)
     try:

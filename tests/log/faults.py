@@ -1,4 +1,4 @@
-"""A disk that fails when it is told to: everything else is the real one's."""
+"""A disk that fails on request; all else is done by the real disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kwire.log.file_lock import RealLock
 
 
 class FaultyDisk(RealDisk):
-    """Raises what fail says for an operation and path, just before it would be done."""
+    """A disk that raises the result of `fail` for an operation and path, just before the operation."""
 
     def __init__(self) -> None:
         super().__init__(open_files_max=64)
@@ -21,7 +21,7 @@ class FaultyDisk(RealDisk):
         return self
 
     def adopt(self, part: object) -> None:
-        """Parts are the disk itself."""
+        """Do nothing: the parts of a broker share the disk and its faults."""
 
     def check(self, operation: str, path: str) -> None:
         self.operations.append((operation, path))
@@ -72,7 +72,7 @@ class FaultyDisk(RealDisk):
 
 
 class WatchedFile(RealFile):
-    """A file of a FaultyDisk."""
+    """A file on a FaultyDisk."""
 
     def append(self, *parts: Data) -> None:
         self._watch("append")

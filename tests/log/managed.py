@@ -1,4 +1,4 @@
-"""Log managers over directories of a test."""
+"""Log managers for the directories of a test."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Random partitions, by seed: production classes write what brokers write in a life, on small segments.
+"""Random partitions by seed: production classes write files as brokers do over time, with small segments.
 
-One kind per topic, because a topic's configuration decides what may be in its logs. All kinds have several leader
-epochs, rolls by size and time, headers, null and large records, timestamps out of order, idempotent producers,
-transactions that are committed, aborted and left open; some have DeleteRecords inside a segment, retention, truncation
-and compaction.
+Each kind has one topic, because a topic's configuration decides which data its logs may contain. All kinds have several
+leader epochs, and rolls by size and by time. Their records have headers, null and large values, and timestamps out of
+order. Idempotent producers write, and transactions are committed, aborted and left open. Some kinds have DeleteRecords
+inside a segment, retention, truncation and compaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.log.compaction.support import compact
 from tests.log.support import ManualClock
 
 LAST_EPOCH: Final = 9
-"""No leader of a random partition has a later epoch."""
+"""Latest leader epoch of a random partition."""
 IDEMPOTENT: Final = range(2000, 2003)
 TRANSACTIONAL: Final = range(1000, 1004)
 MINUTE_MS: Final = 60_000
@@ -37,15 +37,15 @@ OFTEN_COMPACTED: Final = MappingProxyType(
 
 @dataclass(slots=True, kw_only=True, frozen=True)
 class Kind:
-    """What a topic's partitions are like."""
+    """Kind of topic: its configuration and the events in its partitions."""
 
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Of LogConfig, beside those that every kind has."""
+    """LogConfig settings, in addition to those of every kind."""
     codecs: tuple[Codec, ...] = tuple(Codec)
     has_gaps: bool = False
-    """Whether the log is compacted, and batches come as another's compaction left them, with offsets missing."""
+    """True if the log is compacted, and batches arrive as another compaction left them, with gaps in their offsets."""
     cuts: bool = True
-    """Whether records are deleted, retired and truncated."""
+    """True if records are deleted, removed by retention and truncated."""
 
 
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
@@ -63,7 +63,7 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 
 
 def random_config(kind: Kind, random_source: random.Random) -> LogConfig:
-    """Small segments and dense indexes, some denser than others."""
+    """Return a config with small segments and dense indexes; the density varies."""
     drawn = {
         "segment_bytes": random_source.choice((14_000, 20_000, 60_000)),
         "segment_ms": random_source.choice((30, 600)) * MINUTE_MS,
@@ -75,7 +75,7 @@ def random_config(kind: Kind, random_source: random.Random) -> LogConfig:
 
 
 class Writer:
-    """Fills one log. What the log knows already (producers, epochs) it goes on with, so a log can be filled again."""
+    """Writer of one log. It continues from the log's state (producers, epochs), so it can fill a log again."""
 
     def __init__(self, log: PartitionLog, kind: Kind, clock: ManualClock, random_source: random.Random) -> None:
         self.log = log
@@ -84,11 +84,11 @@ class Writer:
         self.random_source = random_source
         self.epoch = max(0, log.leader_epochs.latest_epoch)
         self.pending: list[PendingDeletion] = []
-        """Files that retention gave up; whoever fills the log may remove them."""
+        """Files that retention has detached from the log; the caller may remove them."""
         self._count = 1
 
     def fill(self, steps: int) -> None:
-        """So many things happen to the log."""
+        """Do this number of random steps on the log."""
         actions: list[tuple[int, Callable[[], None]]] = [
             (12, self._append_plain),
             (12, self._append_idempotent),
@@ -131,7 +131,7 @@ class Writer:
         if sort < 2:
             return (None, b"")[sort]
         if sort == 2:
-            # Rarely so large that a batch is longer than any distance between index entries.
+            # A few values are larger than the distance between index entries.
             return self.random_source.randbytes(self.random_source.choice((1, 40, 300, 300, 12_000 // self._count)))
         if sort == 3:
             return b"compresses well " * self.random_source.randrange(1, 80)
@@ -158,7 +158,7 @@ class Writer:
         self.log.append(batch, leader_epoch=self.epoch)
 
     def _turn_of(self, producer_id: int) -> tuple[int, int]:
-        """Epoch and sequence with which the producer goes on; now and then its next epoch, from 0 on."""
+        """Return the producer's next epoch and sequence; sometimes a new epoch, whose sequence starts at 0."""
         entry = self.log.producers.entries.get(producer_id)
         if entry is None:
             return 0, 0
@@ -174,7 +174,7 @@ class Writer:
         self._append_as(self.random_source.choice(TRANSACTIONAL), transactional=True)
 
     def _end_transaction(self) -> None:
-        """The coordinator's marker; of producers without an open transaction too, as a late retry may be."""
+        """Append a transaction marker, also for producers without an open transaction, as a late retry does."""
         producer_id = self.random_source.choice(TRANSACTIONAL)
         if producer_id in self.log.producers.entries:
             self._end_transaction_of(producer_id)
@@ -188,7 +188,9 @@ class Writer:
         self.log.append(batch, leader_epoch=self.epoch, origin=AppendOrigin.COORDINATOR)
 
     def _append_compacted(self) -> None:
-        """What a follower gets of a log that its leader has compacted: offsets are missing, or all of a batch's."""
+        """Append batches as a follower receives them from a compacted log: with gaps, or with all offsets of a batch
+        missing.
+        """
         start = self.log.log_end_offset + self.random_source.randrange(4)
         records = self._records(self.random_source.randrange(6))
         kept = [record for record in records if self.random_source.random() < 0.6]
@@ -210,7 +212,7 @@ class Writer:
     # What else happens
 
     def _compact(self) -> None:
-        """All but the active segment, none of it held back by an open transaction."""
+        """Compact all segments but the active one; no open transaction holds the compaction back."""
         for producer_id, entry in list(self.log.producers.entries.items()):
             if entry.current_transaction_first_offset >= 0:
                 self._end_transaction_of(producer_id)
@@ -218,7 +220,7 @@ class Writer:
         compact(self.log, now_ms=self.clock.now_ms)
 
     def _begin_epoch(self) -> None:
-        """A new leader; now and then one that writes nothing."""
+        """Begin a new leader epoch; sometimes the new leader writes nothing."""
         self.epoch = min(self.epoch + self.random_source.choice((1, 1, 2)), LAST_EPOCH)
         if self.random_source.random() < 0.5 and self.epoch > self.log.leader_epochs.latest_epoch:
             self.log.assign_epoch_start(self.epoch, self.log.log_end_offset)
@@ -230,7 +232,7 @@ class Writer:
         self.log.delete_records_before(self._some_offset())
 
     def _truncate(self) -> None:
-        """As a follower does: the newest fifth at most."""
+        """Truncate as a follower does: at most the newest fifth of the log."""
         lowest = self.log.log_end_offset - (self.log.log_end_offset - self.log.log_start_offset) // 5
         self.log.truncate_to(self.random_source.randint(lowest, self.log.log_end_offset))
 
@@ -238,6 +240,6 @@ class Writer:
         self.pending += self.log.apply_retention(self.clock.now_ms, self.log.log_end_offset)
 
     def _some_offset(self) -> int:
-        """Nearer to the start than to the end, so that something is left."""
+        """Return a random offset; low ones are more likely, so that some records remain."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         return self.random_source.randint(start, start + (end - start) // 3)

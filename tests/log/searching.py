@@ -1,4 +1,4 @@
-"""The searches of a log by timestamp, made at once."""
+"""Synchronous searches of a log by timestamp."""
 
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Done(Generic[T]):
-    """An awaitable that needs no waiting."""
+    """An awaitable that is already done."""
 
     def __init__(self, value: T) -> None:
         self.value = value
@@ -23,7 +23,7 @@ class Done(Generic[T]):
 
 
 class InPlace:
-    """Large batches, unpacked without a worker."""
+    """Unpacking of large batches without a worker."""
 
     def __init__(self) -> None:
         self.is_taken = False
@@ -43,17 +43,17 @@ class InPlace:
 
 
 def offset_for_timestamp(log: PartitionLog, timestamp: int) -> TimestampOffset | None:
-    """The first record with this timestamp or a later one."""
+    """Return the first record with this timestamp or a later one."""
     return through(TimestampSearch(lambda: log, InPlace()).first(timestamp))
 
 
 def max_timestamp_offset(log: PartitionLog) -> TimestampOffset | None:
-    """The first record with the largest timestamp."""
+    """Return the first record with the largest timestamp."""
     return through(TimestampSearch(lambda: log, InPlace()).largest())
 
 
 def aborted_transactions(log: PartitionLog, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-    """The aborted transactions, when they have been compared with the log."""
+    """Return the aborted transactions after they were compared with the log."""
     while True:
         try:
             return log.aborted_transactions(start_offset, end_offset)
@@ -62,7 +62,7 @@ def aborted_transactions(log: PartitionLog, start_offset: int, end_offset: int) 
 
 
 def through(steps: Steps[T], *, after_each: Callable[[], None] = lambda: None) -> T:
-    """The result of steps that wait for what is done already."""
+    """Return the result of the steps; everything they wait for is already done."""
     result = None
     try:
         while True:

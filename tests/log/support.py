@@ -1,4 +1,4 @@
-"""A world for logs to live in: a clock that stands still, fixed random numbers, and short ways to make batches."""
+"""Surroundings for logs in tests: a fixed clock, fixed random numbers, and helpers that build batches."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class ManualClock:
-    """Time that moves when a test says so."""
+    """A clock that moves only when a test advances it."""
 
     def __init__(self, now_ms: int = NOW_MS) -> None:
         self.now_ms = now_ms
@@ -39,7 +39,7 @@ class ManualClock:
 
 
 class FixedChance:
-    """The same uuid sequence each time, or one that begins later, and always the upper bound."""
+    """Random source with a fixed uuid sequence, optionally from a later start; numbers are always the upper bound."""
 
     def __init__(self, *, drawn: int = 0) -> None:
         self._count = drawn
@@ -91,7 +91,7 @@ def batch(
     transactional: bool = False,
     key: bytes | None = b"key",
 ) -> bytearray:
-    """What a client sends: one batch, a record for each value."""
+    """Return one batch as a client sends it, with a record for each value."""
     return encode_batch(
         [Record(key=key, value=value, timestamp=timestamp) for value in values or (b"value",)],
         codec=codec,
@@ -112,7 +112,7 @@ def marker(producer_id: int, producer_epoch: int, *, commit: bool, coordinator_e
 
 
 def changed(header: BatchHeader, **changes: int) -> BatchHeader:
-    """A copy with other fields."""
+    """Return a copy of a header with other fields."""
     copy = BatchHeader(*header.values())
     for name, value in changes.items():
         setattr(copy, name, value)
@@ -124,7 +124,7 @@ def headers(data: bytes) -> list[BatchHeader]:
 
 
 def everything(log: PartitionLog) -> list[Record]:
-    """All records of the log, read as a consumer reads, in small steps."""
+    """Return all records of the log, read in small steps as a consumer does."""
     records: list[Record] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -142,7 +142,9 @@ def values(log: PartitionLog) -> list[bytes | None]:
 
 
 def with_deltas(*records: tuple[int, bytes, bytes | None], offset_delta: int | None = None) -> bytearray:
-    """A compressed batch of (timestamp delta, key, value) records, whatever they add up to; its header looks well."""
+    """Return a compressed batch of (timestamp delta, key, value) records with a valid header, even if records are
+    invalid.
+    """
     body = bytearray()
     for index, (timestamp_delta, key, value) in enumerate(records):
         delta = index if offset_delta is None else offset_delta
@@ -152,7 +154,7 @@ def with_deltas(*records: tuple[int, bytes, bytes | None], offset_delta: int | N
 
 
 def retain(manager: LogManager) -> None:
-    """Let every log drop what its topic no longer keeps; all is committed."""
+    """Apply retention to every log; all records count as committed."""
     for log in list(manager.logs()):
         while manager.apply_retention(log, log.log_end_offset):
             pass

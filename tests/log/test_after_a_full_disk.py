@@ -1,4 +1,4 @@
-"""What a log remembers of a full disk when there is space again."""
+"""Memory of a full disk: how a log treats refused batches when there is space again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.support import batch, marker, open_at, surroundings, values
 
 
 def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(tmp_path: Path) -> None:
-    """The marker is older: what it ended was stored."""
+    """The replayed marker is older than the refused batch, so it must not clear the memory of the refusal."""
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk=disk))
     log.append(batch(producer_id=5, producer_epoch=0, sequence=0, transactional=True), leader_epoch=0)
@@ -32,7 +32,7 @@ def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(t
 
 
 def test_a_segment_for_a_wide_gap_makes_way_for_records_before_it(tmp_path: Path) -> None:
-    """A follower began it for records that found no space, and another leader has others."""
+    """A follower began the segment for a batch that found no space; the next leader sends lower offsets."""
     disk = FaultyDisk()
     log = open_at(tmp_path, LogConfig(index_interval_bytes=100), surroundings(disk=disk))
 

@@ -1,4 +1,4 @@
-"""Kafka's answer for each kind of bad batch, and what is changed in good ones."""
+"""Validation of batches: Kafka's error for each kind of bad batch, and the fields that are changed in good ones."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def refusal(data: bytes | bytearray, config: LogConfig | None = None) -> ErrorCo
 
 
 def with_header(data: bytearray, **changes: int) -> bytearray:
-    """The batch with other header fields and a right CRC."""
+    """Return the batch with other header fields and a correct CRC."""
     return assemble_batch(changed(parse_header(data), **changes), bytes(data[61:]))
 
 
 def patched(data: bytearray, layout: str, position: int, value: int) -> bytearray:
-    """The batch with one field changed and nothing made right."""
+    """Return the batch with one field changed, and its CRC unchanged."""
     struct.pack_into(layout, data, position, value)
     return data
 
@@ -88,7 +88,7 @@ def test_a_bad_batch_gets_kafkas_code(name, data, code):
 
 
 NO_INDEX = b"\xfe" + b"\xff" * 8 + b"\x7f"
-"""A length of ten bytes: what begins behind it begins above 2^63."""
+"""A length of ten bytes: the next position after it is above 2^63."""
 
 
 def record_body(*fields: bytes) -> bytes:
@@ -263,7 +263,7 @@ def test_a_compressed_batch_that_can_be_is_not_opened():
 
 
 def fragment(length: int, magic: int, size: int) -> bytes:
-    """The first bytes of a batch, fewer than a header has."""
+    """Return the first bytes of a batch, fewer than a header has."""
     return (struct.pack(">qiib", 0, length, 0, magic) + bytes(60))[:size]
 
 
@@ -306,11 +306,11 @@ def test_not_more_faulty_records_are_named_than_the_most() -> None:
 
 
 def test_a_batch_of_very_many_records_is_taken_and_checked() -> None:
-    """More than the fast walk has a table for."""
+    """The batch has more records than the table of the fast walk has entries."""
     many = batch(*[b"v"] * 9000)
     assert validated(many)[0] == bytes(many)
     body = bytearray(many[61:])
-    body[-1] = 2  # the last record's header count
+    body[-1] = 2  # the header count of the last record
     assert refusal(with_body(many, body)) is ErrorCode.INVALID_RECORD
 
 

@@ -1,4 +1,4 @@
-"""Damaged files: the same answers, or none. A share of tests/campaign/flips.py, and the places where it was not so."""
+"""Flipped bits: answers stay the same, or the log refuses. Part of tests/campaign/flips.py, with its regressions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_judge_notices_another_record_and_a_missing_one(tmp_path: Path) -> N
 
 
 def filled(directory: Path) -> PartitionLog:
-    """Ten batches of one record, closed as a clean stop does."""
+    """Return a log of ten batches with one record each, closed by a clean stop."""
     log = open_at(directory, CONFIG)
     for index in range(10):
         log.append(batch(b"%d" % index, timestamp=NOW_MS + index), leader_epoch=index // 4)
@@ -122,7 +122,7 @@ def test_an_index_entry_that_passes_over_a_batch_is_not_followed(tmp_path: Path)
     entries = log.segments.active.offset_index.entries()
     log.close(clean=True)
     at = next(number for number, (offset, _) in enumerate(entries) if offset == 7)
-    flip(tmp_path / "00000000000000000000.index", at * 8 + 3)  # offset 6 would be looked for behind its batch
+    flip(tmp_path / "00000000000000000000.index", at * 8 + 3)  # a search for offset 6 would start after its batch
     again = open_at(tmp_path, config, clean=True, recovery_point=20)
     assert again.segments.active.position_of(6) == dict(entries)[7]
 

@@ -1,4 +1,4 @@
-"""Kafka's text files, and the leader epochs that live in one of them."""
+"""Checkpoint files in Kafka's text format, and the leader epochs stored in one of them."""
 
 from __future__ import annotations
 

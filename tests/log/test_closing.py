@@ -1,4 +1,4 @@
-"""Clean close of all logs: what is synced, in which order, and what keeps a log directory from its marker."""
+"""Clean close of all logs: which files are synced, in which order, and when a directory gets no shutdown marker."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ def disk():
 
 @pytest.fixture
 def opened(tmp_path, disk):
-    """A function that opens the log directory."""
+    """Return a function that opens the log directory."""
 
     def open_again():
         manager = LogManager([str(tmp_path / "d")], surroundings(disk))
@@ -36,14 +36,14 @@ def opened(tmp_path, disk):
 
 
 def filled(manager):
-    """The manager, with one record in each of its logs, of which none is durable."""
+    """Append one record to each log without a flush, and return the manager."""
     for partition in range(COUNT):
         manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
     return manager
 
 
 def changes_of_close(disk, manager):
-    """(operation, path below the log directory) of what a clean close syncs and writes."""
+    """Return the (operation, path below the log directory) of each sync and write of a clean close."""
     disk.operations.clear()
     manager.close(clean=True)
     root = manager.directories[0].path
@@ -70,7 +70,7 @@ def test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them(disk, 
 
 def test_the_marker_is_written_after_everything_that_it_vouches_for(disk, opened):
     changes = changes_of_close(disk, filled(opened()))
-    assert changes[-1] == ("fsync", "")  # the marker's own name
+    assert changes[-1] == ("fsync", "")  # makes the marker's name durable
     assert changes[-2] == ("replace", MARKER)
     assert [path for _, path in changes].count(MARKER) == 1
 
@@ -171,12 +171,12 @@ def test_a_log_that_is_closed_takes_no_more_records(opened):
 
 
 def test_no_log_takes_records_from_the_beginning_of_a_close_on(opened, tmp_path):
-    """A request that is still under way would write behind the flush."""
+    """A request in progress would append records after the flush."""
     manager = filled(opened())
     refused = []
     for stage in closing(manager):
         for job in stage:
-            for log in manager.logs():  # closed already, being flushed, or not yet begun
+            for log in manager.logs():  # each log is closed, being flushed, or waiting
                 with pytest.raises(KafkaError, match="is closed") as caught:
                     log.append(batch(b"late"), leader_epoch=0)
                 refused.append(caught.value.code)
@@ -205,7 +205,7 @@ def test_a_close_needs_no_more_descriptors_than_the_disk_may_have(opened, tmp_pa
         log.roll()
         log.append(batch(b"a"), leader_epoch=0)
     for stage in closing(manager):
-        jobs = list(stage)  # all at the same time
+        jobs = list(stage)  # all jobs of a stage start at the same time
         assert disk.open_files <= 4
         for job in jobs:
             job.run()
@@ -216,7 +216,7 @@ def test_a_close_needs_no_more_descriptors_than_the_disk_may_have(opened, tmp_pa
 
 
 def reasons(caplog):
-    """What the log says of directories without a marker."""
+    """Return the messages about directories without a marker."""
     said = [record.getMessage() for record in caplog.records]
     return [each for each in said if "gets no clean shutdown marker" in each]
 

@@ -1,4 +1,4 @@
-"""Damage in a segment's files, case by case: what is refused, what is made again, and that nothing wrong is served."""
+"""Damage in a segment's files, case by case: refused or rebuilt, and never wrong data in a response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=0)
 
 
 def filled(directory: Path) -> PartitionLog:
-    """Twenty batches of one record, in several segments, closed as a clean stop does."""
+    """Return a log with twenty batches of one record in several segments, closed by a clean stop."""
     log = open_at(directory, CONFIG)
     for index in range(20):
         log.append(batch(b"%02d" % index, timestamp=NOW_MS + index), leader_epoch=index // 4)
@@ -54,7 +54,7 @@ def test_a_batch_that_lost_its_magic_is_not_served_with_those_around_it(tmp_path
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_leader_epoch_that_goes_back_is_damage(tmp_path: Path, number: int) -> None:
-    """No CRC covers the epoch, and followers find by it where logs part."""
+    """No CRC covers the epoch, and followers use it to find the offset where logs diverge."""
     log = filled(tmp_path)
     overwrite(path_of(log, 0), log.segments[0].position_of(number) + 12, ">i", 7)
     with pytest.raises(CorruptLogError, match="the leader epoch goes back"):
@@ -139,7 +139,7 @@ def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> Non
 @pytest.mark.parametrize("entry", [1, -2, -1])
 @pytest.mark.parametrize("is_active", [False, True])
 def test_a_flipped_bit_of_an_index_harms_no_log(tmp_path: Path, entry: int, is_active: bool) -> None:
-    """An index is derived: where it leads to no batch it is made again from those that are there."""
+    """An index is derived data: if an entry points to no batch, the index is rebuilt from the batches."""
     config = LogConfig(segment_bytes=8_000, index_interval_bytes=100)
     log = open_at(tmp_path, config)
     for number in range(100):
@@ -148,7 +148,7 @@ def test_a_flipped_bit_of_an_index_harms_no_log(tmp_path: Path, entry: int, is_a
     paths = sorted(tmp_path.glob("*.index"))
     path = paths[-1 if is_active else 0]
     data = bytearray(path.read_bytes())
-    data[8 * (entry % (len(data) // 8)) + 7] ^= 16  # the position; entries still increase
+    data[8 * (entry % (len(data) // 8)) + 7] ^= 16  # the position field; entries stay in increasing order
     path.write_bytes(data)
     log = open_at(tmp_path, config, clean=True, recovery_point=100)
     for offset in range(100):

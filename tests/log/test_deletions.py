@@ -1,4 +1,4 @@
-"""Which renames of deleted logs a sync has made durable."""
+"""Renames of deleted logs, and which of them a sync has made durable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real disk keeps its promises, and a log does what it should when a disk does not."""
+"""The real disk: its guarantees, and the behaviour of a log when a disk breaks them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_where_others_took_all_descriptors_files_give_theirs_back(tmp_path, monk
 
 @pytest.fixture
 def scarce(tmp_path, monkeypatch):
-    """A disk with two open files that have the only descriptors."""
+    """Return a disk with two open files, which use all descriptors it may have."""
     disk = RealDisk()
     for name in "ab":
         disk.open(str(tmp_path / name), create=True)
@@ -195,7 +195,7 @@ def test_a_flush_that_finds_no_descriptor_leaves_no_file_pinned(tmp_path, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr("os.open", used_up)
-        files[0].pin()  # or it would be closed for the other one
+        files[0].pin()  # an unpinned file would be closed to open the other one
         with pytest.raises(DiskFullError, match="Too many open files"):
             FlushJob(disk, files, [], 1, 0, 0, 0)
         files[0].unpin()
@@ -239,7 +239,7 @@ def test_directories_and_names(tmp_path):
 
 
 def test_a_link_to_a_directory_is_one(tmp_path):
-    """It may be on another volume; it is removed with what is in there."""
+    """The link may lead to another volume; the contents of its target are removed with it."""
     disk = RealDisk()
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
     link.symlink_to(elsewhere)
@@ -301,7 +301,7 @@ def test_a_lock_keeps_everybody_else_out(tmp_path):
     again.release()
 
 
-# What a log makes of a bad disk
+# Log behaviour on a bad disk
 
 
 def test_a_full_disk_refuses_the_append_and_nothing_more(tmp_path):

@@ -1,4 +1,4 @@
-"""The operating system's errors: the real disk raises a DiskFailure that names the operation and the path."""
+"""Errors of the operating system: the real disk raises a DiskFailure that names the operation and the path."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_file_that_takes_no_bytes_is_a_failure(file: RealFile, monkeypatch: py
 
 
 def test_an_append_that_cannot_be_undone_says_so(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where the disk was only full: the file is not as it was before."""
+    """Even if the cause is a full disk: the file is not in its former state."""
     monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
     monkeypatch.setattr(os, "ftruncate", failing(errno.EIO))
     with pytest.raises(DiskFailure, match="truncate after a failed append") as caught:

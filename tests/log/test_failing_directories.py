@@ -1,4 +1,4 @@
-"""A log directory that fails: what is asked of its logs then, and that the other directories go on."""
+"""A failing log directory: requests on its logs fail, and the other directories continue."""
 
 import uuid
 
@@ -28,7 +28,7 @@ def clock():
 
 @pytest.fixture
 def manager(tmp_path, disk, clock):
-    """Of two directories: the logs of even partitions are in the first one."""
+    """Return a manager of two directories; logs of even partitions are in the first one."""
     with_two = LogManager([str(tmp_path / "d0"), str(tmp_path / "d1")], surroundings(disk, clock))
     yield with_two
     with_two.close(clean=False)
@@ -71,7 +71,7 @@ def test_a_directory_that_cannot_be_looked_into_for_a_partition_goes_offline(man
 
 
 def bad_at(disk, tmp_path, *operations, failure=broken):
-    """The first directory's disk fails in these operations."""
+    """Make these operations fail on the first directory's disk."""
     bad = str(tmp_path / "d0")
     disk.fail = lambda what, path: failure(what, path) if what in operations and path.startswith(bad) else None
 

@@ -1,4 +1,4 @@
-"""A full disk: the operation is refused, nothing is lost, reads go on, and all works again once there is space."""
+"""A full disk: the operation fails, no data is lost, reads continue, and writes work again once there is space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRITES = ("append", "replace", "create")
 
 
 class Scene:
-    """One log with four records; its disk can be made to have no space for some files."""
+    """A log with four records, on a disk that can refuse space for some files."""
 
     def __init__(self, directory: str, config: LogConfig = CONFIG) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class Scene:
         return batch(b"%d" % self.sent, producer_id=1, producer_epoch=0, sequence=self.sent)
 
     def fill(self, *names: str) -> None:
-        """No space any more for files whose path has one of these in it."""
+        """Refuse space for files whose path contains one of these names."""
         self.disk.fail = lambda operation, path: (
             full(operation, path) if operation in WRITES and any(name in path for name in names) else None
         )
@@ -91,7 +91,7 @@ def code_of(call: Callable[[], object]) -> ErrorCode:
 
 @pytest.mark.parametrize("producer_id", [1, 2])
 def test_what_follows_a_batch_without_space_is_refused_until_that_one_has_come(scene: Scene, producer_id: int) -> None:
-    """However late: a client hears of the refusal after all that it asked for before, and sends on meanwhile."""
+    """The wait has no time limit: a client may send more batches before it receives the error of the first one."""
     first = scene.sent if producer_id == 1 else 0
     batches = [
         batch(b"%d" % (scene.sent + number), producer_id=producer_id, producer_epoch=0, sequence=first + number)
@@ -101,7 +101,7 @@ def test_what_follows_a_batch_without_space_is_refused_until_that_one_has_come(s
     assert code_of(lambda: scene.log.append(batches[0], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     assert code_of(lambda: scene.log.append(batches[1], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
-    scene.log.health.space_found()  # as who finds out that there is space again
+    scene.log.health.space_found()  # as the check of free space calls it
     assert code_of(lambda: scene.log.append(batches[2], leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     repeated = batch(b"3", producer_id=1, producer_epoch=0, sequence=3)
     assert scene.log.append(repeated, leader_epoch=0).is_duplicate
@@ -121,7 +121,7 @@ def numbered(producer_id: int, epoch: int, sequence: int) -> bytes:
 def test_a_client_that_gave_up_what_was_refused_is_not_held_back_for_long(
     scene: Scene, producer_id: int, later: int
 ) -> None:
-    """It sends what is behind that again, or more than can be on its way at once."""
+    """The client resends a later batch of those refused, or more batches than it may have in flight."""
     first = scene.sent if producer_id == 1 else 0
 
     def code(sequence: int) -> ErrorCode:
@@ -151,7 +151,7 @@ def test_a_refused_batch_is_waited_for_in_its_epoch_and_transaction_only(scene: 
 
     append(0, 0)
     refuse(0, 1)
-    append(1, 0)  # a newer epoch has given up what was before
+    append(1, 0)  # a newer epoch gives up the refused batch of the previous one
     append(1, 1)
     refuse(1, 2)
     scene.log.append(marker(2, 1, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
@@ -275,7 +275,7 @@ def test_a_roll_leaves_aborted_transactions_that_cannot_be_written_to_a_later_fl
 
 
 def test_a_cut_is_whole_although_aborted_transactions_cannot_be_written(scene):
-    """Else the log's end would stay where it was, with nothing below it."""
+    """Otherwise the log end offset would stay above the truncated records."""
     transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
     scene.log.append(transactional, leader_epoch=0)
     scene.fill(".txnindex")
@@ -384,7 +384,7 @@ def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(sc
     assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
     scene.log.truncate_to(2)
-    for sequence in (2, 3):  # as the next leader has it; nothing of it is flushed
+    for sequence in (2, 3):  # written by the next leader, and not flushed
         scene.log.append(batch(b"new", producer_id=1, producer_epoch=0, sequence=sequence), leader_epoch=1)
     crashed = str(tmp_path / "crashed")
     shutil.copytree(scene.directory, crashed)
@@ -450,7 +450,7 @@ def test_deleted_partitions_make_room_for_a_start_on_a_full_disk(scene, monkeypa
     (waiting,) = [name for name in scene.disk.list(scene.directory) if name.endswith("-delete")]
     scene.manager.close(clean=True)
     scene.managed().close(clean=True)
-    assert waiting in scene.disk.list(scene.directory)  # there is no hurry
+    assert waiting in scene.disk.list(scene.directory)  # the snapshot can be written later
     monkeypatch.setattr(scene.disk, "space", lambda path: (10**9, 4096))
     again = scene.managed()
     assert waiting not in scene.disk.list(scene.directory)
@@ -477,7 +477,7 @@ def test_a_log_that_finds_no_space_to_begin_anew_goes_offline(scene):
 
 @pytest.mark.parametrize("name", [".index", ".timeindex"])
 def test_the_largest_timestamp_of_a_segment_is_found_behind_what_was_not_written(tmp_path: Path, name: str) -> None:
-    """After a kill nothing but the files tells; a time index that lags behind the offset index would hide records."""
+    """After a kill only the files have the timestamps; a time index behind the offset index would hide records."""
     disk = FaultyDisk()
     log = open_at(tmp_path, CONFIG, surroundings(disk))
     disk.fail = lambda operation, path: full(operation, path) if path.endswith(name) else None

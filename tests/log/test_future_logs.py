@@ -1,4 +1,4 @@
-"""Future logs: what is copied, how they take their log's place, and which of two logs a start takes."""
+"""Future logs: what is copied, how they replace the current log, and which of two logs a start keeps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def manager(paths: list[str], disk: FaultyDisk) -> LogManager:
 
 
 def reopened(manager: LogManager, paths: list[str], config: LogConfig = CONFIG) -> LogManager:
-    """As after a crash of the process."""
+    """Return a manager opened as after a crash of the process."""
     manager.close(clean=False)
     again = LogManager(paths, replace(surroundings(clock=ManualClock()), random_source=FixedChance(drawn=100)))
     again.load_all(lambda topic: config)
@@ -54,7 +54,7 @@ def move(manager: LogManager, log: PartitionLog, index: int) -> PartitionLog:
 
 
 def filled(manager: LogManager, count: int = 10, config: LogConfig = CONFIG) -> PartitionLog:
-    """A log in the first directory."""
+    """Return a log in the first directory with this number of records."""
     log = manager.get_or_create("t", 0, config, None)
     for number in range(count):
         log.append(batch(b"%d" % number), leader_epoch=0)
@@ -107,7 +107,7 @@ def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManage
 
 
 def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: list[str]) -> None:
-    """The cleaner's checkpoint of each directory tells of the logs that are in it, as soon as they have moved."""
+    """The cleaner's checkpoint of each directory must name the logs in it as soon as they have moved."""
     log = filled(manager, config=COMPACTED)
     log.offsets.first_dirty = 4
     manager.directories.write_checkpoints(manager.directories[0], (CLEANER_FILE,))
@@ -267,7 +267,7 @@ def test_not_everything_is_remembered_that_shall_be_somewhere(manager: LogManage
 
 
 def test_a_log_that_ends_behind_its_last_batch_moves_with_its_end(manager: LogManager, paths: list[str]) -> None:
-    """Apache Kafka's compaction may take away all batches of a segment before the active one."""
+    """Apache Kafka's compaction may remove all batches of the segments before an empty active one."""
     filled(manager, 4)
     manager.close(clean=True)
     Path(paths[0], "t-0", f"{10:020d}.log").touch()

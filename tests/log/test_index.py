@@ -1,4 +1,4 @@
-"""Index files: Kafka's bytes, and answers that do not depend on them."""
+"""Index files: their bytes are Kafka's, and answers do not depend on their entries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_offset_index_bytes_and_lookups(tmp_path):
     assert index.last_entry() == (100, 0)
     for offset, position in ((110, 4200), (120, 9000), (2**31 + 99, 70000)):
         index.append(offset, position)
-    index.append(115, 1)  # not larger than the last: left out
+    index.append(115, 1)  # not larger than the last offset: skipped
     index.storage.write()
     assert (tmp_path / "x.index").read_bytes() == struct.pack(">6i", 10, 4200, 20, 9000, 2**31 - 1, 70000)
     again = offset_index(tmp_path, load=True)

@@ -1,4 +1,4 @@
-"""Indexes of closed segments are unloaded when they take too much memory; all is found as before."""
+"""Indexes of closed segments: unloaded when they use too much memory, with the same search results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bounded(limit_bytes: int) -> Surroundings:
 
 
 def filled(directory: Path, world: Surroundings, batches: int = 600) -> PartitionLog:
-    """A log of many small segments; timestamps are offsets behind NOW_MS."""
+    """Return a log of many small segments; each timestamp is NOW_MS plus the offset."""
     log = open_at(directory, CONFIG, world)
     for offset in range(batches):
         log.append(batch(b"v", timestamp=NOW_MS + offset), leader_epoch=0)

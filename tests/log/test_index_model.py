@@ -1,4 +1,4 @@
-"""The three indexes against a scan of the files: whatever was appended, cut, opened again or damaged."""
+"""The three indexes against a scan of the files, with random appends, truncations, restarts and damage."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.log.searching import aborted_transactions, max_timestamp_offset, offs
 from tests.log.support import NOW_MS, ManualClock, marker, open_at, surroundings
 
 Scanned = tuple[int, int, BatchHeader, list[Record]]
-"""Base offset of the segment, position in it, header, records."""
+"""(base offset of the segment, position in it, header, records)."""
 
 PRODUCERS = st.integers(1, 3)
 STAMPS = st.lists(st.integers(-30, 30), min_size=1, max_size=4)
 
 
 class IndexModel(RuleBasedStateMachine):
-    """What the log answers is compared with what its .log files say."""
+    """Model test: the log's answers are compared with the contents of its .log files."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class IndexModel(RuleBasedStateMachine):
         entries=st.one_of(st.none(), st.lists(st.integers(0, 400), max_size=6, unique=True).map(sorted)),
     )
     def crash(self, suffix: str, entries: list[int] | None) -> None:
-        """Files of one kind are gone, or well formed and of some other log."""
+        """Crash: index files of one kind are lost, or are replaced by valid files of another log."""
         self.log.close(clean=False)
         for path in self.directory.glob(f"*{suffix}"):
             if entries is None:
@@ -156,7 +156,7 @@ class IndexModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def find_aborted(self, data: st.DataObject) -> None:
         aborted = self.aborted()
-        # A read that ends or begins right beside a transaction's first or last record is what can go wrong.
+        # Reads that begin or end next to the first or last record of a transaction are the error-prone ones.
         edges = {offset + step for entry in aborted for offset in entry[1:3] for step in (-1, 0, 1)}
         offsets = sorted(offset for offset in {0, *edges, self.log.log_end_offset} if offset >= 0)
         start = data.draw(st.sampled_from(offsets))

@@ -1,4 +1,4 @@
-"""Large indexes of closed segments are searched in their files; all is found as with entries in memory."""
+"""Large indexes of closed segments: searched in their files, with the same results as entries in memory."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.log.test_bit_flips import flip
 
 DENSE = LogConfig(index_interval_bytes=1, segment_bytes=10 * 1024**2)
 BATCHES = LOADED_BYTES_MAX // 8 + PAGE_ENTRIES
-"""Of a segment whose indexes are both too large to be loaded."""
+"""Number of batches in a segment whose two indexes are too large to be loaded."""
 ENTRIES = 3 * PAGE_ENTRIES + 5
 
 
 def write_both(directory: Path, entries: int) -> list[tuple[int, int]]:
-    """Write an offset index and a time index of the same increasing pairs, and return them."""
+    """Write an offset index and a time index with the same increasing pairs, and return them."""
     random_source = random.Random(entries)
     first = sorted(random_source.sample(range(20 * entries), entries))
     second = sorted(random_source.sample(range(20 * entries), entries))
@@ -65,7 +65,7 @@ def test_each_lookup_finds_what_it_finds_in_memory(
         assert paged.lookup_entry(100 + sought) == loaded.lookup_entry(100 + sought)
         assert paged.lookup_position(sought) == loaded.lookup_position(sought)
         assert paged_times.lookup_entry(sought) == loaded_times.lookup_entry(sought)
-    for near in range(0, 20 * entries, 7):  # as a consumer reads: most are in the page of the last search
+    for near in range(0, 20 * entries, 7):  # as a consumer reads: the page of the last search has most entries
         assert paged.lookup_entry(100 + near) == loaded.lookup_entry(100 + near)
     assert 0 < paged.memory_bytes <= 8 * PAGE_ENTRIES + FIRST_BYTES * -(-entries // PAGE_ENTRIES)
 
@@ -83,7 +83,7 @@ def test_a_file_that_cannot_be_right_is_refused(tmp_path: Path, data: bytes, mon
 
 
 def filled(directory: Path, segments: int = 1) -> PartitionLog:
-    """A log of closed segments with large indexes, and one batch behind them; cleanly stopped and opened again."""
+    """Return a cleanly reopened log: closed segments with large indexes, and one batch in the active segment."""
     log = open_at(directory, DENSE)
     for number in range(segments * BATCHES + 1):
         if number % BATCHES == 0 and number:
@@ -128,7 +128,7 @@ def test_readers_of_more_indexes_than_the_memory_holds_all_go_on(tmp_path: Path)
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 def test_a_spoiled_entry_hides_no_record(tmp_path: Path, suffix: str) -> None:
-    """An entry may name a position or an offset before its batch, behind it or behind the log's end."""
+    """An entry may name a position or an offset before its batch, after it, or after the log's end."""
     log = filled(tmp_path)
     path, random_source = Path(log.segments.first.stem + suffix), random.Random(7)
     sound, entry = path.read_bytes(), 8 if suffix == ".index" else 12

@@ -1,4 +1,4 @@
-"""Indexes that are wrong are made again a step at a time, and whoever needs them asks again until they are."""
+"""Wrong indexes are rebuilt in steps; a caller that needs one repeats its call until the rebuild is complete."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tests.log.support import NOW_MS, batch, headers, open_at
 CONFIG = LogConfig(segment_bytes=10 * 1024**2)
 BATCHES = 5 * BATCHES_AT_ONCE + 7
 STEPS = 5
-"""Those of a rebuild that end before it does."""
+"""Number of steps in a rebuild, without the last one."""
 
 
 def filled(directory: Path, *, is_closed: bool = True) -> PartitionLog:
-    """A segment of many batches, closed if need be and another one begun; cleanly stopped."""
+    """Return a log with a segment of many batches, closed and followed by another if needed; cleanly stopped."""
     log = open_at(directory, CONFIG)
     for number in range(BATCHES):
         log.append(batch(b"v", timestamp=NOW_MS + number), leader_epoch=0)
@@ -47,14 +47,14 @@ def first_index(directory: Path) -> Path:
 
 
 def spoil_entry(directory: Path, number: int) -> None:
-    """Let an entry of the first segment's index name a position where no batch starts."""
+    """Make an entry of the first segment's index point to a position where no batch starts."""
     data = bytearray(first_index(directory).read_bytes())
     data[8 * number + 7] ^= 1
     first_index(directory).write_bytes(data)
 
 
 def steps_until_ready(call: Callable[[], object]) -> int:
-    """Return how often a call has to be repeated."""
+    """Return the number of repeated calls until one succeeds."""
     steps = 0
     while True:
         try:
@@ -66,7 +66,7 @@ def steps_until_ready(call: Callable[[], object]) -> int:
 
 
 def is_whole(log: PartitionLog) -> bool:
-    """Return whether each offset of the first segment is found, and its entries are as close as they shall be."""
+    """Return True if each offset of the first segment is found, and its index entries are dense enough."""
     segment = log.segments.first
     assert segment.is_loaded
     positions = [0, *(position for _, position in segment.offset_index.entries()), segment.size]
@@ -171,7 +171,7 @@ def test_a_cut_begins_when_the_index_is_whole(tmp_path: Path) -> None:
 
 
 def test_an_index_of_others_that_lacks_entries_gets_them(tmp_path: Path) -> None:
-    """Their index.interval.bytes may have been any number, or their entries one for each append of a follower."""
+    """Another broker may have had any index.interval.bytes, or one entry for each append of a follower."""
     filled(tmp_path)
     first_index(tmp_path).write_bytes(first_index(tmp_path).read_bytes()[:8])
     log = reopened(tmp_path)
@@ -199,7 +199,7 @@ def test_a_log_that_turns_out_to_be_damaged_goes_offline(tmp_path: Path) -> None
         file.seek(log.segments.first.size - 40)
         file.write(bytes(40))
         file.seek(log.segments.first.size // 2 // len(batch(b"v")) * len(batch(b"v")) + 16)
-        file.write(b"\1")  # magic
+        file.write(b"\1")  # the magic byte
     log = reopened(tmp_path)
     with pytest.raises(CorruptLogError, match="no batch at position"):
         steps_until_ready(lambda: log.read(1, 1))
@@ -227,7 +227,7 @@ def test_many_segments_tell_their_timestamps_in_steps(tmp_path: Path) -> None:
             partial(log.batch_for_timestamp, NOW_MS * 2, 0),
             partial(_retain, log, NOW_MS * 4, 2 * count),
         ]
-        waits = steps_until_ready(asks[kind])  # retention removes what it has read before it reads on
+        waits = steps_until_ready(asks[kind])  # retention removes the segments that it has read before it reads more
         assert waits == (4, 4, 2)[kind]
         if kind < 2:
             assert max_timestamp_offset(log) == (2 * count - 1, NOW_MS + 2 * count - 1, 0)

@@ -1,4 +1,4 @@
-"""Opening all logs at start, by workers: what a recovery writes, and what is shared afterwards."""
+"""Parallel opening of all logs at start: the files that a recovery writes, and the state that is shared afterwards."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ def disk():
 
 @pytest.fixture
 def opened(tmp_path, disk):
-    """A function that opens the log directory."""
+    """Return a function that opens the log directory."""
 
     def open_again(with_disk=disk):
         manager = LogManager([str(tmp_path / "d")], surroundings(with_disk))
@@ -34,13 +34,13 @@ def opened(tmp_path, disk):
 
 
 def killed(manager):
-    """The broker is gone, as after kill -9: what it had written is there."""
+    """Drop the broker as kill -9 does: written data stays."""
     for directory in manager.directories:
         directory.lock.release()
 
 
 def filled(manager):
-    """The manager, with one record in each of its logs, of which none is durable."""
+    """Append one record to each log without a flush, and return the manager."""
     for partition in range(COUNT):
         manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
     return manager
@@ -80,7 +80,7 @@ def test_an_epoch_without_records_is_not_written(disk, opened):
     disk.operations.clear()
     log.assign_epoch_start(3, 1)
     assert (log.leader_epochs.latest_epoch, log.has_unsynced, epoch_files_replaced(disk)) == (3, False, [])
-    log.truncate_to(1)  # it follows another leader now
+    log.truncate_to(1)  # as a follower of another leader does
     assert (log.leader_epochs.latest_epoch, epoch_files_replaced(disk)) == (0, [])
 
 

@@ -1,4 +1,4 @@
-"""Log directories: who has them, what is found in them, how they are left."""
+"""Log directories: locks, the logs found at start, and the state after a stop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_clean_mark_is_written_last_and_removed_first(tmp_path):
     assert writes[-1] == ".kafka_cleanshutdown" or writes[-2] == ".kafka_cleanshutdown"
     disk.operations.clear()
     again = managed(tmp_path, surroundings(disk))
-    assert disk.operations[1] == ("unlink", str(tmp_path / "d0" / ".kafka_cleanshutdown"))  # 0 is the lock
+    assert disk.operations[1] == ("unlink", str(tmp_path / "d0" / ".kafka_cleanshutdown"))  # operation 0 takes the lock
     assert disk.operations[2] == ("fsync", str(tmp_path / "d0"))
     again.close(clean=False)
     third = managed(tmp_path)
@@ -175,7 +175,7 @@ def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
 
 
 def left_by_an_old_topic(manager):
-    """Checkpoints that name a topic with a log start of 3, and the topic deleted."""
+    """Return a directory whose checkpoints name a deleted topic with a log start of 3."""
     log = manager.get_or_create("t", 0, CONFIG, None)
     for index in range(5):
         log.append(batch(b"old %d" % index), leader_epoch=0)
@@ -404,7 +404,7 @@ def test_a_log_that_stays_closed_is_not_made_anew_in_another_directory(tmp_path)
 
 
 def damaged(tmp_path, topic_id):
-    """A directory with a log of t-0 whose durable bytes are not what was written."""
+    """Return a directory with a log of t-0 whose durable bytes are damaged."""
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
     log.append(batch(b"a"), leader_epoch=0)

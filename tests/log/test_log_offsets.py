@@ -1,4 +1,4 @@
-"""The offsets of a log keep their order, and only their own methods change them."""
+"""Offsets of a log: they stay in order, and only the log's own methods change them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records by timestamp."""
+"""Searches for records by timestamp."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_first_record_with_a_timestamp_or_a_later_one(tmp_path, codec):
 
 
 def test_deleted_records_are_not_found_but_by_the_largest_timestamp(tmp_path):
-    """Kafka asks the segments, which still have them."""
+    """Kafka searches whole segments for the largest timestamp, and segments still contain the deleted records."""
     log = open_at(tmp_path)
     log.append(batch(b"a", b"b", b"c", timestamp=NOW_MS), leader_epoch=0)
     log.delete_records_before(2)

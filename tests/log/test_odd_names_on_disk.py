@@ -1,4 +1,4 @@
-"""Files that somebody left in a partition's directory: they are nobody's business, and keep no log from opening."""
+"""Unknown files in a partition's directory: the log ignores them and opens."""
 
 from __future__ import annotations
 

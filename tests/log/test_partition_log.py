@@ -1,4 +1,4 @@
-"""Appending, rolling, reading, cutting: one log at a time."""
+"""Partition log: append, roll, read and truncate, with one log at a time."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_a_flipped_bit_on_disk_is_never_served(tmp_path):
     with pytest.raises(KafkaError) as caught:
         log.read(0, 5 * size)
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    with pytest.raises(KafkaError, match="offline"):  # the replica as a whole, until it is repaired
+    with pytest.raises(KafkaError, match="offline"):  # the whole replica, until it is repaired
         log.read(5, 10_000)
     log = open_at(tmp_path, clean=True)
     assert [header.base_offset for header in headers(log.read(5, 10_000))] == [5, 6, 7, 8, 9]
@@ -249,7 +249,7 @@ def test_offsets_that_are_too_far_from_the_base_begin_a_segment(tmp_path):
     assert [header.base_offset for header in headers(log.read(1, 1000))] == [2**31]
 
 
-# Cutting
+# Truncation
 
 
 @pytest.mark.parametrize("offset", range(0, 31, 3))

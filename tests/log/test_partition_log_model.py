@@ -1,4 +1,4 @@
-"""A partition log against a list: any order of appends, cuts, restarts and reads."""
+"""A partition log against a list: random appends, truncations, restarts and reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.log.support import ManualClock, batch, open_at, surroundings
 
 
 class LogModel(RuleBasedStateMachine):
-    """The model keeps (base offset, values, timestamp) of each batch."""
+    """Model of a log: (base offset, values, timestamp) of each batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class LogModel(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def reopen(self, clean: bool) -> None:
-        # An epoch that begins at the very end has no record, and is not kept over a restart.
+        # An epoch that begins at the log end has no record, and a restart forgets it.
         end = self.log.log_end_offset
         epochs = [entry for entry in self.log.leader_epochs.entries() if entry[1] < end]
         self.log.close(clean=clean)
@@ -81,7 +81,7 @@ class LogModel(RuleBasedStateMachine):
         self.log.truncate_to(offset)
         while self.batches and self.batches[-1][0] + len(self.batches[-1][1]) > offset:
             self.batches.pop()
-        if self.log.log_end_offset < self.start:  # the batch that holds the log start went as a whole
+        if self.log.log_end_offset < self.start:  # the batch that contains the log start was removed whole
             self.start = self.log.log_start_offset
 
     @rule(data=st.data())

@@ -1,4 +1,4 @@
-"""Idempotence and transactions as one log sees them."""
+"""Idempotence and transactions in one log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_duplicate_answers_with_its_own_timestamp(tmp_path):
 def test_a_gap_in_the_sequence_is_refused(tmp_path, sequence):
     log = open_at(tmp_path)
     send(log, 0, count=1)
-    if sequence == 0:  # same first sequence, other last one: no duplicate
+    if sequence == 0:  # same first sequence, other last sequence: not a duplicate
         assert refusal(send, log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     else:
         assert refusal(send, log, sequence) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -180,7 +180,7 @@ def test_under_transactions_v2_a_marker_must_have_a_newer_epoch(tmp_path):
     assert late is ErrorCode.INVALID_PRODUCER_EPOCH
     end(log, commit=True, epoch=6, transaction_version=2)
     assert log.last_stable_offset(2) == 2
-    end(log, commit=True, epoch=6, transaction_version=2)  # its retry, with nothing open
+    end(log, commit=True, epoch=6, transaction_version=2)  # a retry of it, with no open transaction
     assert log.log_end_offset == 3
 
 
@@ -225,7 +225,7 @@ def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
     log.truncate_to(2)
     for sequence in range(2):
         send(log, sequence, producer_id=2)
-    log.roll()  # at the offset of the snapshot that knew of sequence 3
+    log.roll()  # at the offset of a snapshot that contained sequence 3
     log.flush()
     log.close(clean=clean)
     again = open_at(tmp_path, clean=clean, recovery_point=log.recovery_point)
@@ -267,7 +267,7 @@ def test_a_snapshot_of_another_count_than_its_size_is_not_believed():
 
 
 def test_an_entry_without_a_producer_id_is_left_out_of_the_state(tmp_path):
-    """As Apache Kafka's ProducerStateManager leaves it out."""
+    """Apache Kafka's ProducerStateManager skips such an entry too."""
     snapshots = ProducerSnapshots(RealDisk(), str(tmp_path), [5])
     entries = [ProducerEntry(producer_id=-1, current_transaction_first_offset=3), ProducerEntry(producer_id=4)]
     (tmp_path / "00000000000000000005.snapshot").write_bytes(encode_snapshot(entries))

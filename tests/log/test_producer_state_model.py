@@ -1,4 +1,4 @@
-"""Producer state against a few lists: batches, repetitions, wraps, epochs, markers, expiration, snapshots."""
+"""Producer state against a few lists: batches, duplicates, wraps, epochs, markers, expiration, snapshots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IDS = st.integers(1, 3)
 
 @dataclass
 class Known:
-    """What the model knows of a producer; batches are (first sequence, count, first offset), newest last."""
+    """Model of a producer; batches are (first sequence, count, first offset), newest last."""
 
     epoch: int
     timestamp: int = -1
@@ -37,7 +37,7 @@ class Known:
 
 
 class ProducerModel(RuleBasedStateMachine):
-    """Batches are judged and taken in as a leader does it; offsets are given here."""
+    """Model test: batches are checked and added as a leader does; the test assigns the offsets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class ProducerModel(RuleBasedStateMachine):
         self.high_watermark = 0
         self.now_ms = NOW_MS
         self.decided: list[tuple[int, int]] = []
-        """(first offset, marker's offset) of all transactions that were ended."""
+        """(first offset, marker's offset) of all transactions that have ended."""
 
     def header(self, producer: int, epoch: int, sequence: int, count: int, attributes: int) -> BatchHeader:
         return BatchHeader(
@@ -55,7 +55,7 @@ class ProducerModel(RuleBasedStateMachine):
         )
 
     def judged(self, header: BatchHeader) -> tuple[int, int] | ErrorCode | None:
-        """What ProducerState says: the offsets of the batch that this one repeats, a refusal, or nothing."""
+        """Return ProducerState's decision: the offsets of the duplicated batch, an error, or None."""
         try:
             found = self.state.check(header, from_client=True)
         except KafkaError as refusal:
@@ -99,7 +99,7 @@ class ProducerModel(RuleBasedStateMachine):
 
     @rule(producer=IDS, count=st.integers(1, 4), transactional=st.booleans(), over=st.sampled_from([0, 0, 1, 9]))
     def next_batch(self, producer: int, count: int, transactional: bool, over: int) -> None:
-        """The one that is due; that of a new producer ends with the largest sequence number or goes past it."""
+        """Send the next expected batch; a new producer's first one ends at the largest sequence number or wraps."""
         known = self.known.get(producer)
         epoch = 0 if known is None else known.epoch
         if known is None:
@@ -110,7 +110,7 @@ class ProducerModel(RuleBasedStateMachine):
 
     @rule(producer=IDS, back=st.integers(1, 6), count=st.integers(-1, 1))
     def earlier_batch(self, producer: int, back: int, count: int) -> None:
-        """A repetition, or one that looks almost like it."""
+        """Send a duplicate of an earlier batch, or a batch that is almost equal to one."""
         known = self.known.get(producer)
         if known is None or len(known.batches) < back:
             return
@@ -188,7 +188,7 @@ class ProducerModel(RuleBasedStateMachine):
 
     @rule()
     def restart_from_a_snapshot(self) -> None:
-        """Of each producer's batches the last one is left; everything is taken for replicated."""
+        """Restart from a snapshot: each producer keeps only its last batch, and all batches count as replicated."""
         data = encode_snapshot(self.state.entries.values())
         self.state = ProducerState()
         self.state.put_all(decode_snapshot(data, "x"))
@@ -199,7 +199,7 @@ class ProducerModel(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 6))
     def replicate(self, back: int) -> None:
-        """The high watermark comes near the end; it never goes back."""
+        """Advance the high watermark close to the log end; it never decreases."""
         self.high_watermark = max(self.end - back, self.high_watermark)
         waiting = [first for first, marker in self.decided if marker >= self.high_watermark]
         expected = min([*waiting, *self.open_offsets()], default=None)

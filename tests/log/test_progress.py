@@ -1,4 +1,4 @@
-"""Lines about the progress of long work."""
+"""Progress messages of long work."""
 
 import pytest
 

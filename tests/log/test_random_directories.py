@@ -1,4 +1,4 @@
-"""Random partitions of every kind: what was written is found again after a clean stop and after a crash."""
+"""Random partitions of every kind: a clean stop and a crash keep the written records."""
 
 import random
 

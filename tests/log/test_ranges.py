@@ -1,4 +1,4 @@
-"""The set of checked byte ranges, against a set of bytes."""
+"""The set of verified byte ranges against a set of bytes."""
 
 from __future__ import annotations
 

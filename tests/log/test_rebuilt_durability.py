@@ -1,4 +1,4 @@
-"""Indexes that are made again while a broker runs: a power cut at any time leaves a log that knows its timestamps."""
+"""Indexes rebuilt while a broker runs: after a power cut at any time, a log finds its timestamps."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ DENSE = LogConfig(index_interval_bytes=1, segment_bytes=10 * 1024**2)
 DIRECTORY = Path("/kafka/orders-0")
 BATCHES = 200
 NEWEST = 150
-"""The batch with the largest timestamp; sectors of 512 bytes may end between two entries before it."""
+"""Number of the batch with the largest timestamp; a sector of 512 bytes may end between two index entries before it."""
 VALUE = bytes(4096)
-"""Each batch gets an index entry."""
+"""Value large enough that each batch gets an index entry."""
 STATES = 60
 
 
@@ -33,7 +33,7 @@ def opened(tree: Tree, *, is_clean: bool, end_offset: int) -> tuple[PartitionLog
 
 
 def filled(*, is_closed: bool) -> Tree:
-    """What is durable after a clean stop; the largest timestamp is not near the segment's end."""
+    """Return the durable files after a clean stop; the largest timestamp is not near the segment's end."""
     log, disk = opened({"kafka": {}}, is_clean=True, end_offset=0)
     for number in range(BATCHES):
         log.append(batch(VALUE, timestamp=NOW_MS if number == NEWEST else NOW_MS - BATCHES + number), leader_epoch=0)

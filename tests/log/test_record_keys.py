@@ -1,4 +1,4 @@
-"""The keys of a batch's records as compaction takes them: the same for each layout, and damage is refused."""
+"""Record keys of a batch for compaction: equal for each layout, and damage raises an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Field = bytes | None
 
 
 def body_of(records: Sequence[tuple[int, int, Field, Field]]) -> tuple[bytes, list[int]]:
-    """The body of records of (offset delta, timestamp delta, key, value), and where each begins and the last ends."""
+    """Return the body of (offset delta, timestamp delta, key, value) records, each record's start, and the last one's
+    end.
+    """
     body = bytearray()
     starts = [0]
     for offset_delta, timestamp_delta, key, value in records:

@@ -1,4 +1,4 @@
-"""The fast walk and the thorough one must agree with decoding, and with each other, on anything."""
+"""Fast and thorough record walk: both agree with decoding, and with each other, on any input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_both_walks_accept_what_was_encoded(records):
 
 
 def test_the_fast_walk_knows_ordinary_batches():
-    """It would be of no use if it gave up on them."""
+    """A fast walk that gives up on ordinary batches would be useless."""
     for size in (0, 10, 63, 64, 100, 5000):
         records = [Record(value=b"x" * size, key=None if size % 2 else b"k", timestamp=i * 20) for i in range(300)]
         body = bytes(encode_batch(records)[61:])

@@ -1,4 +1,4 @@
-"""A log is opened again after everything that can be done to its files."""
+"""Recovery: a log opens again after every possible damage to its files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100)
 
 
 def fill(directory, config=SMALL):
-    """Three producers, one transaction aborted, one open, several segments, two epochs."""
+    """Fill a log: three producers, an aborted and an open transaction, several segments, two epochs."""
     log = open_at(directory, config)
     for index in range(12):
         log.append(batch(b"plain %d" % index, timestamp=NOW_MS + index), leader_epoch=index // 6)
@@ -32,7 +32,7 @@ def fill(directory, config=SMALL):
 
 
 def picture(log):
-    """All that a log knows."""
+    """Return the whole state of a log."""
     return (
         [(record.offset, record.value, record.timestamp) for record in everything(log)],
         (log.log_start_offset, log.log_end_offset),
@@ -77,8 +77,8 @@ def test_opening_twice_is_opening_once(tmp_path):
 @pytest.mark.parametrize("harm", ["missing", "cut", "garbage", "zeros", "empty"])
 def test_derived_files_are_made_again(tmp_path, suffix, harm, clean):
     if clean and (suffix in (".txnindex", ".snapshot") or (harm == "empty" and suffix == ".index")):
-        # After a clean close the transaction index is believed, as Kafka believes it; snapshots fall back to a replay
-        # that a test of its own covers; an empty offset index is a valid one.
+        # After a clean close, the transaction index is trusted, as Kafka does, and an empty offset index is valid.
+        # Damaged snapshots cause a replay, which another test covers.
         clean = False
     log = fill(tmp_path)
     before = picture(log)
@@ -161,7 +161,7 @@ def test_every_flipped_bit_behind_the_recovery_point_is_found(tmp_path):
     log.close(clean=False)
     name = "00000000000000000000.log"
     whole = (source / name).read_bytes()
-    not_covered = {*range(8), *range(12, 16)}  # base offset and leader epoch of a batch are outside its CRC
+    not_covered = {*range(8), *range(12, 16)}  # the CRC does not cover the base offset and the leader epoch
     for position in range(len(whole) // 2):
         if position in not_covered:
             continue
@@ -275,7 +275,7 @@ def test_the_last_five_batches_of_a_producer_survive_a_restart(tmp_path, clean):
 
 
 def test_every_recovered_segment_tells_its_largest_time_in_its_time_index(tmp_path):
-    """Apache Kafka asks only the index for it once a log was stopped cleanly."""
+    """After a clean stop, Apache Kafka reads the largest timestamp only from the time index."""
     log = open_at(tmp_path, LogConfig(segment_bytes=600))
     for index in range(12):
         log.append(batch(b"plain %d" % index, timestamp=NOW_MS + index), leader_epoch=0)
@@ -289,7 +289,7 @@ def test_every_recovered_segment_tells_its_largest_time_in_its_time_index(tmp_pa
 
 
 def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
-    """With flush.messages=1 nothing may be read that a power cut can still take."""
+    """With flush.messages=1, a read must not return data that a power cut can remove."""
     config = LogConfig(flush_messages=1)
     log = open_at(tmp_path, config)
     log.append(batch(b"a"), leader_epoch=0)
@@ -301,7 +301,7 @@ def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
 
 @pytest.mark.parametrize("how", ["a batch", "the last segment", "all segments"])
 def test_whole_batches_that_are_missing_at_the_end_are_told_of(tmp_path, caplog, how):
-    """Where the log was cut, no flaw shows; a leader may have had it cut just before the crash."""
+    """A log that lost whole batches looks intact; its leader may have made it truncate just before the crash."""
     log = open_at(tmp_path, SMALL)
     for index in range(20):
         log.append(batch(b"%d" % index), leader_epoch=0)
@@ -319,7 +319,7 @@ def test_whole_batches_that_are_missing_at_the_end_are_told_of(tmp_path, caplog,
 
 @pytest.mark.parametrize("gap", [20, 2**31 - 40, 2**31 + 40])
 def test_a_gap_that_compaction_left_on_the_leader_survives_a_kill(tmp_path, gap):
-    """What compaction took may lie between two segments of a follower, which rolls where its leader does not."""
+    """A follower rolls segments independently: offsets that compaction removed may lie between two of its segments."""
     log = open_at(tmp_path / "t-0", SMALL)
     log.append(batch(b"before"), leader_epoch=0)
     log.config = LogConfig(segment_bytes=log.size_in_bytes + 1)

@@ -1,4 +1,4 @@
-"""Recovery of what is larger than the pieces that a scan reads, and of batches that no broker writes."""
+"""Recovery of logs that exceed the read size of a scan, and of batches that no broker writes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_large_segment_is_told_of_before_its_scan(
 
 
 def stored(directory: Path, *batches: bytes | bytearray) -> PartitionLog:
-    """A log whose file has these batches, opened as after a crash."""
+    """Return a log whose file contains these batches, opened as after a crash."""
     directory.mkdir(exist_ok=True)
     (directory / FIRST).write_bytes(b"".join(batches))
     return open_at(directory)
@@ -79,7 +79,7 @@ def at(base_offset: int, value: bytes) -> bytearray:
 
 
 def control(base_offset: int, key: bytes | None) -> bytearray:
-    """A control batch of producer 7."""
+    """Return a control batch of producer 7."""
     return encode_batch(
         [Record(key=key, value=b"", timestamp=NOW_MS)],
         base_offset=base_offset,
@@ -92,7 +92,7 @@ def control(base_offset: int, key: bytes | None) -> bytearray:
 
 
 def test_a_batch_that_is_too_far_from_the_segments_start_ends_the_log(tmp_path: Path) -> None:
-    """Its offset would not fit into an index entry."""
+    """The offset does not fit into an index entry."""
     log = stored(tmp_path / "t-0", at(0, b"a"), at(RELATIVE_OFFSET_MAX, b"b"), at(RELATIVE_OFFSET_MAX + 1, b"c"))
     assert (log.log_end_offset, values(log)) == (RELATIVE_OFFSET_MAX + 1, [b"a", b"b"])
 
@@ -105,7 +105,7 @@ def test_a_control_batch_that_cannot_be_read_ends_the_log(tmp_path: Path, key: b
 
 
 def test_a_control_batch_of_a_kind_unknown_here_is_kept_and_says_nothing_of_its_producer(tmp_path: Path) -> None:
-    """A later release may write it; it ends no transaction."""
+    """A later release may write such a batch; it ends no transaction."""
     log = open_at(tmp_path / "t-0")
     log.append(batch(b"open", producer_id=7, producer_epoch=0, sequence=0, transactional=True), leader_epoch=0)
     unknown = b"\x00\x00\x00\x63"
@@ -121,7 +121,7 @@ def test_a_control_batch_of_a_kind_unknown_here_is_kept_and_says_nothing_of_its_
 
 @pytest.mark.parametrize("start", [3, RELATIVE_OFFSET_MAX + 7])
 def test_an_empty_log_takes_a_leaders_first_batch_at_any_offset(tmp_path: Path, start: int) -> None:
-    """The leader may have lost what came before to compaction; too far off, the segment has to begin there."""
+    """The leader's compaction may have removed lower offsets; if the gap is too large, a new segment must begin."""
     log = open_at(tmp_path / "t-0")
     log.append(at(start, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     log.append(at(start + 1, b"b"), leader_epoch=0, origin=AppendOrigin.REPLICATION)

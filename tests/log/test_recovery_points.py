@@ -1,4 +1,4 @@
-"""What recovery-point-offset-checkpoint says when a log is cut, and when less is found than it says."""
+"""The file recovery-point-offset-checkpoint after truncation, and when the log ends below its value."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(t
 @pytest.mark.parametrize("offset", [20, 12])
 @pytest.mark.parametrize("fully", [False, True])
 def test_a_truncation_below_the_log_start_lowers_what_is_noted_of_it(tmp_path, offset, fully):
-    """Else a start after a crash takes what came since for deleted."""
+    """Otherwise a start after a crash would treat newer records as deleted."""
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""What a log may lose, and in which order."""
+"""Retention: which records a log may delete, and in which order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.log.support import NOW_MS, ManualClock, batch, open_at, surroundings,
 
 
 def filled(tmp_path, config, *, count=10, timestamps=None):
-    """A segment for each record."""
+    """Return a log with one segment for each record."""
     log = open_at(tmp_path, config, surroundings(clock=ManualClock()))
     for index in range(count):
         log.append(batch(b"%d" % index, timestamp=timestamps[index] if timestamps else NOW_MS + index), leader_epoch=0)
@@ -125,7 +125,7 @@ def test_what_has_gone_is_removed_though_there_is_no_space_for_the_rest(tmp_path
 
 
 class TwoClocks(ManualClock):
-    """Wall time that can be set back, beside time that cannot."""
+    """A wall clock that can be set back, and a monotonic clock."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Log directories that were away and return with logs of partitions that are elsewhere by now."""
+"""Log directories that were absent and return, after their partitions got logs in other directories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.support import batch, surroundings
 
 @pytest.mark.parametrize("ours", [0, 1, None], ids=["first", "second", "none"])
 def test_of_two_directories_of_one_partition_that_of_another_topic_is_set_aside(tmp_path, ours):
-    """As after the return of a log directory without which the topic was deleted and made again."""
+    """The topic was deleted and created again while the log directory was absent."""
     for index in range(2):
         before = managed(tmp_path / str(index))
         topic_id = uuid.UUID(int=2 if index == ours else 3 + index)
@@ -61,11 +61,11 @@ def test_a_returned_directory_that_fails_goes_offline_and_the_broker_starts(tmp_
 
 
 def made_while_devices_failed(path, *failing):
-    """A partition whose log was made anew in the next directory whenever one failed to create its segment."""
+    """Return a partition whose log moved to the next directory each time one failed to create its segment."""
     disk = FaultyDisk()
     manager = managed(path, surroundings(disk), count=2)
     if failing[0] == "/d1/":
-        manager.get_or_create("u", 0, CONFIG, uuid.UUID(int=2))  # so that the second directory has the fewest logs
+        manager.get_or_create("u", 0, CONFIG, uuid.UUID(int=2))  # gives the second directory fewest logs
     disk.fail = lambda operation, path: (
         broken(operation, path)
         if operation == "create" and any(name in path for name in failing) and path.endswith(".log")

@@ -1,4 +1,4 @@
-"""The scrubber: what it reads, what it finds, and what it does when segments go under its hands."""
+"""The scrubber: which segments it reads, which damage it finds, and removal of segments during a scrub."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_pass_reads_all_closed_segments_in_small_steps(tmp_path: Path) -> None
 @pytest.mark.parametrize("position", [100, 45_000])
 def test_a_flipped_bit_takes_its_log_offline_and_no_other(tmp_path: Path, segment: int, position: int) -> None:
     logs = [filled(tmp_path / "a"), filled(tmp_path / "b")]
-    flip_a_bit(logs[0], segment, position)  # although this process wrote it, and has read it
+    flip_a_bit(logs[0], segment, position)  # also finds damage in data that this process wrote and read
     sizes = list(one_pass(logs, lambda _: True))
     assert isinstance(logs[0].failure, CorruptLogError)
     assert logs[1].failure is None

@@ -1,4 +1,4 @@
-"""An offset index has an entry at least every 64 KiB, so that no search walks far."""
+"""Offset indexes: an entry at least every 64 KiB, so that each search scans a short distance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filled(directory: Path) -> PartitionLog:
 
 
 def gaps(log: PartitionLog) -> list[int]:
-    """Bytes between the entries of the first segment's index, its start, and its end."""
+    """Return the distances in bytes between the first segment's start, its index entries, and its end."""
     segment = log.segments.first
     segment.load()
     positions = [position for _, position in segment.offset_index.entries()]

@@ -1,4 +1,4 @@
-"""Records by timestamp, through batches that are large, lie in their headers or are broken."""
+"""Timestamp search through batches that are large, have wrong headers, or are broken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNT = 200_000
 
 
 def packed(body: bytes, count: int, *, max_timestamp: int, codec: Codec = Codec.ZSTD) -> bytes:
-    """A batch with these records, whatever they are."""
+    """Return a batch with these records, valid or not."""
     header = BatchHeader(*open_header(codec, count, max_timestamp))
     return bytes(with_crc(bytearray(assemble_batch(header, compress(codec, body)))))
 
@@ -38,7 +38,7 @@ def record(timestamp_delta: int, offset_delta: int) -> bytes:
     fields = bytearray(1)
     append_varint(fields, timestamp_delta)
     append_varint(fields, offset_delta)
-    fields += b"\x01\x01\x00"  # neither key nor value nor headers
+    fields += b"\x01\x01\x00"  # null key, null value, no headers
     whole = bytearray()
     append_varint(whole, len(fields))
     return bytes(whole + fields)
@@ -68,7 +68,7 @@ def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Pa
 
 
 def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
-    """Many may wait: each would else keep a batch of a megabyte for a request of sixty bytes."""
+    """Many requests may wait: each would otherwise hold a batch of a megabyte for a request of sixty bytes."""
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
     asked: list[PartitionLog] = []
@@ -98,7 +98,7 @@ def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
 
 
 def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:
-    """A compressed batch is stored as it came: its records may be older than its header says."""
+    """A compressed batch is stored as it was sent: its records may be older than its header says."""
     liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
     log = stored(tmp_path, liar, liar, plain(b"v", timestamp=NOW_MS + 20))
     assert offset_for_timestamp(log, NOW_MS + 10) == TimestampOffset(2, NOW_MS + 20, 3)
@@ -126,7 +126,7 @@ def test_records_that_are_none_are_said_to_be_none(tmp_path: Path, body: bytes, 
 
 
 def test_the_log_is_asked_for_again_after_others_ran(tmp_path: Path) -> None:
-    """It may be another one's by then: nothing is read of a log that was closed."""
+    """Another log may have replaced this one meanwhile: a closed log must not be read."""
     liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
     log = stored(tmp_path, liar, liar)
     asked = []
@@ -150,7 +150,7 @@ def test_plain_and_stamped_batches(tmp_path: Path) -> None:
 
 
 def test_batches_below_the_timestamp_are_passed_over_a_few_at_a_time(tmp_path: Path) -> None:
-    """The segment's largest timestamp may be that of a record that was deleted."""
+    """The segment's largest timestamp may belong to a deleted record."""
     count = 3 * HEADERS_AT_ONCE
     old = (plain(b"v", timestamp=NOW_MS) for _ in range(count))
     log = stored(tmp_path, plain(b"newest", timestamp=NOW_MS + 90), *old, plain(b"v", timestamp=NOW_MS + 40))

@@ -1,4 +1,4 @@
-"""Logs that are found, and whose topic's id is another one, or is lost."""
+"""Logs at start whose topic id is different or lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
     manager.get_or_create("t", 0, CONFIG, topic_id)
     manager.directories.checkpoint({("t", 0): 10})
     manager.close(clean=False)
-    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename was durable, the content was not
+    (tmp_path / "d0" / "t-0" / "partition.metadata").write_bytes(b"")  # the rename is durable, the content is not
     again = managed(tmp_path)
     again.load_all(config_of)
     assert again.get_or_create("t", 0, CONFIG, topic_id).topic_id == topic_id
@@ -31,7 +31,7 @@ def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
     assert found.topic_id == topic_id
     assert (
         third.directories.checkpointed_high_watermark("t", 0) == 0
-    )  # that was of an earlier topic, or of records that are lost
+    )  # the checkpoint belongs to an earlier topic, or to lost records
     third.close(clean=False)
 
 
@@ -76,7 +76,7 @@ def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, c
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: ?\n", b"version: 9\n"])
 def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, clean, is_loaded):
-    """What was durable is not taken for the log of an earlier topic: an empty log in its place would lose it."""
+    """Durable data must not count as a log of an earlier topic: an empty log in its place would lose the data."""
     manager = managed(tmp_path)
     topic_id = uuid.uuid4()
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
@@ -102,7 +102,7 @@ def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, c
 
 
 def test_a_log_that_begins_anew_before_its_first_flush_has_a_durable_topic_id(tmp_path):
-    """Its recovery point is above 0 without a flush; a torn file would be taken for damage to what was durable."""
+    """The log has a recovery point above 0 without a flush, so a torn file would look like damage to durable data."""
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))
     log = manager.get_or_create("t", 0, CONFIG, uuid.uuid4())

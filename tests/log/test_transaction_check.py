@@ -1,4 +1,4 @@
-"""A .txnindex that says something else than the log: it is derived again, from as much as is left of the log."""
+"""A .txnindex that disagrees with the log: it is derived again, from the remaining part of the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONFIG = LogConfig()
 
 
 class KilledError(Exception):
-    """The process ends here."""
+    """Simulated end of the process."""
 
 
 def raise_killed(*_: object) -> None:
@@ -37,7 +37,7 @@ def raise_killed(*_: object) -> None:
 
 
 LINES_OF_A_PRODUCER = 30
-"""To decode it takes about 18."""
+"""Limit for one producer; decoding takes about 18 lines."""
 Entry = tuple[int, int, int]
 
 
@@ -60,7 +60,7 @@ def write(path: Path, *entries: Entry) -> None:
 
 
 def found(directory: Path, end_offset: int) -> list[Entry]:
-    """The aborted transactions after a clean stop."""
+    """Return the aborted transactions after a clean stop."""
     log = open_at(directory, CONFIG, clean=True, recovery_point=end_offset)
     assert log.log_end_offset == end_offset
     entries = [entry[:3] for entry in log.aborted_transactions(log.log_start_offset, end_offset)]
@@ -69,7 +69,7 @@ def found(directory: Path, end_offset: int) -> list[Entry]:
 
 
 def ask(log: PartitionLog, end_offset: int) -> tuple[list[Entry], int]:
-    """Return the aborted transactions, and after how many steps they were known."""
+    """Return the aborted transactions, and the number of steps until they were known."""
     steps = 0
     while True:
         try:
@@ -81,7 +81,7 @@ def ask(log: PartitionLog, end_offset: int) -> tuple[list[Entry], int]:
 
 @pytest.fixture
 def across(tmp_path: Path) -> Path:
-    """A transaction of offsets 0 and 2, with a closed segment's end between them; its abort marker is at 3."""
+    """Return a transaction at offsets 0 and 2, with the end of a segment between them; its abort marker is at 3."""
     log = open_at(tmp_path, CONFIG)
     send(log, 0)
     log.append(batch(b"plain"), leader_epoch=0)
@@ -114,7 +114,7 @@ def test_without_a_snapshot_the_segments_before_tell(across: Path, data: bytes) 
 def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
     across: Path, suffixes: tuple[str, ...], keeps_snapshots: bool
 ) -> None:
-    """As an operator does who removes what can be made again."""
+    """An operator may remove all files that can be rebuilt."""
     gone = suffixes if keeps_snapshots else (*suffixes, ".snapshot")
     for path in across.iterdir():
         if path.suffix in gone:
@@ -125,7 +125,7 @@ def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_who_reads_before_does_not_hide_that_the_indexes_were_gone(across: Path, clean: bool) -> None:
-    """Whatever needs the offset index makes it again; the next start knows all the same what has to be derived."""
+    """A read rebuilds the offset index; the next start must still detect that the transaction index was lost."""
     for path in across.glob("*index"):
         path.unlink()
     log = open_at(across, CONFIG, clean=True, recovery_point=4)
@@ -168,7 +168,7 @@ def test_without_space_they_stay_in_memory(across: Path, caplog: pytest.LogCaptu
 
 
 def test_a_segment_without_markers_has_no_aborted_transactions(tmp_path: Path) -> None:
-    """Its offset index is written at once: nothing else has to be derived first."""
+    """The offset index of such a segment is written at once, because no transaction index must be derived first."""
     log = open_at(tmp_path, CONFIG)
     log.append(batch(b"plain"), leader_epoch=0)
     log.roll()
@@ -205,7 +205,7 @@ def test_an_end_that_is_no_marker_is_not_believed(tmp_path: Path) -> None:
 
 
 def test_a_begin_below_the_first_segment_is_believed(across: Path) -> None:
-    """Retention has taken that batch, and nothing is left to compare with."""
+    """Retention has removed the batch, so no data contradicts the entry."""
     log = open_at(across, CONFIG, clean=True, recovery_point=4)
     log.delete_records_before(2)
     log.apply_retention(NOW_MS, 4)
@@ -233,7 +233,7 @@ def test_a_long_segment_is_compared_at_its_begin_only(tmp_path: Path, monkeypatc
 # --- in steps
 
 MANY = 2 * BATCHES_AT_ONCE
-"""Transactions of a batch and an abort marker each: the n-th has the offsets 2n and 2n + 1."""
+"""Transactions of a batch and an abort marker each: transaction n has the offsets 2n and 2n + 1."""
 ENTRIES = [(7, 2 * number, 2 * number + 1) for number in range(MANY)]
 
 
@@ -293,7 +293,7 @@ def test_what_is_cut_between_two_steps_is_unknown(many: Path, derives: bool) -> 
 
 
 def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -> None:
-    """Without snapshots the transactions of the second segment are derived from the first one's batches."""
+    """Without snapshots, the transactions of the second segment are derived from the batches of the first one."""
     log = open_many(many)
     ask(log, 2 * MANY)
     log.roll()
@@ -315,7 +315,7 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
 
 @pytest.mark.parametrize("is_doubted", [False, True])
 def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_doubted: bool) -> None:
-    """Both for the comparison of a segment's transactions and for deriving them."""
+    """Both the comparison of a segment's transactions and their derivation decode the snapshot."""
     log = open_at(tmp_path, CONFIG)
     producers = 3 * ENTRIES_AT_ONCE + 1
     for producer_id in range(100, 100 + producers):

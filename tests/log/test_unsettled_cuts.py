@@ -1,4 +1,4 @@
-"""What is true between the two parts of a truncation, and that its second part is done in steps."""
+"""Truncation in two parts: the state of the log between them, and the second part in short steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 3 * BATCHES_AT_ONCE
 
 
 def with_open_transaction(tmp_path):
-    """Producer 1 commits at 1, begins again at 2; its second commit is the last record."""
+    """Return a log where producer 1 commits at 1 and begins again at 2; its second commit is the last record."""
     log = open_at(tmp_path)
     send(log, 0, transactional=True)
     end(log, commit=True)

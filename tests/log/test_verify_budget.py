@@ -1,4 +1,4 @@
-"""A read verifies as many stored batches as its budget allows; the next one goes on behind them."""
+"""Verification budget of reads: a read verifies stored batches up to its budget, and the next read continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.log.support import batch, headers, open_at
 
 SIZE = len(batch(b"%05d" % 0))
 BATCHES_MAX = BUDGET_BYTES // (SIZE + BATCH_COST) + 1
-"""What one read of so small batches verifies at most."""
+"""Maximum number of small batches that one read verifies."""
 EVERYTHING = 1 << 30
 
 
@@ -27,7 +27,7 @@ def budget_of(batches: int) -> VerifyBudget:
 
 
 def restarted(directory: Path, count: int, config: LogConfig | None = None) -> PartitionLog:
-    """Return a log of batches of one record each, none of which was verified."""
+    """Return a log of unverified batches with one record each."""
     log = open_at(directory, config)
     for number in range(count):
         log.append(batch(b"%05d" % number), leader_epoch=0)
@@ -40,7 +40,7 @@ def offsets(data: bytes) -> list[int]:
 
 
 def reads(log: PartitionLog, budget_batches: int) -> Iterator[list[int]]:
-    """Yield the offsets that each read returns, up to the log's end."""
+    """Yield the offsets that each read returns, up to the log end."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         found = offsets(log.read(offset, EVERYTHING, budget=budget_of(budget_batches)))
@@ -66,7 +66,7 @@ def test_reads_go_on_behind_each_other_over_segments(tmp_path: Path) -> None:
 
 
 def test_what_is_verified_costs_nothing(tmp_path: Path) -> None:
-    """So a reader that begins again gets further each time."""
+    """A reader that starts again from the same offset therefore gets further each time."""
     log = restarted(tmp_path, 50)
     assert [len(offsets(log.read(0, EVERYTHING, budget=budget_of(20)))) for _ in range(3)] == [20, 40, 50]
     budget = budget_of(1)
@@ -92,7 +92,7 @@ def test_reads_share_a_budget(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("left", [0, -1, 1, SIZE - 1])
 def test_one_batch_is_read_if_one_is_wanted_however_little_is_left(tmp_path: Path, left: int) -> None:
-    """Without it nothing is, and the next segment is not taken for what comes next."""
+    """Without this batch the read returns nothing, and must not skip to the next segment."""
     log = restarted(tmp_path, 10, LogConfig(segment_bytes=5 * SIZE))
     budget = VerifyBudget(left)
     assert log.read(3, EVERYTHING, min_one_batch=False, budget=budget) == b""
@@ -155,7 +155,7 @@ def test_no_length_on_disk_gets_past_the_verification(tmp_path: Path, length: in
 
 
 def test_reads_of_any_kind_return_what_is_stored(tmp_path: Path) -> None:
-    """Any mixture of offsets, limits and budgets, against the list of batches."""
+    """Random offsets, limits and budgets are compared with the list of batches."""
     generator = random.Random(7)
     for number in range(20):
         log = restarted(tmp_path / str(number), 60, LogConfig(segment_bytes=25 * SIZE, index_interval_bytes=200))

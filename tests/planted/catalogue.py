@@ -1,4 +1,4 @@
-"""All planted bugs by name."""
+"""Catalogue of all planted bugs by name."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
     | GROUP_BUGS.bugs
     | REPLICA_BUGS.bugs
 )
-"""Those that ordinary tests find."""
+"""Bugs that ordinary tests find."""
 
 BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs | CLUSTER_BUGS.bugs

@@ -1,4 +1,4 @@
-"""Bugs in what takes records away: retention and compaction."""
+"""Bugs in the removal of records: retention and compaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _bug = CLEANING_BUGS.bug
 
 @_bug("S14", "log/test_retention.py::test_nothing_above_the_high_watermark_goes")
 def retention_passes_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Segments go that not every replica has."""
+    """Retention removes segments above the high watermark, which some replicas lack."""
     count_past = retention.count_past
 
     def count_all(log: LogState, is_past: retention.IsPast, high_watermark: int, most: int) -> int:
@@ -33,7 +33,7 @@ def retention_passes_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S14", "log/test_retention.py::test_a_young_segment_protects_what_follows_it")
 def a_young_segment_does_not_protect_what_follows_it(patch: pytest.MonkeyPatch) -> None:
-    """All up to the last old segment go."""
+    """Retention removes all segments up to the last old one, also a young one before it."""
 
     def past_before(log: LogState, now_ms: int) -> retention.IsPast:
         old = [segment for segment in log.segments if now_ms - segment.max_timestamp > log.config.retention_ms >= 0]
@@ -45,7 +45,7 @@ def a_young_segment_does_not_protect_what_follows_it(patch: pytest.MonkeyPatch) 
 
 @_bug("S14", "log/test_retention.py::test_size_keeps_at_least_what_is_allowed")
 def retention_by_size_takes_one_more(patch: pytest.MonkeyPatch) -> None:
-    """Less than retention.bytes is left."""
+    """Retention removes one segment too many, so that less than retention.bytes remains."""
 
     def past(log: PartitionLog) -> Callable[[Segment, int], bool]:
         surplus = log.size_in_bytes - log.config.retention_bytes if log.config.retention_bytes >= 0 else 0
@@ -62,13 +62,13 @@ def retention_by_size_takes_one_more(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S14", "log/test_retention.py::test_a_compacted_topic_loses_only_deleted_records")
 def a_compacted_topic_loses_old_segments(patch: pytest.MonkeyPatch) -> None:
-    """retention.ms counts whatever cleanup.policy says."""
+    """retention.ms applies whatever the value of cleanup.policy is."""
     patch.setattr("kwire.log.config.LogConfig.is_deleted", property(lambda config: True))
 
 
 @_bug("S13", "log/compaction/test_round.py::test_the_last_value_of_each_key_stays_at_its_offset")
 def an_older_value_wins(patch: pytest.MonkeyPatch) -> None:
-    """The offset map keeps the first offset of a key."""
+    """The offset map keeps the first offset of a key instead of the last one."""
 
     def put(offset_map: OffsetMap, keys: Sequence[bytes | None], offsets: Sequence[int]) -> None:
         for key, offset in zip(keys, offsets, strict=True):
@@ -80,7 +80,7 @@ def an_older_value_wins(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S13", "log/compaction/test_round.py::test_a_tombstone_stays_until_its_horizon_and_takes_the_value_at_once")
 def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
-    """delete.retention.ms is not waited for: a reader may miss that a key is gone."""
+    """Compaction ignores delete.retention.ms: a reader may miss a deletion."""
 
     def without(chosen_by: Any, chosen: Sequence[int], records: Any, header: Any) -> Sequence[int]:
         return [index for index in chosen if index not in records.tombstones]
@@ -90,7 +90,7 @@ def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
 def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
-    """A marker gets its horizon although batches of its transaction are left."""
+    """A marker gets its delete horizon although batches of its transaction remain."""
     marker_is_done = CleanedTransactions.marker_is_done
 
     def is_done(transactions: CleanedTransactions, header: Any, records: Any) -> bool:
@@ -102,7 +102,7 @@ def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
 def aborted_records_make_older_ones_obsolete(patch: pytest.MonkeyPatch) -> None:
-    """The map knows a key's aborted record, and its committed one goes."""
+    """The offset map contains aborted records, so that the committed record of a key is removed."""
     is_aborted = CleanedTransactions.is_aborted
 
     def only_while_rewriting(transactions: CleanedTransactions, header: Any) -> bool:
@@ -113,7 +113,7 @@ def aborted_records_make_older_ones_obsolete(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S13", "log/compaction/test_round.py::test_what_a_power_cut_can_take_is_left_alone")
 def compaction_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
-    """A value goes for the sake of one that a power cut can take."""
+    """A value is removed because of a newer one that is not durable yet."""
     upper_bound = candidates._upper_bound
 
     def above_the_recovery_point(log: PartitionLog, *arguments: Any) -> int:
@@ -128,19 +128,19 @@ def compaction_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T1", "log/compaction/test_round.py::test_the_last_batch_of_a_producer_stays_as_an_empty_one")
 def compaction_takes_a_producers_last_batch(patch: pytest.MonkeyPatch) -> None:
-    """After a recovery its sequence begins anew."""
+    """Compaction removes the last batch of a producer: after a recovery its sequence restarts."""
     patch.setattr(filtering.BatchFilter, "_is_last_of_producer", never)
 
 
 @_bug("S13", "log/compaction/test_swap_crashes.py::test_a_round_that_was_overtaken_is_discarded")
 def an_overtaken_round_is_swapped_in(patch: pytest.MonkeyPatch) -> None:
-    """What retention took comes back, or what a truncation wrote anew goes."""
+    """A swap restores segments that retention has removed, or removes records written after a truncation."""
     patch.setattr(swap.Swap, "is_overtaken", never)
 
 
 @_bug("S13", "log/compaction/test_swap_crashes.py::test_what_a_step_renamed_is_durable_before_the_next_one")
 def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> None:
-    """The directory is not synced between the renames: a power cut may leave neither old nor new."""
+    """The directory is not synced between the renames: a power cut may leave neither the old nor the new segments."""
     patch.setattr(swap.Swap, "sync", nothing)
 
 
@@ -150,7 +150,7 @@ def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> Non
     "test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further",
 )
 def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch) -> None:
-    """Keys that were deleted come back."""
+    """Records appended after a truncation count as compacted, so that deleted keys return."""
     lower = PartitionLog._lower
 
     def lower_all_but_the_cleaned(log: PartitionLog, *bounds: int, first_dirty: int, **others: int) -> None:

@@ -1,4 +1,4 @@
-"""Bugs in replication, transactions and groups, which seeds of the simulated cluster find."""
+"""Bugs in replication, transactions and groups that seeds of the simulated cluster find."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _bug(breaks: str) -> Callable[[Plant], Plant]:
     return CLUSTER_BUGS.bug(breaks, "simulation/cluster.py")
 
 
-# --- what is committed
+# --- commits
 
 
 @_bug("R4")
 def the_high_watermark_moves_below_min_insync(patch: pytest.MonkeyPatch) -> None:
-    """A leader commits with fewer in-sync replicas than min.insync.replicas asks for."""
+    """A leader commits with fewer in-sync replicas than min.insync.replicas requires."""
     patch.setattr(Partition, "has_enough_in_sync", property(always))
 
 
 @_bug("R3")
 def a_proposed_shrink_counts_at_once(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark does without a late follower before the controller knows that it is out."""
+    """The high watermark no longer waits for a lagging follower before the controller has removed it from the ISR."""
 
     def note(in_sync: InSync) -> None:
         proposed = None if in_sync.proposal is None else in_sync.proposal.isr
@@ -57,7 +57,7 @@ def a_proposed_shrink_counts_at_once(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R3")
 def the_high_watermark_goes_by_the_in_sync_set_alone(patch: pytest.MonkeyPatch) -> None:
-    """Who is proposed for the in-sync set is not waited for, although the controller may have let it in."""
+    """The high watermark ignores a replica proposed for the in-sync set, although the controller may have added it."""
 
     def note(in_sync: InSync) -> None:
         in_sync._maximal = frozenset(in_sync._image.isr)
@@ -68,7 +68,7 @@ def the_high_watermark_goes_by_the_in_sync_set_alone(patch: pytest.MonkeyPatch) 
 
 @_bug("R4")
 def followers_count_as_up_to_date_in_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A new leader takes in-sync followers to have all that it has, before any of them has fetched."""
+    """A new leader assumes that in-sync followers have all its records before any of them has fetched."""
     make = InSync.__init__
 
     def trusting(in_sync: InSync, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
@@ -82,7 +82,7 @@ def followers_count_as_up_to_date_in_a_new_epoch(patch: pytest.MonkeyPatch) -> N
 
 @_bug("R14")
 def acknowledged_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
-    """With acks=all the answer leaves when the leader has the records."""
+    """With acks=all, the response is sent once the leader has the records."""
 
     def is_answered(partition: Partition, last_offset: int, acks: int) -> bool:
         return partition.durable_end > last_offset
@@ -92,7 +92,7 @@ def acknowledged_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R7")
 def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
-    """A consumer's fetch goes up to the leader's end."""
+    """A consumer's fetch returns records up to the leader's log end offset."""
     read = Fetch._read_partition
 
     def eager(fetch: Fetch, key: Any, partition: Partition, asked: Any, remaining: int) -> Any:
@@ -109,7 +109,7 @@ def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R17")
 def too_few_in_sync_is_found_out_after_the_append(patch: pytest.MonkeyPatch) -> None:
-    """NOT_ENOUGH_REPLICAS is answered, and the records are there."""
+    """NOT_ENOUGH_REPLICAS is returned after the records were appended."""
     append, check = Partition.append, Partition._check_insync_replicas
 
     def late(partition: Partition, batches: Any, acks: int, *more: Any, **named: Any) -> Any:
@@ -122,12 +122,12 @@ def too_few_in_sync_is_found_out_after_the_append(patch: pytest.MonkeyPatch) -> 
     patch.setattr(Partition, "append", late)
 
 
-# --- how logs are brought together
+# --- log reconciliation
 
 
 @_bug("R8")
 def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """As before KIP-101: what a follower has above its own high watermark is thrown away when the leader changes."""
+    """On a change of leader, a follower truncates to its own high watermark, as before KIP-101."""
     follow = Partition._follow
 
     def cut(partition: Partition) -> None:
@@ -140,16 +140,16 @@ def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> Non
 
 @_bug("R8")
 def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
-    """A fetch from the same offset is taken for one from the same log."""
+    """The leader assumes that a fetch at a valid offset comes from a log equal to its own."""
     patch.setattr(Fetch, "_diverges", lambda *_: False)
 
 
-# --- who is in sync
+# --- in-sync sets
 
 
 @_bug("R9")
 def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
-    """The leader proposes whoever fetches, however late."""
+    """The leader proposes every follower that fetches for the in-sync set, whatever its lag is."""
 
     def propose_joining(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
         if in_sync.proposal is not None or broker_id in in_sync._image.isr:
@@ -164,7 +164,7 @@ def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R10")
 def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
-    """The controller does not compare partition epochs: AlterPartition changes what has changed meanwhile."""
+    """The controller does not compare partition epochs: AlterPartition overwrites newer changes."""
     why_not = isr_changes._rejection_code
 
     def late(view: Any, leader: int, partition: PartitionImage, wish: Any, members: Any) -> Any:
@@ -176,13 +176,13 @@ def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R11")
 def a_fenced_broker_stays_in_sync(patch: pytest.MonkeyPatch) -> None:
-    """Fencing a broker leaves its partitions as they are."""
+    """When a broker is fenced, the leaders and in-sync sets of its partitions stay unchanged."""
     patch.setattr(broker_changes, "_has_in_sync", lambda _: lambda _: False)
 
 
 @_bug("R12")
 def an_unclean_end_is_taken_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
-    """A broker that comes back after a power cut stays eligible as a leader."""
+    """A broker that restarts after a power cut stays an eligible leader."""
     plan = broker_changes.plan_new_incarnation
 
     def trusting(view: Any, broker_id: int, *, directories: Any, was_clean: bool) -> Any:
@@ -193,7 +193,7 @@ def an_unclean_end_is_taken_for_a_clean_one(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R13")
 def eligible_leaders_are_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """Enough are in sync again, and those that were eligible meanwhile stay so."""
+    """Replicas stay eligible leaders after enough replicas are in sync again."""
 
     def eligible(view: Any, place: Any, wanted: Any, lost: frozenset[int]) -> tuple[int, ...]:
         old = place.partition
@@ -208,7 +208,7 @@ def eligible_leaders_are_kept_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T1")
 def a_new_leader_forgets_producers(patch: pytest.MonkeyPatch) -> None:
-    """What was appended for a producer last is known to the leader that appended it, and to no other."""
+    """A new leader has no last batches of producers, so that it cannot detect duplicates."""
     lead = Partition._lead
 
     def forgetful(partition: Partition, image: PartitionImage) -> None:
@@ -221,7 +221,7 @@ def a_new_leader_forgets_producers(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T3")
 def aborted_transactions_begin_one_too_late(patch: pytest.MonkeyPatch) -> None:
-    """The list of aborted transactions leaves the first record of each one out."""
+    """The list of aborted transactions excludes the first record of each one."""
     aborted_transactions = PartitionLog.aborted_transactions
 
     def later(log: PartitionLog, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
@@ -233,13 +233,13 @@ def aborted_transactions_begin_one_too_late(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T3")
 def open_transactions_are_seen(patch: pytest.MonkeyPatch) -> None:
-    """The last stable offset is the high watermark."""
+    """The last stable offset equals the high watermark."""
     patch.setattr(PartitionLog, "last_stable_offset", lambda log, high_watermark: high_watermark)
 
 
 @_bug("T7")
 def an_abort_leaves_the_transaction_open(patch: pytest.MonkeyPatch) -> None:
-    """A marker that aborts is stored, and the transaction counts as open from then on."""
+    """An abort marker is stored, but the transaction stays open."""
     update_marker = ProducerState.update_marker
 
     def half(producers: ProducerState, header: Any, marker: Any, offset: int) -> Any:
@@ -255,7 +255,7 @@ def an_abort_leaves_the_transaction_open(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T5")
 def transactions_share_an_epoch(patch: pytest.MonkeyPatch) -> None:
-    """EndTxn does not raise the epoch: what is late counts for the next transaction."""
+    """EndTxn does not increase the epoch: late batches count for the next transaction."""
     decided = ending._decided
 
     def same(transaction: Any, **named: Any) -> Any:
@@ -268,7 +268,7 @@ def transactions_share_an_epoch(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T7")
 def an_added_partition_replaces_those_before(patch: pytest.MonkeyPatch) -> None:
-    """AddPartitionsToTxn of a classic client: only what was added last gets a marker."""
+    """AddPartitionsToTxn of a classic client: only the partitions added last get a marker."""
     with_partitions = adding.with_partitions
 
     def replacing(transaction: Transaction, partitions: Any, **named: Any) -> Transaction:
@@ -277,12 +277,12 @@ def an_added_partition_replaces_those_before(patch: pytest.MonkeyPatch) -> None:
         return after if is_kept else replace(after, partitions=frozenset(partitions))
 
     patch.setattr(transaction_coordinator, "with_partitions", replacing)
-    patch.setattr(transaction_coordinator, "check_step", nothing)  # which would stop it
+    patch.setattr(transaction_coordinator, "check_step", nothing)  # it would reject the step
 
 
 @_bug("T2")
 def who_asks_for_its_own_id_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:
-    """InitProducerId of a classic client after an abort: what it gave up before can still be written."""
+    """InitProducerId of a classic client after an abort keeps the epoch: old batches can still be written."""
     next_epoch = initialising._next_epoch
 
     def same(transaction: Transaction, expected: Any) -> tuple[int, int]:
@@ -298,7 +298,7 @@ def who_asks_for_its_own_id_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("G4")
 def a_new_coordinator_loads_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Whoever takes a coordinator's partition over begins with no offsets and no groups."""
+    """A coordinator that takes a partition over starts with no offsets and no groups."""
 
     async def load(keeper: Any, shard: Shard[Any, Any]) -> None:
         shard.activate()
@@ -306,7 +306,7 @@ def a_new_coordinator_loads_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CoordinatorRuntime, "_load", load)
 
 
-# --- what is said of partitions
+# --- responses about partitions
 
 
 @_bug("R15")
@@ -317,7 +317,7 @@ def a_new_leader_says_that_its_high_watermark_is_the_end(patch: pytest.MonkeyPat
 
 @_bug("T3")
 def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.MonkeyPatch) -> None:
-    """A small fetch names every aborted transaction of the partition that comes after its offset."""
+    """A small fetch lists every aborted transaction of the partition after its offset."""
 
     def aborted(partition: Partition, offset: int, batches: bytes) -> list[NamedTransaction]:
         found = partition.log.aborted_transactions(offset, partition.end_offset(1)) if batches else []
@@ -329,7 +329,7 @@ def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.M
 
 @_bug("M1")
 def followers_keep_every_marker(patch: pytest.MonkeyPatch) -> None:
-    """Only a read of committed records forgets markers that are replicated, and followers serve none."""
+    """Only a read_committed fetch removes replicated markers from memory, and followers serve no such fetch."""
     replicated = ProducerState.replicated
     patch.setattr(ProducerState, "replicated", nothing)
     patch.setattr(Partition, "end_offset", _pruning_end_offset(replicated))
@@ -347,7 +347,7 @@ def _pruning_end_offset(replicated: Callable[[ProducerState, int], None]) -> Cal
 
 @_bug("R19")
 def only_leaders_describe_producers(patch: pytest.MonkeyPatch) -> None:
-    """DescribeProducers of a follower answers NOT_LEADER_OR_FOLLOWER."""
+    """DescribeProducers on a follower returns NOT_LEADER_OR_FOLLOWER."""
     find = Partitions.find
 
     def led(partitions: Partitions, topic: str, index: int, **_: bool) -> Partition:
@@ -356,19 +356,19 @@ def only_leaders_describe_producers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Partitions, "find", led)
 
 
-# --- logs that begin anew
+# --- logs that restart at a new offset
 
 
 @_bug("Q13")
 def a_follower_takes_no_batch_that_begins_before_its_log(patch: pytest.MonkeyPatch) -> None:
-    """A follower that must begin where its leader's log does never catches up, if that is inside a batch."""
+    """A follower whose log must restart at the leader's log start never catches up if that offset is inside a batch."""
     patch.setattr(Partition, "_begin_with_whole_batch", nothing)
 
 
-# --- groups that change
+# --- group changes
 
 
 @_bug("G7")
 def a_replaced_static_member_owes_its_sync_to_the_cluster(patch: pytest.MonkeyPatch) -> None:
-    """The id of a static member that restarted between JoinGroup and SyncGroup stays among those that must sync."""
+    """The id of a static member that restarted between JoinGroup and SyncGroup stays in the set of pending syncs."""
     GROUP_BUGS.bugs["a replaced static member owes its sync"].plant(patch)

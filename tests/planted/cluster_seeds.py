@@ -1,4 +1,4 @@
-"""How many seeds of the simulated cluster it takes to find each planted bug.
+"""Number of seeds of the simulated cluster until each planted bug is found.
 
 python -m tests.planted.cluster_seeds                measure all: an hour; writes cluster_seeds.json
 python -m tests.planted.cluster_seeds --bug NAME     one bug

@@ -1,4 +1,4 @@
-"""Bugs that states after a power cut show: guards and fsyncs that are left out."""
+"""Bugs that show in the states after a power cut: missing guards and missing fsyncs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "closed segments are not synced",
-        "A flush after a roll makes the active segment durable and forgets the one before.",
+        "A flush after a roll syncs the active segment only, not the closed one.",
         "S4",
         "appends",
         flushing,
@@ -132,7 +132,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "names made during a flush are taken for durable",
-        "A segment that begins while a flush runs is not synced by the next.",
+        "A segment that is created during a flush is not synced by the next flush.",
         "S4",
         "appends",
         PartitionLog,
@@ -141,7 +141,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a segment behind lost batches is kept",
-        "A hole is left where a power cut took the end of a segment.",
+        "A gap remains in the log where a power cut removed the end of a segment.",
         "S4",
         "appends",
         recovery,
@@ -150,7 +150,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a segment behind lost batches is kept after compaction",
-        "The same hole, in a log with gaps that compaction made.",
+        "A gap remains in a compacted log where a power cut removed the end of a segment.",
         "S4",
         "compaction",
         recovery,
@@ -159,7 +159,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "the mark of a clean shutdown is left",
-        "A start believes it, and so does the one after a crash.",
+        "A start does not remove the clean shutdown marker, so that a start after a crash trusts it.",
         "S12",
         "restarts",
         RecordingDisk,
@@ -168,7 +168,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "segments that were cut off may come back",
-        "A truncation's removals are not durable before the next append.",
+        "The removals of a truncation are not durable before the next append.",
         "S4",
         "truncation",
         truncation,
@@ -177,7 +177,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "lost epochs are not derived",
-        "A missing epoch file is not made again from the batches.",
+        "A missing leader epoch file is not derived again from the batches.",
         "S9",
         "truncation",
         recovery,
@@ -186,7 +186,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "epochs of what is scanned are believed",
-        "Epochs of batches that a power cut took stay.",
+        "Epochs of batches that a power cut removed are kept.",
         "S9",
         "truncation",
         LeaderEpochs,
@@ -195,7 +195,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "the log start is not kept",
-        "A restart forgets that records were deleted.",
+        "The log start offset is lost in a restart, so that deleted records return.",
         "S1",
         "retention",
         LogDirectory,
@@ -204,7 +204,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "of two logs of a partition that moves none is chosen",
-        "A start finds the log and its copy in another directory, and does not know that they are one.",
+        "A start that finds a log and its copy in another directory keeps both.",
         "S4",
         "moves",
         FutureLogs,
@@ -213,7 +213,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a log that moves is not made durable first",
-        "The copy takes the log's place before its flush.",
+        "The copy replaces the log before the copy is flushed.",
         "S4",
         "moves",
         PartitionLog,
@@ -222,7 +222,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a formatted directory's name is not synced",
-        "The directory that was told its identity may be gone.",
+        "A formatted directory may be lost after its id was returned.",
         "D1",
         "formatting",
         formatting,
@@ -231,7 +231,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a new list of aborted transactions has no name",
-        "The directory is not synced after a segment's first aborted transaction.",
+        "The directory is not synced after the first aborted transaction of a segment.",
         "T3",
         "coordinator",
         flushing,
@@ -240,7 +240,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "markers go out before their decision",
-        "A transaction's markers are sent when its end is asked for, not when that is durable.",
+        "Markers are sent on EndTxn, before the decision is durable.",
         "T8",
         "coordinator",
         TransactionMachine,
@@ -249,7 +249,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
     ),
     (
         "a decided transaction is not resumed",
-        "A restart leaves PrepareCommit and PrepareAbort as they are.",
+        "Transactions in PrepareCommit and PrepareAbort are not completed after a restart.",
         "T8",
         "coordinator",
         TransactionMachine,
@@ -257,7 +257,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         _load_and_wait,
     ),
 ]
-"""Name, what is wrong, the invariant, the workload; what is replaced, and by what."""
+"""(name, wrong behaviour, invariant, workload, owner of the replaced attribute, its name, its replacement)."""
 
 
 def _planter(owner: Any, attribute: str, instead: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:

@@ -1,4 +1,4 @@
-"""Bugs in what is promised of the disk: flushes, failures, full disks, clean shutdowns, checkpoints."""
+"""Bugs in durability: flushes, disk failures, full disks, clean shutdowns, checkpoints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _bug = DISK_BUGS.bug
 
 @_bug("S1", "cluster/test_group_commit.py::test_what_is_not_durable_cannot_be_read")
 def an_answer_does_not_wait_for_its_fsync(patch: pytest.MonkeyPatch) -> None:
-    """With flush.messages=1 the high watermark moves with the append."""
+    """With flush.messages=1, the high watermark advances before the fsync."""
     request = GroupCommit.request
 
     def request_and_go_on(commit: GroupCommit, partition: Any) -> None:
@@ -39,7 +39,7 @@ def an_answer_does_not_wait_for_its_fsync(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S10", "log/test_partition_log.py::test_a_flush_moves_the_recovery_point_to_what_it_covered")
 def what_came_during_a_flush_counts_as_flushed(patch: pytest.MonkeyPatch) -> None:
-    """The recovery point moves to the log's end, past what the flush began with."""
+    """The recovery point advances to the log end, beyond the offset at which the flush began."""
 
     def finish(log: PartitionLog, job: FlushJob) -> None:
         log.offsets.recovery_point = log.log_end_offset
@@ -50,7 +50,7 @@ def what_came_during_a_flush_counts_as_flushed(patch: pytest.MonkeyPatch) -> Non
 
 @_bug("S11", "log/test_disk.py::test_a_failed_fsync_is_not_tried_again")
 def a_failed_fsync_is_tried_again(patch: pytest.MonkeyPatch) -> None:
-    """The second fsync succeeds, and proves nothing."""
+    """A failed fsync is retried; the second one succeeds, although data may be lost."""
     run = FlushJob.run
 
     def run_twice(job: FlushJob) -> None:
@@ -64,7 +64,7 @@ def a_failed_fsync_is_tried_again(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S11", "log/test_disk.py::test_any_other_failure_takes_the_log_offline_for_good")
 def a_log_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
-    """The failure is reported and forgotten."""
+    """A log stays online after a disk failure was reported."""
 
     def fail(health: LogHealth, failure: DiskFailure) -> DiskFailure:
         return failure
@@ -74,13 +74,13 @@ def a_log_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S11", "log/test_log_manager.py::test_a_failing_directory_goes_offline_as_a_whole")
 def a_directory_goes_on_after_its_disk_failed(patch: pytest.MonkeyPatch) -> None:
-    """One log is offline; the others on the same device are believed."""
+    """Only one log goes offline after a failure of its directory; the others on the same device stay online."""
     patch.setattr(LogDirectories, "take_offline", nothing)
 
 
 @_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
 def the_clean_mark_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
-    """A crash in between is taken for a clean shutdown."""
+    """The clean shutdown marker is written before the flush: a crash in between counts as a clean shutdown."""
     stages = LogClosing.stages
 
     def mark_and_close(closing: LogClosing) -> Iterator[Stage]:
@@ -93,25 +93,25 @@ def the_clean_mark_comes_before_the_flush(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S12", "log/test_full_disk.py::test_a_close_that_finds_no_space_is_not_clean")
 def a_log_that_could_not_be_flushed_counts_as_clean(patch: pytest.MonkeyPatch) -> None:
-    """The mark is written although a log's last flush failed."""
+    """The clean shutdown marker is written although a log's last flush failed."""
     patch.setattr(LogClosing, "mark_unclean", nothing)
 
 
 @_bug("S12", "log/test_closing.py::test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them")
 def the_names_of_new_logs_are_not_synced(patch: pytest.MonkeyPatch) -> None:
-    """A power cut after a clean stop takes a log whose records were flushed."""
+    """A power cut after a clean stop removes a new log whose records were flushed."""
     patch.setattr(LogClosing, "_sync_names", lambda closing: iter(()))
 
 
 @_bug("S16", "log/test_disk.py::test_a_failed_append_leaves_the_old_end")
 def a_full_disk_leaves_half_a_batch(patch: pytest.MonkeyPatch) -> None:
-    """The part of an append that found room is not cut back."""
+    """After a failed append, the written part of the batch is not truncated."""
     patch.setattr(RealFile, "_cut_back", nothing)
 
 
 @_bug("S16", "log/test_full_disk.py::test_an_append_is_refused_and_repeated_when_there_is_space")
 def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
-    """Space that comes back is of no use until a restart."""
+    """A log stays offline until a restart even if there is space again."""
     no_space = LogHealth.no_space
 
     def give_up(health: LogHealth, error: Any) -> Any:
@@ -123,7 +123,7 @@ def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S16", "log/test_full_disk.py::test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else")
 def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
-    """Epochs that found no room count as written."""
+    """Leader epochs that found no space count as written."""
     write = LeaderEpochs.write
 
     def write_or_not(epochs: LeaderEpochs) -> None:
@@ -138,7 +138,7 @@ def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
     "log/test_log_manager.py::test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint",
 )
 def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
-    """A new topic of its name begins at the log start of the old one."""
+    """A new topic with the name of a deleted one starts at the old topic's log start offset."""
 
     def forget_the_log_only(directory: LogDirectory, key: tuple[str, int]) -> None:
         directory.logs.pop(key, None)
@@ -148,7 +148,7 @@ def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S10", "log/test_log_manager.py::test_a_checkpoint_that_was_overtaken_is_dropped")
 def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
-    """A worker's older offsets replace newer ones, which a truncation had lowered."""
+    """A worker replaces newer checkpointed offsets, which a truncation had lowered, by older ones."""
     finish = CheckpointJob.finish
 
     def finish_always(job: CheckpointJob, *, is_overtaken: bool) -> None:
@@ -159,13 +159,13 @@ def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S10", "log/test_recovery_points.py::test_a_truncation_is_checkpointed_before_it_happens")
 def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
-    """What is appended after a cut counts as durable; a crash makes the shorter log look damaged."""
+    """Records appended after a truncation count as durable; after a crash, the shorter log looks damaged."""
     patch.setattr(PartitionLog, "_lower", nothing)
 
 
 @_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
 def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
-    """A record that is there is out of range after a restart."""
+    """The checkpointed log start is one too high: an existing record is out of range after a restart."""
     starts = LogDirectory.log_starts_now
 
     def one_too_high(directory: LogDirectory) -> dict[tuple[str, int], int]:
@@ -176,7 +176,7 @@ def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S10", "log/test_log_manager.py::test_a_closed_log_keeps_its_recovery_point")
 def every_checkpoint_names_the_log_end(patch: pytest.MonkeyPatch) -> None:
-    """The recovery points that are written are ahead of what was flushed."""
+    """Checkpointed recovery points are ahead of the flushed offsets."""
 
     def ahead(directory: LogDirectory) -> dict[tuple[str, int], int]:
         return {key: log.log_end_offset for key, log in directory.logs.items()}

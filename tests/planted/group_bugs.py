@@ -1,4 +1,4 @@
-"""Bugs of classic groups, which a fuzzer with a model finds (tests/fuzz/group_model.py)."""
+"""Bugs of classic groups that a fuzzer with a model finds (tests/fuzz/group_model.py)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOUND_BY = "fuzz/test_fuzzers.py::test_seeds_pass[group]"
 
 @_bug("G7", _FOUND_BY)
 def a_replaced_static_member_owes_its_sync(patch: pytest.MonkeyPatch) -> None:
-    """The id of a static member that restarted between JoinGroup and SyncGroup stays among those that must sync."""
+    """The id of a static member that restarted between JoinGroup and SyncGroup stays in the set of pending syncs."""
     replace_static = ClassicGroup.replace_static
 
     def forgetful(group: ClassicGroup, instance_id: str, old_id: str, new_id: str) -> Member:
@@ -42,7 +42,7 @@ def a_replaced_static_member_owes_its_sync(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("G7", _FOUND_BY)
 def a_replaced_leader_gets_a_generation_that_is_over(patch: pytest.MonkeyPatch) -> None:
-    """A static leader's record is committed during the next rebalance, and its JoinGroup is answered from before."""
+    """A static leader's record commits during the next rebalance; JoinGroup returns the previous generation."""
 
     def keep(
         joining: Joining, group: ClassicGroup, call: JoinCall, member: Member, leader: str | None, undo: Any
@@ -67,7 +67,7 @@ def a_replaced_leader_gets_a_generation_that_is_over(patch: pytest.MonkeyPatch) 
 
 @_bug("G6", _FOUND_BY)
 def the_favourite_of_most_is_chosen(patch: pytest.MonkeyPatch) -> None:
-    """The protocol that most members prefer is chosen, though not all of them support it."""
+    """The protocol that most members prefer is chosen, even if some members do not support it."""
 
     def select(group: ClassicGroup) -> str:
         return Counter(member.protocols[0][0] for member in group.members.values()).most_common(1)[0][0]
@@ -78,7 +78,7 @@ def the_favourite_of_most_is_chosen(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("G7", _FOUND_BY)
 def an_instance_id_is_enough(patch: pytest.MonkeyPatch) -> None:
-    """A static member is found by its instance id: the process that was replaced is served on."""
+    """A static member is found by its instance id alone: the replaced process is still served."""
     check_member = ClassicGroup.check_member
 
     def by_instance(group: ClassicGroup, member_id: str, instance_id: str | None) -> Member:
@@ -89,7 +89,7 @@ def an_instance_id_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("G3", _FOUND_BY)
 def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
-    """A member that had an assignment keeps it when the next generation begins."""
+    """A member keeps its assignment when the next generation begins."""
 
     give = Rebalance.send_assignments
 
@@ -107,7 +107,7 @@ def an_assignment_outlives_its_generation(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("G6", _FOUND_BY)
 def the_sync_of_a_removed_member_is_not_answered(patch: pytest.MonkeyPatch) -> None:
-    """LeaveGroup of a member whose SyncGroup waits leaves that request without an answer."""
+    """LeaveGroup of a member with a waiting SyncGroup request leaves that request without a response."""
 
     def remove_and_answer(rebalance: Rebalance, group: ClassicGroup, member: Member) -> None:
         group.answer_join(member, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, protocol_name=None))
@@ -118,7 +118,7 @@ def the_sync_of_a_removed_member_is_not_answered(patch: pytest.MonkeyPatch) -> N
 
 @_bug("G6", _FOUND_BY)
 def a_member_id_that_nobody_takes_is_expected_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """The session of a member id that was given out and is not used does not end."""
+    """A member id that no client uses never expires."""
     start_session = Rebalance.start_session
 
     def lenient(rebalance: Rebalance, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
@@ -130,5 +130,5 @@ def a_member_id_that_nobody_takes_is_expected_for_ever(patch: pytest.MonkeyPatch
 
 @_bug("G6", _FOUND_BY)
 def members_are_expected_back_without_a_session(patch: pytest.MonkeyPatch) -> None:
-    """A coordinator that has loaded its groups starts no sessions: members that are gone stay."""
+    """A coordinator starts no sessions for loaded groups: members that are gone stay in them."""
     patch.setattr(GroupMachine, "loaded", lambda machine: machine._schedule_expiration())

@@ -1,4 +1,4 @@
-"""Bugs in the replay of metadata records, which images that Apache Kafka made of the same logs show."""
+"""Bugs in the replay of metadata records, detected by comparison with images of the same logs from Apache Kafka."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _FOUND_BY = "cluster/test_drawn_images.py::test_images_are_those_of_kafka"
 
 @_bug("Q11", _FOUND_BY)
 def a_deleted_topic_leaves_its_configurations(patch: pytest.MonkeyPatch) -> None:
-    """RemoveTopicRecord removes the topic only, and a new topic of its name inherits its configurations."""
+    """RemoveTopicRecord keeps the topic's configurations, and a new topic with the same name inherits them."""
     patch.setattr(image._Delta, "clear_values", lambda delta, name, key: None)
 
 
 @_bug("Q11", _FOUND_BY)
 def access_control_entries_stop_the_node(patch: pytest.MonkeyPatch) -> None:
-    """A record that only Apache Kafka's controllers write cannot be applied."""
+    """A record type that only Apache Kafka's controllers write cannot be applied."""
     patch.delitem(image._CHANGES, records.AccessControlEntryRecord)
 
 
 @_bug("Q11", _FOUND_BY)
 def delegation_tokens_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    """A delegation token is in no snapshot, so that nodes that start from one do not have it."""
+    """Snapshots contain no delegation tokens, so that nodes that start from a snapshot lack them."""
 
     def drop(delta: Any, record: records.DelegationTokenRecord) -> None:
         """Leave the image as it is."""

@@ -1,4 +1,4 @@
-"""docs/planted-bugs.md, made from the catalogue:
+"""Generator of docs/planted-bugs.md from the catalogue:
 
 python -m tests.planted.page
 """
@@ -64,7 +64,7 @@ Kafka's classes made of the same records. The simulated cluster needs as many se
 
 
 def rendered() -> str:
-    """The page as the catalogue says it should be."""
+    """Return the contents of the page."""
     broken = {bug.breaks for bug in BUGS.values()}
     lines = [_INTRODUCTION.format(count=len(BUGS))]
     lines += [f"- **{key}**: {promise}" for key, promise in INVARIANTS.items() if key in broken]

@@ -1,7 +1,7 @@
-"""Bugs in the quorum and its metadata log, which seeds of the simulated quorum find: votes, epochs, what is committed.
+"""Bugs in the quorum and its metadata log that seeds of the simulated quorum find: votes, epochs, commits.
 
-Production asserts much of what these bugs break. Where an assertion would only say what a rule of the simulation says
-anyhow, the bug takes it out as well: it is the simulation that is tried here.
+Production code asserts many of the violated invariants. If an assertion only duplicates a rule of the simulation, the
+bug removes it as well, because the simulation is the subject of this test.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def _bug(breaks: str) -> Callable[[Plant], Plant]:
     return QUORUM_BUGS.bug(breaks, "simulation/quorum.py")
 
 
-# --- what is stored
+# --- durable state
 
 
 @_bug("Q2")
 def votes_and_epochs_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
-    """The quorum-state file is written and not synced: a power cut takes the vote back."""
+    """The quorum-state file is written but not synced: a power cut reverts a vote."""
 
     def store(disk: Disk, directory: str, state: Any) -> None:
         disk.replace(f"{directory}/quorum-state", state.to_bytes(), sync=False)
@@ -64,7 +64,7 @@ def votes_and_epochs_are_not_fsynced(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q2")
 def the_directory_of_quorum_state_is_not_fsynced(patch: pytest.MonkeyPatch) -> None:
-    """The file is synced, its new name is not: a power cut brings the file of before back."""
+    """The quorum-state file is synced but its rename is not: a power cut restores the previous file."""
 
     def store(disk: Disk, directory: str, state: Any) -> None:
         temporary = f"{directory}/quorum-state.tmp"
@@ -77,7 +77,7 @@ def the_directory_of_quorum_state_is_not_fsynced(patch: pytest.MonkeyPatch) -> N
 
 @_bug("Q2")
 def quorum_state_is_stored_after_the_answer(patch: pytest.MonkeyPatch) -> None:
-    """A vote is on its way before the file is written, a few milliseconds later."""
+    """The vote is sent a few milliseconds before the quorum-state file is written."""
     carry_out = RaftNode._carry_out
 
     def late(node: RaftNode, ready: Ready) -> None:
@@ -92,7 +92,7 @@ def quorum_state_is_stored_after_the_answer(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q2")
 def a_candidate_does_not_store_its_own_vote(patch: pytest.MonkeyPatch) -> None:
-    """It counts its vote for itself, and after a restart gives it to somebody else."""
+    """A candidate counts its own vote without storing it, and may vote for another candidate after a restart."""
     transition = Core.transition
 
     def forgetful(core: Core, role: Any, state: Any) -> None:
@@ -106,13 +106,13 @@ def a_candidate_does_not_store_its_own_vote(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q3")
 def the_log_is_not_fsynced(patch: pytest.MonkeyPatch) -> None:
-    """A flush says that it is done, and has not asked the disk."""
+    """A flush completes without an fsync."""
     patch.setattr(FlushJob, "run", nothing)
 
 
 @_bug("Q4")
 def followers_confirm_before_their_fsync(patch: pytest.MonkeyPatch) -> None:
-    """A follower asks for what comes next while what it has may still be lost."""
+    """A follower fetches the next records before its last ones are durable."""
 
     def is_log_settled(core: Core) -> bool:
         return core.taken is None and core.ready.append_records is None and core.ready.truncate_to is None
@@ -130,7 +130,7 @@ def followers_confirm_before_their_fsync(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q4")
 def the_leader_counts_what_it_has_not_fsynced(patch: pytest.MonkeyPatch) -> None:
-    """Its own log counts up to its end: acknowledged before the fsync."""
+    """The leader counts its own records up to its log end: they are acknowledged before its fsync."""
     poll = polling._poll_leader
 
     def eager(core: Core, leader: Leader) -> float:
@@ -148,7 +148,7 @@ def the_leader_counts_what_it_has_not_fsynced(patch: pytest.MonkeyPatch) -> None
 
 @_bug("Q1")
 def a_voter_votes_twice(patch: pytest.MonkeyPatch) -> None:
-    """Whoever asks is granted a vote, whomever it went to before."""
+    """A voter grants a vote to every candidate, even if it has voted for another one in this epoch."""
     may_grant = voting.may_grant
 
     def generous(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -166,13 +166,13 @@ def a_voter_votes_twice(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q5")
 def a_vote_goes_to_any_log(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks whether the candidate has what the voter has."""
+    """A voter does not check that the candidate's log is as new as its own."""
     patch.setattr(OffsetAndEpoch, "is_as_new_as", always)
 
 
 @_bug("Q5")
 def the_longer_log_wins(patch: pytest.MonkeyPatch) -> None:
-    """Logs are compared by length, whatever epoch they end with."""
+    """Logs are compared by length; the epoch of the last record is ignored."""
 
     def is_as_new_as(one: OffsetAndEpoch, other: OffsetAndEpoch) -> bool:
         return one.offset >= other.offset
@@ -182,7 +182,7 @@ def the_longer_log_wins(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q7")
 def a_pre_vote_is_granted_although_the_leader_lives(patch: pytest.MonkeyPatch) -> None:
-    """One follower that does not hear the leader deposes it, with the help of those who do."""
+    """A single follower that loses the leader deposes it, because followers of a live leader grant pre-votes."""
     may_grant = voting.may_grant
 
     def generous(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
@@ -195,13 +195,13 @@ def a_pre_vote_is_granted_although_the_leader_lives(patch: pytest.MonkeyPatch) -
 
 @_bug("Q9")
 def a_leader_does_not_mind_that_nobody_fetches(patch: pytest.MonkeyPatch) -> None:
-    """Check-quorum is off: who is cut off leads on."""
+    """Check-quorum is disabled: an isolated leader stays leader."""
     patch.setattr(Progress, "needs_followers", property(lambda _: False))
 
 
 @_bug("Q8")
 def a_wiped_disk_is_the_old_voter(patch: pytest.MonkeyPatch) -> None:
-    """A replica is a voter by its id, whatever its directory is."""
+    """A replica is a voter by its id alone; its directory id is ignored."""
 
     def is_voter(voters: VoterSet, key: ReplicaKey) -> bool:
         return key.node_id in voters.ids
@@ -214,12 +214,12 @@ def a_wiped_disk_is_the_old_voter(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "is_addressed_to", is_addressed_to)
 
 
-# --- what is committed
+# --- commits
 
 
 @_bug("Q5")
 def a_leader_serves_before_its_epoch_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """Elected is established: it answers without what its predecessors acknowledged."""
+    """A leader serves as soon as it is elected, without records that earlier leaders acknowledged."""
 
     def early(core: Core) -> None:
         is_established = isinstance(core.role, Leader) and core.log.last_epoch == core.epoch
@@ -232,7 +232,7 @@ def a_leader_serves_before_its_epoch_is_committed(patch: pytest.MonkeyPatch) -> 
 
 @_bug("Q4")
 def entries_of_an_old_epoch_are_committed_by_count(patch: pytest.MonkeyPatch) -> None:
-    """What a majority has is committed, though nothing of the leader's own epoch is (Raft, figure 8)."""
+    """Records on a majority count as committed even without a record of the leader's epoch (Raft, figure 8)."""
 
     def advance(core: Core, leader: Leader) -> None:
         offset = min(leader.progress.majority_end(), core.log.end_offset)
@@ -246,7 +246,7 @@ def entries_of_an_old_epoch_are_committed_by_count(patch: pytest.MonkeyPatch) ->
 
 @_bug("Q4")
 def observers_count(patch: pytest.MonkeyPatch) -> None:
-    """What a majority of all that fetch has is committed, voters or not."""
+    """A majority over all fetching replicas, observers included, commits records."""
 
     def majority_end(progress: Progress) -> int:
         replicas = [*progress.voters.values(), *progress.observers.values()]
@@ -258,7 +258,7 @@ def observers_count(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q4")
 def one_less_than_a_majority_is_enough(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark is what half of the other voters have, the leader not counted."""
+    """The high watermark needs only half of the other voters, without the leader."""
 
     def majority_end(progress: Progress) -> int:
         ends = sorted((replica.end_offset for replica in progress.voters.values()), reverse=True)
@@ -269,7 +269,7 @@ def one_less_than_a_majority_is_enough(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q3")
 def followers_apply_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
-    """A follower takes the end of its log for the high watermark."""
+    """A follower uses its log end offset as the high watermark."""
 
     def follow(core: Core) -> None:
         if isinstance(core.role, Follower) and core.is_log_settled and core.role.has_fetched:
@@ -280,7 +280,7 @@ def followers_apply_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q3")
 def the_high_watermark_counts_before_logs_agree(patch: pytest.MonkeyPatch) -> None:
-    """A follower takes the leader's high watermark from an answer that tells it to cut its log back."""
+    """A follower takes the leader's high watermark from a response that requires a truncation."""
     take = following._take
 
     def eager(core: Core, role: Follower, partition: Any) -> bool:
@@ -293,7 +293,7 @@ def the_high_watermark_counts_before_logs_agree(patch: pytest.MonkeyPatch) -> No
 
 @_bug("Q5")
 def what_was_acknowledged_in_another_epoch_counts(patch: pytest.MonkeyPatch) -> None:
-    """A leader that was deposed tells who waits that all is well, when the offset is committed by somebody else."""
+    """A deposed leader reports success to its waiting requests once another leader commits that offset."""
     give_way = MetadataLog._step_down
 
     def keep_waiters(log: MetadataLog) -> None:
@@ -304,12 +304,12 @@ def what_was_acknowledged_in_another_epoch_counts(patch: pytest.MonkeyPatch) -> 
     patch.setattr(MetadataLog, "_step_down", keep_waiters)
 
 
-# --- logs that part
+# --- divergence
 
 
 @_bug("Q3")
 def a_fetch_is_answered_without_looking_for_divergence(patch: pytest.MonkeyPatch) -> None:
-    """The leader sends what comes at the offset, whatever epoch the follower's log ends with."""
+    """The leader sends the records at the offset without a check of the epoch at the follower's log end."""
     check_position = log_view.check_position
 
     def trusting(log: Any, offset: int, last_epoch: int) -> PositionCheck:
@@ -323,7 +323,7 @@ def a_fetch_is_answered_without_looking_for_divergence(patch: pytest.MonkeyPatch
 
 @_bug("Q6")
 def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """Who follows a new leader forgets what it does not know to be committed, though it has confirmed it (KIP-101)."""
+    """A follower of a new leader removes records above its high watermark that it has acknowledged (KIP-101)."""
     become_follower = transitions.become_follower
 
     def forgetful(core: Core, epoch: int, leader_id: int, endpoints: Any) -> None:
@@ -344,7 +344,7 @@ def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> Non
 
 @_bug("Q8")
 def voters_count_when_they_are_committed(patch: pytest.MonkeyPatch) -> None:
-    """A voter set in the log does not count until it is committed, by the voters of before."""
+    """A new voter set takes effect when it is committed, by the previous voters, and not when it is appended."""
     newest = VoterHistory.voters.fget  # type: ignore[attr-defined]
     advance = leading.advance
 
@@ -361,7 +361,7 @@ def voters_count_when_they_are_committed(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q8")
 def voters_change_before_the_change_before_is_committed(patch: pytest.MonkeyPatch) -> None:
-    """A leader writes one voter set after the other, and so in time two that no majority joins."""
+    """A leader writes voter sets without waiting for commits, so that the majorities of two may not overlap."""
     obstacle = voter_changes._obstacle
 
     def hasty(core: Core, leader: Leader, verb: str) -> Any:
@@ -377,7 +377,7 @@ def voters_change_before_the_change_before_is_committed(patch: pytest.MonkeyPatc
 
 @_bug("Q8")
 def a_removed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
-    """A leader that is no voter any more does not go when that is committed."""
+    """A leader that was removed from the voters does not resign when its removal is committed."""
     settle = voter_changes.settle
 
     def stay(core: Core, leader: Leader) -> float:
@@ -392,7 +392,7 @@ def a_removed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q8")
 def a_cut_log_keeps_its_voters(patch: pytest.MonkeyPatch) -> None:
-    """Voters that were written and cut away again count on."""
+    """Voter sets in truncated records stay in effect."""
     patch.setattr(VoterHistory, "cut_back", nothing)
 
 
@@ -401,7 +401,7 @@ def a_cut_log_keeps_its_voters(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q10")
 def a_snapshot_has_the_epoch_of_the_day(patch: pytest.MonkeyPatch) -> None:
-    """It is named after the present epoch, not that of its last record."""
+    """The name of a snapshot has the current epoch and not that of its last record."""
     make = snapshotting.Snapshotting.make
 
     async def misnamed(self: Any) -> Any:
@@ -414,7 +414,7 @@ def a_snapshot_has_the_epoch_of_the_day(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("Q10")
 def the_log_goes_before_its_snapshot_is_durable(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot is neither synced nor its name: a power cut leaves a log without its beginning."""
+    """Neither a snapshot nor its name is synced: after a power cut the log has no beginning."""
 
     def finish(log: RaftLog, snapshot_id: OffsetAndEpoch) -> None:
         assert log._part is not None
@@ -429,7 +429,7 @@ def the_log_goes_before_its_snapshot_is_durable(patch: pytest.MonkeyPatch) -> No
 
 @_bug("Q11")
 def a_snapshot_has_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
-    """It is made of the newest image, and is named after what is committed."""
+    """A snapshot contains uncommitted records, but its name has the committed offset."""
     make = snapshotting.Snapshotting.make
 
     async def premature(self: Any) -> Any:

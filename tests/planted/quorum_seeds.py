@@ -1,4 +1,4 @@
-"""How many seeds of the simulated quorum it takes to find each planted bug.
+"""Number of seeds of the simulated quorum until each planted bug is found.
 
 python -m tests.planted.quorum_seeds                 measure all: hours; writes quorum_seeds.json
 python -m tests.planted.quorum_seeds --bug NAME      one bug

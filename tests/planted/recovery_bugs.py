@@ -1,4 +1,4 @@
-"""Bugs in what a start believes: batches, indexes, snapshots, interrupted swaps."""
+"""Bugs in the data that a start trusts: batches, indexes, snapshots, interrupted swaps."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _bug = RECOVERY_BUGS.bug
 
 @_bug("S6", "log/test_recovery.py::test_every_flipped_bit_behind_the_recovery_point_is_found")
 def recovery_believes_every_crc(patch: pytest.MonkeyPatch) -> None:
-    """A batch with a flipped bit counts as whole, and as checked."""
+    """A batch with a flipped bit counts as complete and verified."""
     patch.setattr(recovery, "crc_matches", always)
 
 
 @_bug("S6", "log/test_partition_log.py::test_a_flipped_bit_on_disk_is_never_served")
 def what_is_read_first_is_not_checked(patch: pytest.MonkeyPatch) -> None:
-    """Bytes that another process wrote are served as they are."""
+    """Bytes that another process wrote are served without verification."""
     patch.setattr(Segment, "_verify", nothing)
 
 
 @_bug("S4", "log/test_recovery.py::test_every_torn_tail_recovers_to_a_prefix")
 def a_torn_tail_is_left(patch: pytest.MonkeyPatch) -> None:
-    """Recovery stops at it without cutting it; what comes next is appended behind it."""
+    """Recovery stops at a torn tail without truncating it; the next append follows it."""
     recover = recovery.recover_segment
 
     def recover_without_cutting(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
@@ -49,7 +49,7 @@ def a_torn_tail_is_left(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S7", "log/test_recovery.py::test_damage_below_the_recovery_point_is_not_cut_away")
 def damage_of_what_was_durable_is_cut_away(patch: pytest.MonkeyPatch) -> None:
-    """The log opens without records that were promised."""
+    """A log opens without records that were durable."""
     recover = recovery.recover_segment
 
     def recover_from_nothing(segment: Segment, log: PartitionLog, producers: ProducerState) -> bool:
@@ -64,7 +64,7 @@ def damage_of_what_was_durable_is_cut_away(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S8", "log/test_index_model.py::TestIndexModel::runTest")
 def indexes_are_believed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    """Entries that go with other batches, or with none, stay."""
+    """Index entries of other batches, or of none, are kept."""
     reset = Segment.reset_indexes
 
     def load_instead(segment: Segment) -> None:
@@ -80,7 +80,7 @@ def indexes_are_believed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S8", "log/test_recovery.py::test_opening_twice_is_opening_once")
 def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.MonkeyPatch) -> None:
-    """The transaction index is not emptied before it is made again."""
+    """The transaction index is not cleared before it is rebuilt."""
 
     def believe(index: TransactionIndex) -> None:
         index.is_believed = True
@@ -90,13 +90,13 @@ def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.Mo
 
 @_bug("S8", "log/test_producer_state.py::test_a_snapshot_of_what_was_cut_is_not_believed")
 def a_snapshot_ahead_of_the_log_is_kept(patch: pytest.MonkeyPatch) -> None:
-    """Producers are believed to have written what was cut away."""
+    """Producer state keeps the batches that were truncated."""
     patch.setattr(ProducerSnapshots, "remove_from", nothing)
 
 
 @_bug("S8", "log/test_recovery.py::test_without_snapshots_a_clean_log_replays_its_producers")
 def a_broken_snapshot_is_the_end_of_it(patch: pytest.MonkeyPatch) -> None:
-    """Producers are replayed from the newest snapshot's offset even if it could not be read."""
+    """Replay of producers begins at the newest snapshot's offset even if that snapshot is unreadable."""
     load = ProducerSnapshots.load_latest_in_steps
 
     def load_or_skip(
@@ -112,13 +112,13 @@ def a_broken_snapshot_is_the_end_of_it(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T1", "log/test_recovery.py::test_the_last_five_batches_of_a_producer_survive_a_restart")
 def a_restart_forgets_recent_batches(patch: pytest.MonkeyPatch) -> None:
-    """Only a producer's last batch is known again, as the snapshot has it."""
+    """After a restart, only the last batch of a producer is known, as in its snapshot."""
     patch.setattr(recovery, "recall_recent_batches", nothing)
 
 
 @_bug("T13", "log/test_recovery.py::test_a_clean_close_is_opened_without_a_scan")
 def a_restart_forgets_open_transactions(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot's entries do not count as open transactions."""
+    """Open transactions in a snapshot count as ended."""
     put_all = ProducerState.put_all
 
     def put_without_transactions(state: ProducerState, entries: Any) -> None:
@@ -130,13 +130,13 @@ def a_restart_forgets_open_transactions(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S8", "log/test_producer_state.py::test_truncation_takes_producers_back")
 def a_cut_leaves_its_producers(patch: pytest.MonkeyPatch) -> None:
-    """After a truncation producers still have what was cut away."""
+    """After a truncation, producers still have the truncated batches."""
     patch.setattr(truncation, "replay_producers_in_steps", lambda log: iter(()))
 
 
 @_bug("S8", "log/test_unsettled_cuts.py::test_nothing_is_stable_until_the_transactions_are_known")
 def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
-    """Consumers of committed records see open transactions of which a truncation has yet to find the batches."""
+    """Before a truncation has found open transactions again, read_committed consumers receive their records."""
     begin = PendingTruncation.__init__
 
     def begin_as_if_known(cut: PendingTruncation, log: PartitionLog, files: Any) -> None:
@@ -148,19 +148,19 @@ def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
 def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
-    """A new leader takes a repeated batch for a new one, as its producers are yet to be found."""
+    """A new leader appends a duplicate batch, because its producer state is not derived yet."""
     patch.setattr(PartitionLog, "settle", nothing)
 
 
 @_bug("S13", "log/test_recovery.py::test_a_finished_swap_replaces_the_segments_it_was_made_from")
 def a_decided_swap_is_not_completed(patch: pytest.MonkeyPatch) -> None:
-    """After a crash the compacted segment stays a .swap beside its sources."""
+    """After a crash, the compacted segment stays a .swap file next to its sources."""
     patch.setattr(recovery, "_complete_swaps", nothing)
 
 
 @_bug("S13", "log/compaction/test_swap_crashes.py::test_any_renames_that_a_power_cut_undoes_leave_old_or_new")
 def an_undecided_swap_is_completed(patch: pytest.MonkeyPatch) -> None:
-    """A .swap counts although its indexes are still .cleaned."""
+    """A .swap file counts although its indexes are still .cleaned files."""
     undo = recovery._undo
 
     def undo_nothing_decided(disk: Any, directory: str, names: list[str]) -> None:
@@ -174,7 +174,7 @@ def an_undecided_swap_is_completed(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S5", "log/test_recovery.py::test_what_a_killed_process_left_is_durable_before_it_is_read")
 def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
-    """With flush.messages=1, what is read after a start may be gone after the next one."""
+    """With flush.messages=1, data that was read after a start may be lost by the next start."""
     open_log = recovery.open_log
 
     def open_unflushed(*arguments: Any, **named: Any) -> PartitionLog:
@@ -188,13 +188,13 @@ def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S15", "log/test_recovery.py::test_every_recovered_segment_tells_its_largest_time_in_its_time_index")
 def a_closed_segment_lacks_its_largest_time(patch: pytest.MonkeyPatch) -> None:
-    """The time index ends before its segment; Kafka asks nothing else for the age of it."""
+    """The time index lacks the segment's largest timestamp, from which Kafka derives the segment's age."""
     patch.setattr(Segment, "finish", nothing)
 
 
 @_bug("T13", "log/test_recovery.py::test_without_snapshots_a_clean_log_replays_its_producers")
 def markers_are_not_replayed(patch: pytest.MonkeyPatch) -> None:
-    """A transaction that was ended behind the last snapshot is open again."""
+    """A transaction that ended after the last snapshot is open again."""
     replay_batch = replay.replay_batch
 
     def replay_data(header: Any, batch: Any, producers: ProducerState) -> Any:

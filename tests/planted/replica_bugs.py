@@ -33,20 +33,20 @@ _closer_replica = closest_replica.closer_replica
 
 @_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
 def a_damaged_log_stays_when_its_topic_is_deleted(patch: pytest.MonkeyPatch) -> None:
-    """A log that does not open is left in its directory, and the next topic of its name gets it."""
+    """A log that cannot be opened stays in its directory, and the next topic with its name gets it."""
     patch.setattr(ClosedLogs, "delete", nothing)
     patch.setattr(ClosedLogs, "set_foreign_aside", never)
 
 
 @_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
 def a_log_of_an_earlier_topic_is_taken_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
-    """Nobody reads which topic id a directory belongs to before its log is opened."""
+    """The topic id of a directory is not read before its log is opened."""
     patch.setattr(ClosedLogs, "set_foreign_aside", never)
 
 
 @_bug("S4", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def a_segment_begins_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
-    """What compaction took on the leader lies between two segments of a follower; a start takes it for lost batches."""
+    """A gap that compaction made lies between two segments of a follower; a start treats it as lost batches."""
 
     def first(log_end_offset: int, first_offset: int, last_offset: int) -> int:
         return first_offset
@@ -56,16 +56,16 @@ def a_segment_begins_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S13", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def a_round_goes_on_when_its_log_is_cut(patch: pytest.MonkeyPatch) -> None:
-    """What a round read before the cut takes the place of what came after it."""
+    """Records that a compaction round read before a truncation replace those appended after it."""
     patch.setattr(LogOffsets, "truncations", property(lambda _: 0, nothing))
 
 
 @_bug("S7", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
-    """A sound log is taken for damaged, since the scrubber looks for a batch where the old one began."""
+    """The scrubber reports damage in a sound log, because it looks for a batch at its position before a truncation."""
 
     class Blind:
-        """A log that tells of no truncation."""
+        """Log that hides its truncations."""
 
         offsets = SimpleNamespace(truncations=0)
 
@@ -85,7 +85,7 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S1", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
 def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> None:
-    """After a kill what came since the cut counts as deleted."""
+    """After a kill, records appended since a truncation count as deleted."""
     write = LogDirectories.write_lowered
 
     def write_others(self: LogDirectories, directory: LogDirectory, log_starts: bool = False) -> None:
@@ -96,19 +96,19 @@ def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> No
 
 @_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")
 def a_shard_that_was_given_up_goes_on_loading(patch: pytest.MonkeyPatch) -> None:
-    """What is loaded after the loss of leadership counts as memory of transactional ids for ever."""
+    """State loaded after the loss of leadership counts forever in the memory of transactional ids."""
     patch.setattr(Loader, "_is_given_up", property(never))
 
 
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
 def a_feature_level_is_set_that_a_broker_does_not_support(patch: pytest.MonkeyPatch) -> None:
-    """UpdateFeatures asks the local controller only; an older broker stops at the record."""
+    """UpdateFeatures checks only the local controller; an older broker stops at the record."""
     patch.setattr(features, "_why_not_elsewhere", nothing)
 
 
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
 def a_stopped_broker_gets_no_replica(patch: pytest.MonkeyPatch) -> None:
-    """A broker stays in controlled shutdown after it is fenced: no topic that needs its replica can be made."""
+    """A broker stays in controlled shutdown after it is fenced: no topic that needs its replica can be created."""
 
     def usable(image: MetadataImage) -> list[UsableBroker]:
         return [
@@ -123,7 +123,7 @@ def a_stopped_broker_gets_no_replica(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("R20", "fuzz/test_fuzzers.py::test_seeds_pass[closest]")
 def consumers_are_sent_to_replicas_out_of_sync(patch: pytest.MonkeyPatch) -> None:
-    """Any replica in the consumer's rack may be named, in sync or not (KIP-392)."""
+    """The preferred read replica may be any replica in the consumer's rack, in sync or not (KIP-392)."""
     patch.setattr(closest_replica, "closer_replica", _any_replica)
 
 
@@ -138,5 +138,5 @@ def _any_replica(partition: Partition, asked: FetchPartition, rack: str, context
 
 @_bug("C1", "cluster/quorum/test_scripts.py::test_script[voters_of_a_static_quorum_do_not_change]")
 def static_voters_have_directory_ids(patch: pytest.MonkeyPatch) -> None:
-    """DescribeQuorum at kraft.version 0 tells the directory that each voter has named."""
+    """DescribeQuorum at kraft.version 0 returns the directory ids of voters."""
     patch.setattr(describing, "RECONFIGURABLE", -1)

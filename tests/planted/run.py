@@ -1,11 +1,11 @@
-"""Runs tests with each planted bug in the code, and says which of them fail.
+"""Runner of tests with each planted bug in the code; it prints which tests fail.
 
     python -m tests.planted.run                          every bug against the tests that the catalogue names for it
     python -m tests.planted.run --against tests/log      every bug against other tests
     python -m tests.planted.run --bug NAME               one bug
 
-One process imports what all runs need and forks a child for each, a few at a time; a child is an ordinary run of
-pytest with --planted-bug. There is a run without a bug, too, of all tests that are named.
+One process imports all modules and forks a child for each run, a few at a time; a child is an ordinary run of pytest
+with --planted-bug. One more run without a bug covers all tests that are named.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tests.planted.catalogue import LOG_BUGS
 
 AT_ONCE: Final = 2
 SECONDS_MAX: Final = 60
-"""A child is ended by an alarm then: a bug may make something wait for ever."""
+"""Time limit of a child, ended by an alarm, because a bug may cause an endless wait."""
 NO_BUG_SECONDS_MAX: Final = 300
-"""Without a bug all tests run, and nothing waits for ever."""
+"""Time limit of the run of all tests without a bug."""
 NO_BUG: Final = ""
 
 Outcome = dict[str, Any]
 
 
 class Watcher:
-    """A plugin that notes how each test ended."""
+    """Pytest plugin that records the outcome of each test."""
 
     def __init__(self) -> None:
         self.passed: list[str] = []
@@ -62,7 +62,7 @@ def _run_here(bug: str, tests: Sequence[str], report: Path, scratch: str) -> Non
 
 
 def run_all(jobs: Sequence[tuple[str, Sequence[str]]]) -> dict[str, Outcome]:
-    """By bug, what came of its tests."""
+    """Return the test outcomes of each bug."""
     outcomes: dict[str, Outcome] = {}
     children: dict[int, tuple[str, Path]] = {}
     waiting = list(reversed(jobs))

@@ -1,7 +1,7 @@
-"""How many seeds of a simulated scenario it takes to find each planted bug.
+"""Number of seeds of a simulated scenario until each planted bug is found.
 
-From each of several starting seeds on, one seed after the other is run until one fails. The page of planted bugs is
-made from what is written down, and `make test-long` runs one seed of each bug that is known to find it.
+From each of several starting seeds, seeds run in order until one fails. The page of planted bugs is generated from the
+recorded results, and `make test-long` runs one known seed for each bug.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.simulation.many import Scenario
 STARTS: Final = (1000, 2000, 3000, 4000, 5000)
 MEDIAN_MAX: Final = 200
 SEEDS_MAX: Final = 500
-"""Seeds that it may take from one start to find a bug, over the starts and at most."""
+"""Maximum number of seeds from one start."""
 AT_ONCE: Final = 2
 PLANTS: Final = f"{os.sep}planted{os.sep}"
 RULE: Final = re.compile(r"[A-Z]\d+(?=: )")
@@ -40,16 +40,16 @@ RULE: Final = re.compile(r"[A-Z]\d+(?=: )")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What came of one bug."""
+    """Result for one bug."""
 
     counts: list[int]
-    """From each start, how many seeds until one failed; SEEDS_MAX + 1 when none did."""
+    """Number of seeds until a failure, from each start; SEEDS_MAX + 1 without one."""
     seeds: list[int]
-    """Those that failed."""
+    """Seeds that failed."""
     rules: list[str]
-    """What they failed by."""
+    """Rules that failed, one for each failing seed."""
     quickest: int
-    """The seed that took the least time to fail."""
+    """Seed with the shortest time to failure."""
 
     @property
     def median(self) -> float:
@@ -62,7 +62,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """The bugs of one scenario, and how soon its seeds find them."""
+    """Search for the bugs of one scenario."""
 
     scenario: Scenario
     bugs: dict[str, PlantedBug]
@@ -72,7 +72,7 @@ class Search:
         return Path(__file__).with_name(f"{self.scenario}_seeds.json")
 
     def broken_rule(self, seed: int) -> str | None:
-        """What a seed fails by; None if it does not."""
+        """Return the rule that a seed breaks, or None."""
         try:
             importlib.import_module(f"tests.simulation.{self.scenario}").run_seed(seed)
         except Exception as error:  # noqa: BLE001 a bug may break anything
@@ -81,16 +81,16 @@ class Search:
         return None
 
     def finds_again(self, name: str, patch: pytest.MonkeyPatch, *, tries: int) -> bool:
-        """Plant a bug that a seed is known to find, and run that one, then others.
+        """Plant a bug and run a seed that found it before, then other seeds; return True if one fails.
 
-        Another change of the code makes other runs of the seeds.
+        Other changes of the code may change the runs of the seeds.
         """
         self.bugs[name].plant(patch)
         seeds = chain([self.recorded()[name].quickest], range(tries))
         return any(self.broken_rule(seed) for seed in seeds)
 
     def measure(self, name: str, starts: Sequence[int] = STARTS) -> Found:
-        """Run seeds with the bug in the code, from each start on until one fails."""
+        """Run seeds with the bug in the code, from each start until one fails."""
         logging.disable(logging.CRITICAL)
         counts, seeds, rules, seconds = [], [], [], []
         with pytest.MonkeyPatch.context() as patch:
@@ -111,18 +111,18 @@ class Search:
         return Found(counts=counts, seeds=seeds, rules=rules, quickest=quickest)
 
     def recorded(self) -> dict[str, Found]:
-        """What was measured last."""
+        """Return the last recorded results."""
         content: dict[str, dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else {}
         return {name: Found(**found) for name, found in content.items()}
 
     def record(self, name: str, found: Found) -> None:
-        """Write down what was measured."""
+        """Record a result in the file."""
         results = self.recorded() | {name: found}
         ordered = {known: asdict(results[known]) for known in self.bugs if known in results}
         self._path.write_text(json.dumps(ordered, indent=1) + "\n")
 
     def main(self, text: str | None) -> None:
-        """The command line."""
+        """Run the command line."""
         parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--bug", action="append", choices=list(self.bugs), metavar="NAME")
         parser.add_argument("--starts", type=int, default=len(STARTS), help="how many starting seeds")
@@ -150,7 +150,7 @@ def _rule(error: BaseException) -> str:
 
 
 def _refuse_broken_plant(error: BaseException) -> None:
-    """What the plant itself raises finds nothing."""
+    """Raise if the plant itself failed, because such an error detects no bug."""
     first: BaseException = error
     while first.__cause__ is not None:
         first = first.__cause__

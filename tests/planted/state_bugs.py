@@ -1,4 +1,4 @@
-"""Bugs in what a log knows of its batches: offsets, look-ups, epochs, producers, transactions."""
+"""Bugs in the state derived from a log's batches: offsets, lookups, epochs, producers, transactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _bug = STATE_BUGS.bug
 
 @_bug("S3", "log/test_partition_log.py::test_replicated_batches_must_follow_the_log")
 def replicated_batches_need_not_follow_the_log(patch: pytest.MonkeyPatch) -> None:
-    """A leader's batches are stored with the offsets they have, whatever is there."""
+    """A leader's batches are stored at their given offsets, even if these do not continue the log."""
     check = batch_validation.check_given_offsets
 
     def check_nothing(batches: memoryview, next_offset: int, leader_epoch: int | None) -> Any:
@@ -38,7 +38,7 @@ def replicated_batches_need_not_follow_the_log(patch: pytest.MonkeyPatch) -> Non
 
 @_bug("S2", "log/test_partition_log.py::test_the_limit_keeps_batches_back")
 def a_read_passes_its_limit(patch: pytest.MonkeyPatch) -> None:
-    """A reader sees batches above the high watermark, which may still change."""
+    """A reader receives batches above the high watermark, which may still change."""
     read = Segment.read
 
     def read_on(segment: Segment, offset: int, max_bytes: int, _: Any, budget: Any, *, min_one_batch: bool) -> Any:
@@ -49,7 +49,7 @@ def a_read_passes_its_limit(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S8", "log/test_index_model.py::TestIndexModel::runTest")
 def a_time_is_looked_up_one_entry_too_far(patch: pytest.MonkeyPatch) -> None:
-    """The search by time begins behind records that have it."""
+    """A search by timestamp begins after records with that timestamp."""
 
     def one_more(values: array[int], wanted: int) -> int:
         found = bisect_left(values, wanted)
@@ -62,20 +62,20 @@ def a_time_is_looked_up_one_entry_too_far(patch: pytest.MonkeyPatch) -> None:
     "S8", "log/test_index.py::test_offset_index_bytes_and_lookups", "log/test_index_model.py::TestIndexModel::runTest"
 )
 def an_offset_is_looked_up_one_entry_too_far(patch: pytest.MonkeyPatch) -> None:
-    """The walk begins behind the batch that holds the offset."""
+    """A lookup begins after the batch that contains the offset."""
 
     patch.setattr(index, "bisect_right", lambda values, wanted: min(bisect_right(values, wanted) + 1, len(values)))
 
 
 @_bug("S8", "log/test_index.py::test_cutting_an_index_cuts_what_is_written_and_what_is_not")
 def a_cut_leaves_its_times(patch: pytest.MonkeyPatch) -> None:
-    """The time index keeps entries of batches that are gone."""
+    """The time index keeps entries of truncated batches."""
     patch.setattr(TimeIndex, "truncate_to_offset", nothing)
 
 
 @_bug("S8", "log/test_producer_state.py::test_truncation_takes_aborted_transactions_back")
 def a_cut_leaves_its_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
-    """The transaction index keeps markers that are gone."""
+    """The transaction index keeps entries of truncated markers."""
     patch.setattr(TransactionIndex, "truncate", nothing)
 
 
@@ -85,7 +85,7 @@ def a_cut_leaves_its_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     "log/test_index_model.py::TestIndexModel::runTest",
 )
 def an_aborted_transaction_at_the_end_of_a_read_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    """One whose first record is the last that is read is not told: its record is taken for good."""
+    """An aborted transaction whose first record is the last one read is not listed: the record counts as committed."""
     aborted_transactions = lookup.aborted_transactions
 
     def one_less(segments: Any, start_offset: int, end_offset: int, *others: Any) -> list[AbortedTransaction]:
@@ -110,7 +110,7 @@ def the_last_stable_offset_passes_an_open_transaction(patch: pytest.MonkeyPatch)
 
 @_bug("S10", "log/test_producer_state.py::test_the_last_stable_offset_waits_for_the_marker_and_for_replication")
 def the_last_stable_offset_passes_a_marker_that_is_not_replicated(patch: pytest.MonkeyPatch) -> None:
-    """A transaction counts as decided once its marker is stored."""
+    """A transaction counts as decided once its marker is stored, before the marker is replicated."""
     first_unstable = ProducerState.first_unstable_offset
 
     def first_open(state: ProducerState, high_watermark: int) -> int | None:
@@ -122,7 +122,7 @@ def the_last_stable_offset_passes_a_marker_that_is_not_replicated(patch: pytest.
 
 @_bug("S9", "log/test_checkpoints.py::test_epochs_only_grow_and_empty_ones_are_replaced")
 def epochs_may_go_back(patch: pytest.MonkeyPatch) -> None:
-    """A batch of an older epoch begins an epoch anew."""
+    """A batch of an older epoch begins that epoch again."""
 
     def assign(epochs: LeaderEpochs, epoch: int, start_offset: int) -> bool:
         epochs._entries.append((epoch, start_offset))
@@ -134,7 +134,7 @@ def epochs_may_go_back(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S9", "log/test_checkpoints.py::test_epochs_are_cut_at_both_ends")
 def the_log_start_takes_its_epoch_along(patch: pytest.MonkeyPatch) -> None:
-    """The epoch that covers the new log start goes with what was before it."""
+    """When the log start advances, the epoch that contains it is removed with the earlier ones."""
 
     def truncate(epochs: LeaderEpochs, start_offset: int) -> None:
         epochs._entries = [entry for entry in epochs._entries if entry[1] >= start_offset]
@@ -145,7 +145,7 @@ def the_log_start_takes_its_epoch_along(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("S9", "log/test_checkpoints.py::test_where_an_epoch_ends")
 def an_older_epoch_ends_where_the_log_does(patch: pytest.MonkeyPatch) -> None:
-    """A follower is told to keep what the leader never had."""
+    """A follower keeps records that the leader never had, because an older epoch's end is too high."""
 
     def end_offset_for(epochs: LeaderEpochs, epoch: int, log_end_offset: int) -> tuple[int, int]:
         return min(epoch, epochs.latest_epoch), log_end_offset
@@ -155,7 +155,7 @@ def an_older_epoch_ends_where_the_log_does(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T1", "log/test_producer_state.py::test_each_of_the_last_five_batches_finds_its_offset")
 def a_repeated_batch_is_answered_with_a_new_offset(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is stored twice, but the producer is told an offset that is another record's."""
+    """A duplicate is not stored, but its response contains the offset of another record."""
     check = PartitionLog._check_producer
 
     def check_and_tell_the_end(log: PartitionLog, *arguments: Any) -> AppendResult | None:
@@ -170,13 +170,13 @@ def a_repeated_batch_is_answered_with_a_new_offset(patch: pytest.MonkeyPatch) ->
 
 @_bug("T1", "log/test_producer_state.py::test_each_of_the_last_five_batches_finds_its_offset")
 def four_batches_are_remembered(patch: pytest.MonkeyPatch) -> None:
-    """The fifth of five in flight, repeated, is a gap in the sequence."""
+    """A duplicate of the fifth batch in flight counts as a gap in the sequence."""
     patch.setattr(producer_state, "BATCHES_KEPT", 4)
 
 
 @_bug("T1", "log/test_producer_state.py::test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero")
 def a_batch_of_another_epoch_is_a_duplicate(patch: pytest.MonkeyPatch) -> None:
-    """A new incarnation's first batch is answered with the old one's offset."""
+    """The first batch of a new producer epoch counts as a duplicate of the old epoch's batch."""
 
     def find_duplicate(entry: ProducerEntry, header: Any) -> Any:
         found = [batch for batch in entry.batches if batch.first_sequence == header.base_sequence]
@@ -187,7 +187,7 @@ def a_batch_of_another_epoch_is_a_duplicate(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T2", "log/test_producer_state.py::test_sequences_wrap")
 def sequences_do_not_wrap(patch: pytest.MonkeyPatch) -> None:
-    """After 2^31 - 1 every batch is out of order."""
+    """After sequence number 2^31 - 1, every batch is out of order."""
     check_sequence = producer_state._check_sequence
 
     def check(entry: ProducerEntry, header: Any) -> None:
@@ -201,14 +201,14 @@ def sequences_do_not_wrap(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T2", "log/test_producer_state.py::test_sequences_wrap")
 def a_batch_that_wraps_begins_below_zero(patch: pytest.MonkeyPatch) -> None:
-    """The first sequence of a batch over the wrap is not found again, nor is its repetition."""
+    """The first sequence number of a batch across the wrap is wrong, so that its duplicate is not detected."""
     stored = producer_state.StoredBatch
     patch.setattr(stored, "first_sequence", property(lambda batch: batch.last_sequence - batch.offset_delta))
 
 
 @_bug("T2", "log/test_producer_state_model.py::TestProducerModel::runTest")
 def a_marker_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The epoch that a marker brings does not fence the one before."""
+    """The epoch of a marker does not fence the previous epoch."""
     update_marker = ProducerState.update_marker
 
     def update(state: ProducerState, header: Any, marker: Any, offset: int) -> Any:
@@ -224,7 +224,7 @@ def a_marker_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
 
 @_bug("T13", "log/test_producer_state.py::test_silent_producers_are_forgotten_but_not_open_transactions")
 def a_silent_transaction_expires(patch: pytest.MonkeyPatch) -> None:
-    """A producer is forgotten although its transaction is open."""
+    """A producer expires although its transaction is open."""
 
     def expire(state: ProducerState, now_ms: int, expiration_ms: int) -> int:
         old = [key for key, entry in state.entries.items() if now_ms - entry.last_timestamp >= expiration_ms]

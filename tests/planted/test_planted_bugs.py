@@ -1,4 +1,4 @@
-"""Each planted bug is found by the tests that the catalogue names for it, and they pass without it."""
+"""Planted bugs: each fails the tests that the catalogue names, and these tests pass without it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED = pytest.ExitCode.TESTS_FAILED
 
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Any]:
-    """What came of every bug, from one process that forks a run of pytest for each."""
+    """Return the test outcomes of every bug, from one process that forks a run of pytest for each."""
     command = [sys.executable, "-m", "tests.planted.run", "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Bugs in transactions: their coordinator, the gate, markers, and offsets that are pending."""
+"""Bugs in transactions: coordinator, transaction gate, markers, and pending offsets."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _script(name: str) -> str:
     "coordinator/test_transaction_gate.py::test_an_open_transaction_passes",
 )
 def the_gate_is_open(patch: pytest.MonkeyPatch) -> None:
-    """A transaction's batches are written without asking its coordinator."""
+    """Batches of a transaction are written without a request to its coordinator."""
     patch.setattr(TransactionGate, "is_open", always)
 
 
 @_bug("T6", "coordinator/test_transaction_gate.py::test_a_marker_makes_a_wait_void")
 def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
-    """What waited at the gate while its transaction ended is written, and stays open for ever."""
+    """A batch that waited at the gate while its transaction ended is written, and stays open forever."""
     append_marker = Partition.append_marker
 
     def append_only(partition: Partition, *arguments: Any, **named: Any) -> Any:
@@ -57,7 +57,7 @@ def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
     _script("each_end_raises_the_epoch"),
 )
 def an_end_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The next transaction has the epoch of the one before, so that a late batch gets into it."""
+    """The next transaction has the same epoch as the previous one, so that a late batch becomes part of it."""
     ended = ending.ended
 
     def ended_alike(transaction: Transaction | None, *arguments: Any, **named: Any) -> Transaction:
@@ -72,13 +72,13 @@ def an_end_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
     _script("a_transaction_that_takes_too_long_is_aborted"),
 )
 def time_never_runs_out(patch: pytest.MonkeyPatch) -> None:
-    """A transaction whose client is gone stays open."""
+    """A transaction whose client is gone stays open forever."""
     patch.setattr(TransactionMachine, "_schedule_abortion", nothing)
 
 
 @_bug("T9", _script("a_transaction_that_takes_too_long_is_aborted"))
 def a_timeout_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """A client that was too slow goes on as if nothing had happened."""
+    """A client whose transaction timed out is not fenced."""
     fenced = ending.fenced
 
     def not_fenced(transaction: Transaction, **named: Any) -> Transaction:
@@ -92,13 +92,13 @@ def a_timeout_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
     _script("each_init_raises_the_epoch_and_fences_the_one_before"),
 )
 def a_new_instance_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The old instance and the new one are the same to everybody."""
+    """A new instance of a transactional id gets the epoch of the old one."""
     patch.setattr(initialising, "_next_epoch", lambda transaction, expected: (transaction.producer_epoch, -1))
 
 
 @_bug("T9", _script("each_init_raises_the_epoch_and_fences_the_one_before"))
 def an_old_instance_may_add(patch: pytest.MonkeyPatch) -> None:
-    """AddPartitionsToTxn looks at the producer id only."""
+    """AddPartitionsToTxn checks only the producer id and not the epoch."""
     check = adding.check_producer
 
     def check_id(transaction: Transaction | None, producer_id: int, epoch: int) -> Transaction:
@@ -127,13 +127,13 @@ def a_decision_goes_out_at_once(patch: pytest.MonkeyPatch) -> None:
     "coordinator/test_transaction_rules.py::test_every_cell_of_the_table",
 )
 def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
-    """A repeated EndTxn is told that all is well, whatever was decided before."""
+    """A repeated EndTxn returns success even if the earlier decision was the opposite."""
     patch.setattr(ending, "_repeated", lambda transaction, *, is_commit: transaction)
 
 
 @_bug("T7", _script("a_partition_that_takes_no_marker_is_tried_again"))
 def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
-    """A partition that cannot take its marker now never gets it."""
+    """A partition that rejects a marker once never gets it."""
     note = completion.Markers._note
 
     def give_up(markers: completion.Markers, ending: Any, outcomes: Any) -> None:
@@ -148,7 +148,7 @@ def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
     _script("a_marker_of_an_older_coordinator_is_refused"),
 )
 def any_coordinators_marker_is_taken(patch: pytest.MonkeyPatch) -> None:
-    """A coordinator that was replaced long ago ends transactions."""
+    """A marker of a replaced coordinator ends a transaction."""
     patch.setattr(ProducerState, "check_marker", nothing)
 
 
@@ -158,7 +158,7 @@ def any_coordinators_marker_is_taken(patch: pytest.MonkeyPatch) -> None:
     _script("offsets_are_dropped_when_their_transaction_aborts"),
 )
 def pending_offsets_count_at_once(patch: pytest.MonkeyPatch) -> None:
-    """Offsets of an open transaction are committed by its first batch."""
+    """Offsets of an open transaction are committed before its end."""
     replay = Offsets.replay
 
     def replay_all(offsets: Offsets, key: Any, value: Any, offset: int, producer_id: int) -> None:

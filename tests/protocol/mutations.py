@@ -1,9 +1,9 @@
-"""Frames that were damaged by chance."""
+"""Randomly damaged frames."""
 
 import random
 
 HUGE_CLAIMS = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 12)
-"""Lengths and counts that nothing follows."""
+"""Lengths and counts without contents."""
 
 
 def mutate(frame: bytes, random_source: random.Random) -> bytes:

@@ -1,7 +1,7 @@
-"""The same value through other people's codecs: kio and kafka-python.
+"""The same value through other codecs: kio and kafka-python.
 
-Both declare Kafka's messages on their own, so a mistake of ours in the order, type or version of a field shows up as
-other bytes. Fields are matched by their place among the version's fields, and their names must agree.
+Both declare Kafka's messages independently, so a mistake in the order, type or version of a field in kwire gives other
+bytes. Fields are matched by their place among the version's fields, and their names must agree.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ _UNKNOWN_TO_KIO = frozenset(
 
 
 def known_to_kio(schema: Schema) -> bool:
-    """kio has everything but the records of internal topics and the files beside them."""
+    """Return True if kio has the schema: all except records of internal topics and of files."""
     return schema.cls.__module__ not in _UNKNOWN_TO_KIO
 
 
@@ -71,7 +71,7 @@ def module_of_kio(schema: Schema, version: int) -> str:
 
 
 def modules_of_kio() -> set[str]:
-    """One for each message and version."""
+    """Return the modules of kio, one for each message and version."""
     (folder,) = map(Path, kio.schema.__path__)
     paths = (path.relative_to(folder).with_suffix("") for path in folder.glob("*/v*/*.py"))
     return {".".join(("kio.schema", *path.parts)) for path in paths if path.name != "__init__"}
@@ -95,7 +95,7 @@ def _to_kio(value: Any, entity: Any, version: int) -> Any:
         assert _plain(mine.name).startswith(_plain(other.name)), (mine.name, other.name)
         kafka_type = other.metadata.get("kafka_type", "")
         if other.default is None and getattr(value, mine.name) == ZERO_UUID:
-            continue  # kio says None where Kafka says zero
+            continue  # kio uses None where Kafka uses zero
         arguments[other.name] = _kio_value(getattr(value, mine.name), hints[other.name], kafka_type, version)
     return entity(**arguments)
 
@@ -118,7 +118,7 @@ def _kio_value(value: Any, hint: Any, kafka_type: str, version: int) -> Any:
 
 
 def _entity_in(hint: Any) -> Any:
-    """The struct inside `X | None`, `tuple[X, ...]` and both."""
+    """Return the struct inside `X | None`, `tuple[X, ...]` or both."""
     for argument in typing.get_args(hint):
         if argument not in (type(None), ...):
             return _entity_in(argument)
@@ -126,13 +126,13 @@ def _entity_in(hint: Any) -> Any:
 
 
 def known_to_kafka_python(schema: Schema) -> bool:
-    """kafka-python has what its clients send and read."""
+    """Return True if kafka-python has the schema: messages that its clients send and read."""
     return schema.name in names_in_kafka_python()
 
 
 @cache
 def names_in_kafka_python() -> frozenset[str]:
-    """Every message that kafka-python has a schema for."""
+    """Return the names of all messages in kafka-python."""
     resources = importlib.resources.files("kafka.protocol.schemas.resources")
     return frozenset(path.name.removesuffix(".json") for path in resources.iterdir() if path.name.endswith(".json"))
 
@@ -144,7 +144,7 @@ def encode_with_kafka_python(value: Any, version: int) -> bytes:
     if schema_of(type(value)).kind == "header":
         return cast("bytes", theirs.encode(flexible=version in schema_of(type(value)).flexible))
     encoded = cast("bytes", theirs.encode(version=version))
-    return encoded[2:] if name.startswith("ConsumerProtocol") else encoded  # those carry their version in front
+    return encoded[2:] if name.startswith("ConsumerProtocol") else encoded  # these messages begin with their version
 
 
 def _to_kafka_python(value: Any, cls: Any, version: int) -> Any:
@@ -155,7 +155,7 @@ def _to_kafka_python(value: Any, cls: Any, version: int) -> Any:
     for mine, other in zip(ours, theirs, strict=True):
         assert _plain(mine.name).endswith(_plain(other.name)), (mine.name, other.name)
         if mine.in_tags(version) and getattr(value, mine.name) == mine.default:
-            continue  # kafka-python writes each tagged field that it is given
+            continue  # kafka-python writes each tagged field that is set
         struct = getattr(cls, other.type_str, None) if other.is_struct() or other.is_struct_array() else None
         arguments[other.name] = _kafka_python_value(getattr(value, mine.name), struct, version)
         if getattr(other, "_type", None) is BitField:
@@ -172,7 +172,7 @@ def _kafka_python_value(value: Any, struct: Any, version: int) -> Any:
 
 
 def _bits(value: int) -> set[int]:
-    """kafka-python has sets of bits for sets of operations."""
+    """Return the set of bits that kafka-python uses for a set of operations."""
     return {bit for bit in range(32) if value >> bit & 1}
 
 

@@ -1,7 +1,7 @@
-"""Random values of every declared message, by seed: quick where hypothesis would be slow, and tame for other codecs.
+"""Random values of every declared message by seed: faster than hypothesis, and valid for other codecs.
 
-Tame: error codes are ones that exist, milliseconds are not negative, and timestamps are of this century, because kio
-turns them into enums, timedeltas and datetimes.
+Error codes exist, milliseconds are not negative, and timestamps are of this century, because kio converts them to
+enums, timedeltas and datetimes.
 """
 
 import random
@@ -19,7 +19,7 @@ _ERROR_CODES = [int(code) for code in ErrorCode]
 
 
 def sample(schema: Schema, version: int, random_source: random.Random) -> Any:
-    """A value with only the version's own fields set."""
+    """Return a value that sets only the fields of the version."""
     fields = {spec.name: _field(spec, version, random_source) for spec in schema.fields if spec.present(version)}
     return schema.cls(**fields)
 

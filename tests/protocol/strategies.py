@@ -1,7 +1,6 @@
-"""Hypothesis strategies for every declared message, made from its schema.
+"""Hypothesis strategies for every declared message, derived from its schema.
 
-A value that is drawn for a version has only that version's fields set: all others stay at their defaults, as they are
-after decoding.
+A value for a version sets only that version's fields: all others have their defaults, as after decoding.
 """
 
 import importlib
@@ -25,7 +24,7 @@ _INTEGERS = {
 
 
 def all_messages() -> list[Schema]:
-    """Every message of kwire.protocol.messages."""
+    """Return every message of kwire.protocol.messages."""
     for module in pkgutil.iter_modules(kwire.protocol.messages.__path__):
         importlib.import_module(f"{kwire.protocol.messages.__name__}.{module.name}")
     return sorted(declared_messages(), key=lambda schema: schema.name)
@@ -36,7 +35,7 @@ def all_versions() -> list[tuple[Schema, int]]:
 
 
 def name_of(case: object) -> str:
-    """The pytest id of a schema or a version."""
+    """Return the pytest id of a schema or a version."""
     return case.name if isinstance(case, Schema) else f"v{case}"
 
 

@@ -1,4 +1,4 @@
-"""The codec's rules, one by one."""
+"""Rules of the codec, one by one."""
 
 import traceback
 
@@ -64,7 +64,7 @@ def test_bytes_behind_a_message_are_ignored() -> None:
 
 
 def test_a_tagged_struct_may_be_null() -> None:
-    """Its default is an empty one; the bytes were written by Apache Kafka 4.3.1."""
+    """The default is an empty struct; Apache Kafka 4.3.1 wrote the expected bytes."""
     fixed = "010101010101ffffffff01"
     struct = ConsumerGroupClassicMemberMetadata
     cases = ((None, "01000100"), (struct(), "00"), (struct(session_timeout_ms=5), "01000701000000050100"))
@@ -105,7 +105,7 @@ def test_bad_tags_are_refused(tags: str) -> None:
 
 
 def test_a_known_tag_must_have_its_size() -> None:
-    """Tag 1 of the response is an int64."""
+    """In the response, tag 1 is an int64."""
     head = "0000" + "01" + "00000000" + "01" + "01"
     assert decode(ApiVersionsResponse, 3, bytes.fromhex(head + "08" + "00" * 8)).finalized_features_epoch == 0
     with pytest.raises(ProtocolError, match="wrong size"):

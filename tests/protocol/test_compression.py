@@ -1,4 +1,4 @@
-"""Codecs: round trips, other people's framings, and bombs."""
+"""Compression codecs: round trips, framings of other implementations, and decompression bombs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_zstd_frame_cannot_ask_for_a_huge_window():
 
 
 def test_lz4_frames_are_what_java_reads():
-    """Version 1, independent blocks: its reader refuses linked ones."""
+    """Java's reader accepts only version 1 with independent blocks."""
     packed = compress(Codec.LZ4, b"x" * 100_000)
     assert packed[:4] == b"\x04\x22\x4d\x18"
     assert packed[4] & 0xC0 == 0x40

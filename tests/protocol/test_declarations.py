@@ -1,6 +1,6 @@
-"""What holds over all declarations: none is missed by the tests of this folder, and the table of contents is right.
+"""Rules for all message declarations: the tests of this folder cover each one, and the table of contents is correct.
 
-That they agree with Apache Kafka's own schemas is shown by compat_tests/schemas, which needs its jars.
+A comparison with Apache Kafka's own schemas is in compat_tests/schemas, which needs Kafka's jars.
 """
 
 import ast
@@ -32,7 +32,7 @@ def test_every_api_has_a_request_and_a_response_in_its_own_module() -> None:
 
 
 def test_requests_and_responses_go_together() -> None:
-    """A response has the version of its request."""
+    """A response has the same version as its request."""
     ranges: dict[int | None, set[tuple[Versions, Versions]]] = {}
     for schema in all_messages():
         if schema.kind in ("request", "response"):
@@ -48,7 +48,7 @@ def test_every_struct_stands_in_a_message() -> None:
 
 
 def _decorated(decorator: str) -> list[str]:
-    """The names of the classes that have the decorator, as the sources say."""
+    """Return the names of the classes with the decorator, from the source code."""
     return [
         node.name
         for path in sorted(FOLDER.glob("*.py"))

@@ -6,7 +6,7 @@ RETRIABLE = {
     *(2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 70, 71, 72, 74, 75, 78, 80, 83, 84, 88, 89, 100, 103, 106),
     *(122, 123, 133),
 }
-"""What Apache Kafka 4.3.1's Errors says of itself: its exceptions that extend RetriableException."""
+"""Retriable codes of Apache Kafka 4.3.1's Errors: its exceptions that extend RetriableException."""
 
 
 def test_the_table_is_complete() -> None:

@@ -23,7 +23,7 @@ def test_a_null_client_id_and_a_tag() -> None:
 
 
 def test_a_version_newer_than_any_known_still_has_a_header() -> None:
-    """A client that is newer than the broker sends ApiVersions in its own version first (KIP-511)."""
+    """A client newer than the broker sends ApiVersions in its own newest version first (KIP-511)."""
     header = parse_request_header(bytes.fromhex("00120063" + "00000001" + "000161" + "00"))
     assert (header.api_key, header.api_version, header.client_id, header.body_position) == (18, 99, "a", 12)
 

@@ -1,6 +1,6 @@
-"""Bytes that Apache Kafka 4.3.1's own generated classes wrote for these values, both ways.
+"""Bytes that Apache Kafka 4.3.1's generated classes wrote for these values, encoded and decoded.
 
-Made by a Java program that filled the classes of kafka-clients and kafka-metadata and printed what they wrote.
+A Java program filled the classes of kafka-clients and kafka-metadata and printed their bytes.
 """
 
 from typing import Any
@@ -272,13 +272,13 @@ def test_a_quota_record_has_a_float() -> None:
 
 @pytest.mark.parametrize(("version", "key", "value", "expected"), GROUP_RECORDS, ids=lambda case: type(case).__name__)
 def test_group_values(version: int, key: Any, value: GroupValue, expected: str) -> None:
-    """The versions are those that Kafka 4.3.1 chooses, and so are ours without being told."""
+    """Kafka 4.3.1 chooses these versions, and the encoder must choose the same by default."""
     assert encode_group_value(value).hex() == encode_group_value(value, version).hex() == expected
     assert decode_group_value(key, bytes.fromhex(expected)) == value
 
 
 def test_group_keys() -> None:
-    """Kafka's class wrote all but the first two bytes, which are the record type."""
+    """Kafka's class wrote all bytes but the first two, which are the record type."""
     key = OffsetCommitKey(group="g", topic="t", partition=3)
     assert encode_group_key(key).hex() == "0001" + "00016700017400000003"
     assert decode_group_key(encode_group_key(key)) == key

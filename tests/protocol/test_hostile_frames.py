@@ -1,6 +1,6 @@
-"""Bytes that no honest peer sends: each ends in a ProtocolError or a value, in time and memory bounded by their number.
+"""Invalid bytes: decoding gives a ProtocolError or a value, in time and memory bounded by the number of bytes.
 
-There are about 100,000 mutated frames in all, spread evenly over the messages' versions.
+There are about 100,000 mutated frames in total, spread evenly over the messages' versions.
 """
 
 import dataclasses
@@ -42,12 +42,12 @@ def test_huge_claims_cost_no_memory(schema: Schema) -> None:
         for position in range(min(len(whole), 60)):
             frame = whole[:position] + claim + whole[position + len(claim) :]
             limit = 20_000 + 100 * len(frame)
-            if _peak_bytes(schema, version, frame) >= limit:  # or another thread of these tests took them
+            if _peak_bytes(schema, version, frame) >= limit:  # another thread of the tests may have used the memory
                 assert _peak_bytes(schema, version, frame) < limit
 
 
 def _peak_bytes(schema: Schema, version: int, frame: bytes) -> int:
-    uuid_from.cache_clear()  # a growing cache is not the frame's memory
+    uuid_from.cache_clear()  # the growing cache is no memory of the frame
     tracemalloc.start()
     _decode(schema, version, frame)
     _, peak = tracemalloc.get_traced_memory()
@@ -66,7 +66,7 @@ def _decode(schema: Schema, version: int, frame: bytes) -> None:
 
 
 def _elements(value: Any) -> int:
-    """Array elements anywhere inside: each must have cost at least a byte."""
+    """Return the number of array elements at any depth: each must have at least a byte in the frame."""
     if isinstance(value, list):
         return len(value) + sum(_elements(item) for item in value)
     if dataclasses.is_dataclass(value):

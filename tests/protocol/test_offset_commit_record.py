@@ -1,4 +1,4 @@
-"""The hand-written encoder of committed offsets against the declared messages."""
+"""Hand-written encoder of committed offsets against the declared messages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""The same random values have the same bytes in kwire, in kio and in kafka-python.
+"""Random values: equal bytes in kwire, in kio and in kafka-python.
 
-There is no list of exceptions because there are none: where the peers' values look different (None for a zero UUID,
-sets of bits, timedeltas), peers.py translates, and the bytes agree. docs/differences-codec.md says which messages a
-peer does not know.
+There are no exceptions. If the peers' values look different (None for a zero UUID, sets of bits, timedeltas), peers.py
+translates them, and the bytes agree. docs/differences-codec.md lists the messages that a peer lacks.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Codecs in pieces do what the others do, and stop where they should."""
+"""Codecs in steps: same results as the others, with pauses in the right places."""
 
 import random
 from collections.abc import Generator
@@ -27,7 +27,7 @@ each_version = pytest.mark.parametrize(("schema", "version"), exchanged, ids=nam
 
 
 def run(pieces: Generator[None, None, T]) -> tuple[T, int]:
-    """The result, and how often it stopped."""
+    """Return the result and the number of pauses."""
     stops = 0
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Produce's hand-written codec reads and writes what the compiled codec of its messages does, byte for byte."""
+"""Hand-written codec of Produce: it reads and writes the same bytes as the compiled codec of its messages."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def encoded(value: object, version: int) -> bytes:
 
 
 def request_of(exchange: ProduceExchange, version: int) -> ProduceRequest:
-    """The declared message that says the same."""
+    """Return the declared message with the same contents."""
     request = ProduceRequest(
         transactional_id=exchange.transactional_id, acks=exchange.acks, timeout_ms=exchange.timeout_ms
     )
@@ -138,7 +138,7 @@ def answer_of(partition: ProducedPartition, version: int) -> PartitionProduceRes
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_damaged_frames_are_judged_alike(version: int) -> None:
-    """What one codec refuses the other refuses, and what both take they understand alike."""
+    """Both codecs reject the same frames, and decode the others to the same values."""
     random_source = random.Random(version)
     topic = TopicProduceData(partition_data=[PartitionProduceData(index=3, records=b"records"), PartitionProduceData()])
     if version < TOPIC_IDS_SINCE:

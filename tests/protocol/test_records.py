@@ -1,4 +1,4 @@
-"""Record batches against themselves, against kafka-python's, and against damage."""
+"""Record batches: round trips, comparison with kafka-python's, and damage."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_same_bytes_as_another_implementation(records):
     for index, record in enumerate(records):
         assert builder.append(index, record.timestamp, record.key, record.value, list(record.headers)) is not None
     theirs = bytes(builder.build())
-    # Leader epoch: kafka-python writes 0, Java and we -1; it is not covered by the CRC and set by the leader.
+    # kafka-python writes leader epoch 0, Java and kwire -1; the CRC does not cover it, and the leader sets it.
     ours = bytes(encode_batch(records, partition_leader_epoch=0))
     assert ours[:12] == theirs[:12]
     assert ours[16:] == theirs[16:]
@@ -226,7 +226,7 @@ def test_headers_are_read_as_they_are_laid_out():
 
 
 def test_timestamps_wrap_where_they_leave_64_bits():
-    """As longs of Java's do: a client may send any delta."""
+    """Java's longs wrap around too: a client may send any delta."""
     batch = with_deltas((0, b"a", b""), (2**63 - 1, b"b", b""), (-(2**63), b"c", b""))
     assert [record.timestamp for record in decode_batch(batch)] == [
         NOW_MS,

@@ -1,4 +1,4 @@
-"""Requests that this node sends, and responses that it reads: in pieces the same as at once."""
+"""Requests that this node sends, and responses that it reads: equal bytes in steps and at once."""
 
 from __future__ import annotations
 

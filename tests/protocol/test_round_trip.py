@@ -32,7 +32,7 @@ def test_values_survive(schema: Schema, data: st.DataObject) -> None:
 
 @each_version
 def test_a_truncated_message_is_refused(schema: Schema, version: int) -> None:
-    """A decoder reads the same bytes of a prefix as of the whole, so it always misses some."""
+    """A decoder of a prefix reads the same bytes as of the whole message, so it always needs more."""
     whole = sample_bytes(schema, version, random.Random(f"{schema.name} {version}"))
     for size in range(len(whole)):
         with pytest.raises(ProtocolError):
@@ -42,7 +42,7 @@ def test_a_truncated_message_is_refused(schema: Schema, version: int) -> None:
 
 
 def _round_trip(schema: Schema, version: int, value: Any) -> Any:
-    """Decode behind and before other bytes, which must not matter."""
+    """Encode and decode the value between other bytes, which must not matter."""
     out = bytearray(b"before")
     encode(value, version, out)
     end = len(out)

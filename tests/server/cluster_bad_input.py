@@ -1,7 +1,7 @@
-"""Requests to controllers that no good node sends, each with the codes that Apache Kafka 4.3.1 was seen to answer with.
+"""Invalid requests to controllers, each with the error codes of Apache Kafka 4.3.1.
 
-Where Kafka's controller fails over a request or ends, the codes are those that it has for such a case elsewhere;
-docs/differences.md names these requests.
+If Kafka's controller fails or exits on a request, the codes are those that it uses for such a case elsewhere;
+docs/differences.md lists these requests.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ class Case:
     name: str
     make: Callable[[World], Any]
     codes: list[ErrorCode]
-    """All codes in the answer that are not NONE."""
+    """All codes in the response that are not NONE."""
     version: int = -1
-    """The newest, unless it is said."""
+    """Request version; the newest by default."""
     is_to_other: bool = False
-    """Whether the controller is asked that does not lead."""
+    """True if the request goes to the controller that is not the leader."""
 
 
 def codes_of(answer: Any) -> Iterator[ErrorCode]:
-    """Codes of an answer in the order in which they stand in it, without NONE."""
+    """Yield the codes in a response in their order, without NONE."""
     if isinstance(answer, list):
         for each in answer:
             yield from codes_of(each)

@@ -1,4 +1,4 @@
-"""One broker for all tests of a module; topics have unique names."""
+"""Fixtures: one broker for all tests of a module; topics have unique names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes and brokers send to controllers, sound unless something is changed."""
+"""Requests of nodes and brokers to controllers; each is valid unless a test changes it."""
 
 from __future__ import annotations
 
@@ -72,22 +72,22 @@ from kwire.simulation.controllers import CLUSTER_ID, LISTENER, directory_id
 TOPIC = "__cluster_metadata"
 TOPIC_ID = UUID(int=1)
 BROKER = 7
-"""Registered, with a session."""
+"""Id of a registered broker with a session."""
 DIRECTORY = UUID(int=5000 + BROKER)
-"""The broker's."""
+"""Log directory id of the broker."""
 SIZE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What the requests are made for: two controllers, and a broker that is registered."""
+    """Cluster that the requests are built for: two controllers and a registered broker."""
 
     leader_id: int
     other_id: int
     epoch: int
     broker_epoch: int
     snapshot: SnapshotId = field(default_factory=lambda: SnapshotId(end_offset=0, epoch=0))
-    """One that the leader has."""
+    """Id of a snapshot of the leader."""
 
 
 # --- the quorum
@@ -223,7 +223,7 @@ def registration(
 
 
 def another(**changes: Any) -> Callable[[World], Any]:
-    """The registration of a broker that is not there yet."""
+    """Return the registration of a broker that is not registered yet."""
     asked: dict[str, Any] = {"broker_id": 8, "incarnation_id": UUID(int=8), "log_dirs": [UUID(int=5008)]}
     return lambda world: registration(world, **(asked | changes))
 
@@ -269,7 +269,7 @@ def producer_ids(world: World, **changes: Any) -> Any:
 
 
 def inside(request: Any, version: int, *, cut: int = 0, add: bytes = b"") -> bytes:
-    """A request as it stands in an envelope, with its header."""
+    """Return a request as it appears in an envelope, with its header."""
     data = bytes(frame_request(request, version, 5, "client"))[SIZE_BYTES:]
     return data[: len(data) - cut] + add
 

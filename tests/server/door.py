@@ -1,4 +1,4 @@
-"""A listener with one connection whose transport is a test's."""
+"""Listener with one connection, whose transport is controlled by the test."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from kwire.cluster.settings import read_settings
 from kwire.server.network.connection import Connection
-from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.connection_limits import ListenerSettings, limits_of
 from kwire.server.network.listener import ConnectionTable, Listener
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.receive_buffer import ReceiveBuffer
@@ -18,7 +19,7 @@ from tests.virtual_loop import VirtualLoop, virtual_loop
 
 
 class Transport:
-    """Notes what is asked of it; its output takes what a test says."""
+    """Transport that records the calls; a test sets how much output it accepts."""
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
         self.peer = peer
@@ -53,10 +54,10 @@ class Door:
         self.table = ConnectionTable()
         self.listener = Listener(
             name="PLAINTEXT",
-            limits=limits_of(make_config({}).typed),
+            limits=limits_of(read_settings(ListenerSettings, make_config({}).parsed)),
             memory=RequestMemory(1 << 20),
             output=OutputMemory(1 << 20),
-            turns=turns or Turns(lambda: 0.0),  # however slow the machine is, no share ends
+            turns=turns or Turns(lambda: 0.0),  # with a fixed clock, no share of time ends on a slow machine
             table=self.table,
             receive_buffer=ReceiveBuffer(asyncio.get_running_loop().call_soon),
             judge=self.judged.append,

@@ -1,4 +1,4 @@
-"""A simulated cluster with one replicated topic, and what its clients ask."""
+"""Simulated cluster with one replicated topic, and requests of its clients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONFIG = {
     "offsets.topic.num.partitions": 1,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
 }
-"""A silent broker stays registered for long: what a test does to replicas is not done by the controller."""
+"""Broker config; the long session timeout prevents replica changes by the controller that a test does not want."""
 
 
 def delete_records_request(offset: int, timeout_ms: int) -> DeleteRecordsRequest:
@@ -41,7 +41,7 @@ def delete_records_request(offset: int, timeout_ms: int) -> DeleteRecordsRequest
 
 
 class Scene:
-    """Three brokers beside three controllers, and a topic with a replica on each."""
+    """Three brokers, three separate controllers, and a topic with a replica on each broker."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -64,7 +64,7 @@ class Scene:
         return await self._wires[broker_id].ask(request, version, seconds=seconds)
 
     async def restart(self, broker_id: int) -> None:
-        """Start a broker that was stopped or killed; clients connect to it anew."""
+        """Start a stopped or killed broker and reconnect its clients."""
         await self.cluster.brokers[broker_id - 1].start()
         wire = self._wires.pop(broker_id, None)
         if wire is not None:
@@ -95,7 +95,7 @@ class Scene:
         return [broker for broker in (1, 2, 3) if broker != self.leader_id]
 
     def cut_off(self, *broker_ids: int) -> None:
-        """Let the leader and these hear nothing of one another."""
+        """Cut the network between the leader and these brokers, in both directions."""
         names = [self.cluster.brokers[broker - 1].name for broker in broker_ids]
         self.simulation.network.split([self.cluster.brokers[self.leader_id - 1].name], names, reason="cut")
 
@@ -115,16 +115,16 @@ class Scene:
 
     @property
     def waits_for_followers(self) -> bool:
-        """Whether a client waits at the leader for more than data."""
+        """Return True if a request on the leader waits for replication, and not only for data."""
         return any(not isinstance(waiter, DelayedFetch | FollowerWatch) for waiter in self.leader._tail_waiters)
 
     async def throttle(self, *, bytes_per_second: int) -> None:
-        """Whatever brokers send of throttled replicas."""
+        """Limit the replication traffic of throttled replicas on all brokers."""
         await self.alter_all("leader.replication.throttled.rate", str(bytes_per_second))
         await self.until(lambda: self.cluster.brokers[self.leader_id - 1].server.services.leader_quota.limit < 2**62)
 
     async def alter_all(self, name: str, value: str) -> None:
-        """Alter a setting of all brokers."""
+        """Change a setting of all brokers."""
         config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=0, value=value)
         resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=4, resource_name="", configs=[config])
         answer = await self.ask(1, IncrementalAlterConfigsRequest(resources=[resource]), 1)

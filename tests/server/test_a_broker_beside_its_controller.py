@@ -1,4 +1,4 @@
-"""A combined node: nobody else registers with the id of its broker while that lives."""
+"""Combined node: no other process can register with its broker's id while the broker runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.running import RunningBroker
 
 
 def registration(running: RunningBroker) -> BrokerRegistrationRequest:
-    """Of a stranger: the ids are those of the node."""
+    """Return a registration of another process with the ids of this node."""
     server = running.server
     return BrokerRegistrationRequest(
         broker_id=server.config.node_id,
@@ -47,7 +47,7 @@ def test_a_stranger_does_not_get_the_id_of_the_broker_beside(tmp_path: Path) -> 
         assert controller is not None
         broker_epoch = running.server._lifecycle.broker_epoch
         with RawClient(controller.addresses[0]) as client:
-            for previous_epoch in (-1, broker_epoch):  # an epoch is a small number, which anybody may find by counting
+            for previous_epoch in (-1, broker_epoch):  # clients can find an epoch by counting
                 request = replace(registration(running), previous_broker_epoch=previous_epoch)
                 assert client.ask(request, 4).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
         [broker] = running.server._node.metadata_log.image.brokers.values()

@@ -1,4 +1,4 @@
-"""The list of aborted transactions in a fetch: no longer than what is read, and counted as what is read is."""
+"""List of aborted transactions in a fetch: limited by the bytes read, and included in their count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ABORTS = 3000
 
 
 def abort_many(broker: RunningBroker, topic: str, index: int = 0) -> None:
-    """Transactions of one record each: offsets go up by two."""
+    """Abort transactions of one record each; each takes two offsets."""
 
     def append() -> None:
         partition = broker.server.services.partitions.find(topic, index)
@@ -68,7 +68,7 @@ def test_the_list_counts_as_what_is_read(broker: RunningBroker, client: RawClien
 
 
 def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: RawClient) -> None:
-    """It goes by paths, which may be another log's by then."""
+    """The comparison uses file paths, which may belong to another log by then."""
     topic, _ = create_topic(client)
     abort_many(broker, topic)
     partition = broker.server.services.partitions.find(topic, 0)

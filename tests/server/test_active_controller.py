@@ -1,4 +1,4 @@
-"""The way to the active controller: here, there, to the next one, and what clients are told when there is none."""
+"""Requests to the active controller: local, remote, after a change of leader, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ ONE, TWO = Destination(1, "one", 9093), Destination(2, "two", 9093)
 
 
 class Quorum:
-    """What is known of who leads."""
+    """Quorum with a leader id and epoch that a test sets."""
 
     def __init__(self, leader: Destination | None) -> None:
         self.leader = leader
 
 
 class Log:
-    """The part of a metadata log that says who leads."""
+    """Part of a metadata log that names the leader."""
 
     def __init__(self, leader: Destination | None) -> None:
         self.node = self
@@ -57,7 +57,7 @@ class Log:
 
 
 class Channel:
-    """Nodes that answer as a test says, each when it is let."""
+    """Channel whose nodes respond when and as the test says."""
 
     def __init__(self, answer: Callable[[Destination, Any], Any]) -> None:
         self.asked: list[tuple[int, Any]] = []

@@ -1,4 +1,4 @@
-"""What administrators' tools ask of a single broker without security: every answer, as Kafka gives it."""
+"""Requests of admin tools to a single broker without security: each response equals Kafka's."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_there_are_no_transactions(client: RawClient) -> None:
 
 
 class Refuse:
-    """Nobody may do anything."""
+    """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""A frame that comes in several reads is what was sent, and takes at most twice what has come of it."""
+"""Frame that arrives in several reads: it is complete, and uses at most twice the memory of its received bytes."""
 
 from __future__ import annotations
 

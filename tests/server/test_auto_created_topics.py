@@ -1,7 +1,7 @@
-"""Topics that a broker creates because a client asked for them.
+"""Topics that a broker creates on a client's request.
 
-num.partitions and default.replication.factor are those of the broker that was asked if its settings give them, and
-else those of the controller.
+If the broker's settings contain num.partitions and default.replication.factor, these apply; otherwise, the controller's
+do.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_settings_of_the_asked_broker_come_before_those_of_the_controller() -> N
 
 
 async def _replicas_of_new_topic(scene: Scene, broker_id: int) -> list[int]:
-    """Have a broker create a topic; return the number of replicas of each of its partitions."""
+    """Make a broker create a topic; return the replica count of each partition."""
     name = f"by-{broker_id}"
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
     (topic,) = (await scene.ask(broker_id, request, 12)).topics

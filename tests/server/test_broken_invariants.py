@@ -1,4 +1,4 @@
-"""A broken invariant that threatens durable data ends the broker; any other failure ends its own request."""
+"""Failures in a request: a broken invariant that threatens durable data stops the broker, others fail the request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 
 class Failing:
-    """An authorizer that a request cannot get past."""
+    """Authorizer that raises an error on each request."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -30,7 +30,7 @@ class Failing:
 
 
 def make_fail(broker: RunningBroker, error: Exception) -> None:
-    """A request of a client that fails so."""
+    """Send a request that fails with this error."""
     with broker.client() as client:
         topic, _ = create_topic(client)
         allowing = broker.server.services.authorizer
@@ -41,7 +41,7 @@ def make_fail(broker: RunningBroker, error: Exception) -> None:
 
 
 def failed_assertion(module: str) -> AssertionError:
-    """An assertion that failed in a module."""
+    """Return an AssertionError raised in a module."""
     try:
         exec("assert False, 'one and one are two'", {"__name__": module})
     except AssertionError as error:
@@ -115,7 +115,7 @@ def test_the_innermost_package_with_state_owns_a_broken_invariant() -> None:
 
 
 class Broken(BrokerServer):
-    """It finds out as soon as it serves."""
+    """Server that fails as soon as it serves."""
 
     async def start(self) -> None:
         await super().start()

@@ -1,4 +1,4 @@
-"""The broker as a whole: what survives kill -9, and how it ends when its disk does."""
+"""Whole broker: data that survives kill -9, and its stop when the disk fails."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_a_new_broker_waits_for_the_space_that_its_first_metadata_need(tmp_path:
         if operation != "append" or "__cluster_metadata" not in path:
             return None
         appends += 1
-        return full(operation, path) if 2 <= appends <= 4 else None  # all but what the leader writes first of all
+        return full(operation, path) if 2 <= appends <= 4 else None  # the leader's first append succeeds
 
     disk.fail = fail
     with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:

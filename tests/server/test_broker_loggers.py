@@ -1,4 +1,4 @@
-"""Broker loggers as resources: described, altered, put back; the host program's loggers are left alone (KIP-412)."""
+"""Broker loggers as resources: described, altered, reset; loggers of the host program stay unchanged (KIP-412)."""
 
 from __future__ import annotations
 

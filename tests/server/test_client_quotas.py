@@ -1,4 +1,4 @@
-"""Client quotas over the wire: set, described, kept over a restart, and felt by clients."""
+"""Client quotas over the wire: set, described, restored after a restart, and enforced."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_quota_that_is_no_number_limits_nobody(broker: RunningBroker, client: 
 
 def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, client: RawClient) -> None:
     name = unique("client")
-    set_quota(client, MUTATIONS, 1, client_id=name)  # slow, so that a slow machine does not matter
+    set_quota(client, MUTATIONS, 1, client_id=name)  # a low rate, so that a slow machine does not matter
 
     def create(version: int, partitions: int) -> Any:
         topic = CreatableTopic(name=unique(), num_partitions=partitions, replication_factor=1)

@@ -1,4 +1,4 @@
-"""Telemetry of clients: subscriptions, the pace of requests, and what may be pushed (KIP-714)."""
+"""Client telemetry: subscriptions, push intervals, and accepted pushes (KIP-714)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
 
 def test_a_client_does_not_keep_the_configurations_of_its_time() -> None:
     class Configs(dict[tuple[int, str], dict[str, str]]):
-        """A dict that can be watched."""
+        """Dict whose changes can be watched."""
 
     asked, _ = telemetry()
     configs = Configs({(16, "mine"): {"metrics": "a."}})

@@ -1,4 +1,4 @@
-"""Controllers and what no good node sends: the code that Apache Kafka gives, or one clear line; they live on."""
+"""Invalid requests to controllers: Kafka's error code, or one clear log message; the controllers survive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": 1000}
 
 
 class Controllers:
-    """Two of them, and the session of a broker that is registered."""
+    """Two controllers and the session of a registered broker."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -43,7 +43,7 @@ class Controllers:
         )
 
     def ask(self, node: AnyNode, request: Any, version: int = -1) -> Any:
-        """The answer to a request, over the wire. Raises OSError."""
+        """Send a request over the wire and return the response. Raises OSError."""
 
         async def ask() -> Any:
             client = await WireClient.connect(f"{node.name}:{PORT}")

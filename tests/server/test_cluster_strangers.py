@@ -1,4 +1,4 @@
-"""Nodes that do not belong: they end with one clear line or wait for ever, and the cluster lives on."""
+"""Nodes of another cluster or version: they exit with a clear message or wait forever, and the cluster survives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {"initial.broker.registration.timeout.ms": str(1000 * REGISTRATION_SE
 def stranger(
     simulation: Simulation, cluster: SimulatedCluster, *, node_id: int = 7, cluster_id: str = CLUSTER_ID
 ) -> ClusterBroker:
-    """A broker on a host of its own, that names the cluster's controllers."""
+    """Create a broker on its own host, configured with the cluster's controllers."""
     voters = voter_set({FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)})
     return ClusterBroker(
         simulation.host("stranger"), SETTINGS, node_id=node_id, voters=voters, directory=5, cluster_id=cluster_id
@@ -35,7 +35,7 @@ def stranger(
 
 
 async def still_works(simulation: Simulation, cluster: SimulatedCluster, name: str) -> None:
-    """The cluster makes a topic."""
+    """Check that the cluster creates a topic."""
     client = await simulation.connect(cluster.brokers[0])
     answer = await client.ask(create_request(name), 7)
     assert answer.topics[0].error_code == ErrorCode.NONE
@@ -96,7 +96,8 @@ def test_a_voters_id_in_another_directory_votes_for_nobody() -> None:
             assert not quorum.is_leader
             assert not quorum.history.voters.is_voter(lost.key)
             await still_works(simulation, cluster, "after")
-            # The two that are left are a majority of three: without one of them nobody leads, whatever the third says.
+            # The two original controllers are a majority of three: without one of them, the third node cannot elect a
+            # leader.
             cluster.controllers[0].kill()
             await asyncio.sleep(20)
             assert cluster.active_controller is None
@@ -127,7 +128,7 @@ def test_a_controller_of_another_cluster_leads_nobody() -> None:
 
 
 async def write_what_is_unknown(metadata_log: MetadataLog, record: Any) -> None:
-    """Past the image, as a newer software would."""
+    """Append a record without its effect on the image, as newer software would."""
     metadata_log.node.append(prepare([record]))
 
 
@@ -140,7 +141,7 @@ async def write_what_is_unknown(metadata_log: MetadataLog, record: Any) -> None:
     ],
 )
 def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(record: Any, words: str, seconds_down: int) -> None:
-    """Whether it runs already or starts then."""
+    """The broker is running already, or starts after the record was written."""
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1, controllers=1)
         (broker,), (controller,) = cluster.brokers, cluster.controllers

@@ -1,4 +1,4 @@
-"""What a worker reads for a fetch, and what the fetch takes of it."""
+"""Cold reads: the bytes that a worker reads for a fetch, and the part that the fetch uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = replaces_methods
 
 
 class ColdFile:
-    """A file in memory that is never in the page cache; it notes where it was read."""
+    """File in memory that is never in the page cache; it records the positions of reads."""
 
     path = "/data/topic-0/00000000000000000000.log"
 
@@ -48,7 +48,7 @@ def cold_file(content: bytes) -> Any:
 
 
 def note(cold: cold_reads.ColdReads, file: Any, position: int, length: int, *, is_due: bool = False) -> bool:
-    """Ask for a stretch that is not there."""
+    """Request a range that is not in memory; return True if a worker must read it."""
     assert cold.readable(file, position, length) == 0
     return cold.note(file, position, length, least=length, is_due=is_due)
 
@@ -90,7 +90,7 @@ def test_what_is_not_due_waits_for_the_next_fetch_when_there_is_no_room() -> Non
 
 
 def test_of_two_stretches_with_a_position_the_longer_one_counts() -> None:
-    """A batch that is larger than what was asked for first is asked for whole."""
+    """If a batch is larger than the first requested range, it is requested whole."""
     file = cold_file(bytes(range(200)))
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, 50)
@@ -132,7 +132,7 @@ def test_what_a_file_has_gained_since_is_read_as_well() -> None:
 
 
 def test_what_was_cut_off_meanwhile_is_not_answered() -> None:
-    """A new leader's log replaces what a worker has read."""
+    """A new leader's records replace those that a worker has read."""
     file = cold_file(b"0123456789")
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, 10)
@@ -144,7 +144,7 @@ def test_what_was_cut_off_meanwhile_is_not_answered() -> None:
 def test_a_file_that_was_closed_for_good_is_not_opened_for_a_read_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another may have its name by then: the cleaner's, or that of a topic made anew."""
+    """Another file may have its name by then: one of the cleaner, or of a topic created again."""
     monkeypatch.setattr(RealFile, "is_cached", lambda *_: False)
     disk = RealDisk()
     path = str(tmp_path / "00000000000000000000.log")

@@ -1,4 +1,4 @@
-"""Records that are not in the page cache: a worker reads them first, and the event loop waits for no device."""
+"""Records outside the page cache: a worker reads them first, so the event loop does not wait for a device."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ pytestmark = replaces_methods
 
 
 class Cache:
-    """Which stretches of files are in the page cache, and who has read those that were not."""
+    """Simulated page cache: it records which threads read uncached ranges."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_cold = False
@@ -73,7 +73,7 @@ VALUES = [bytes([letter]) * 10_000 for letter in b"abcdefgh"]
 
 
 def filled_with_values(client: Any) -> str:
-    """A topic with a batch for each of VALUES."""
+    """Create a topic with a batch for each of VALUES."""
     topic, _ = create_topic(client)
     for value in VALUES:
         produce(client, topic, batch(value))
@@ -98,7 +98,7 @@ def test_a_worker_reads_what_is_cold(broker: RunningBroker, cache: Cache) -> Non
 
 
 def test_what_is_cold_again_is_waited_for(broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system short of memory may drop it before it is read: the second time nobody is asked."""
+    """With little memory, the system may evict a range before it is read; the retry does not check the cache again."""
     monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
     with broker.client() as client:
         assert values_in(fetch(client, filled(client), 1).records) == [b"b", b"c"]
@@ -128,7 +128,7 @@ def test_what_was_just_written_is_not_asked_about(
 def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much it asks for: what is not read by a worker is not read."""
+    """The limit holds for any fetch size: a fetch returns only what a worker has read."""
     with broker.client() as client:
         topic = filled_with_values(client)
         monkeypatch.setattr(cold_reads, "COLD_BYTES_MAX", 22_000)
@@ -154,7 +154,7 @@ def test_a_fetch_has_a_worker_read_so_much_and_the_next_one_more(
 def test_the_search_for_an_offset_waits_for_no_device(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Headers, and the records behind them, are read by a worker in one go; the fetch reads nothing besides."""
+    """A worker reads headers and the following records in one read; the fetch itself reads no file."""
     with broker.client() as client:
         topic = filled_with_values(client)
         monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
@@ -174,7 +174,7 @@ def test_the_search_for_an_offset_waits_for_no_device(
 
 
 def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: RunningBroker, cache: Cache) -> None:
-    """A fetch of more than there is waits; what was handed over does not stay in memory."""
+    """A fetch waits for more data than exists; bytes that a worker has read must not stay in memory meanwhile."""
     with broker.client() as client, broker.client() as other:
         topic = filled(client)
         cache.is_cold = True
@@ -198,13 +198,13 @@ def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: Runnin
 
 
 class Device:
-    """A device whose page cache has what was read once, for a broker that knows no position without looking."""
+    """Device whose page cache contains each range after one read; the broker has no positions in memory."""
 
     def __init__(self, broker: RunningBroker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.waited: list[int] = []
-        """Bytes that the event loop has waited for."""
+        """Byte counts of the reads that the event loop waited for."""
         self.is_forgetful = False
-        """Whether what was read is dropped at once, as by a system that is short of memory."""
+        """True if each range is evicted at once, as with too little memory."""
         pages: set[tuple[str, int]] = set()
         read = WatchedFile.read
         loop_thread = broker.call(threading.current_thread)
@@ -229,7 +229,7 @@ class Device:
 
 
 def filled_before_an_open_transaction(client: Any, partitions: int) -> str:
-    """A topic with 2 MB of stable records in each partition, and an open transaction behind them."""
+    """Create a topic with 2 MB of stable records in each partition, followed by an open transaction."""
     topic, _ = create_topic(client, partitions)
     for partition in range(partitions):
         for _ in range(8):
@@ -290,7 +290,7 @@ def test_a_worker_reads_all_of_a_batch_that_is_larger_than_what_was_wanted(
 def test_a_log_directory_that_hangs_holds_up_no_other(
     tmp_path: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fetches of its partitions are answered after a while, without their records."""
+    """Fetches of its partitions get a response without records after a timeout."""
     monkeypatch.setattr("kwire.server.cold_reads.WAIT_SECONDS_MAX", 0.3)
     paths = [tmp_path / "good", tmp_path / "bad"]
     settings = {"log.dirs": ",".join(map(str, paths))}

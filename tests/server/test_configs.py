@@ -1,4 +1,4 @@
-"""Configurations by raw requests: described with their sources, altered, and at work at once."""
+"""Configurations by raw requests: described with their sources, altered, and effective at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: frames however they arrive, answers in order, and what is closed without an answer."""
+"""Connections: frames split in any way, responses in order, and errors that close the connection without a response."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_size_out_of_bounds_closes_at_once_and_takes_nothing(broker: RunningBr
         struct.pack(">hhih", 3, 14, 1, -1) + b"\x00" * 20,  # unsupported version of Metadata
         struct.pack(">hhih", 3, -1, 1, -1) + b"\x00" * 20,
         struct.pack(">hhih", 7, 3, 1, -1) + b"\x00" * 20,  # ControlledShutdown: known, not served
-        struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff",  # two thousand million topics
+        struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff",  # array of two billion topics
         struct.pack(">hhih", 3, 9, 1, -1) + b"\x00\xff\xff\xff\xff\xff\x0f",
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
@@ -183,7 +183,7 @@ def test_nothing_behind_a_refused_request_is_served(broker: RunningBroker, clien
 
 @pytest.mark.parametrize("tail", ["unknown API", "acks 0", "bad length"])
 def test_what_was_stored_before_the_end_is_answered(broker: RunningBroker, client: RawClient, tail: str) -> None:
-    """Each produce waits for a flush when the connection's end is decided."""
+    """Each produce request still waits for a flush when an error ends the connection."""
     topic, _ = create_topic(client, flush_messages=1)
     with broker.client() as bad:
         stored = b"".join(bad.frame(produce_request(topic, batch(b"a")), 11) for _ in range(3))
@@ -210,7 +210,7 @@ def test_nothing_behind_garbage_is_served(broker: RunningBroker, client: RawClie
 def test_acks_0_is_not_answered(client: RawClient) -> None:
     topic, _ = create_topic(client)
     client.send_bytes(client.frame(produce_request(topic, batch(b"a"), acks=0), 11))
-    client.ask(VERSIONS, 3)  # its answer is the first that comes
+    client.ask(VERSIONS, 3)  # its response arrives first
     assert fetch(client, topic).high_watermark == 1
 
 

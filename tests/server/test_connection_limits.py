@@ -1,4 +1,4 @@
-"""Limits of connections that are altered while the broker runs, and the options of its sockets."""
+"""Connection limits that change while the broker runs, and socket options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.settings import read_settings
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.server.network.addresses import AddressBook, address_of
-from kwire.server.network.connection_limits import RESERVED_DESCRIPTORS, UNLIMITED, limits_of
+from kwire.server.network.connection_limits import (
+    RESERVED_DESCRIPTORS,
+    UNLIMITED,
+    ConnectionLimits,
+    ListenerSettings,
+    limits_of,
+)
 from kwire.server.settings.setting_rules import connection_overrides
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
@@ -41,6 +49,11 @@ def is_served(broker: RunningBroker) -> bool:
             return False
 
 
+def limits_with(values: dict[str, Any]) -> ConnectionLimits:
+    """Return the limits of settings besides the defaults."""
+    return limits_of(read_settings(ListenerSettings, default_settings() | values))
+
+
 def test_the_limit_of_an_address_changes_at_once(broker: RunningBroker, client: RawClient) -> None:
     assert is_served(broker)
     assert alter(client, BROKER, "", ("max.connections.per.ip", SET, "1")) == 0
@@ -62,10 +75,10 @@ def test_the_limit_of_connections_changes_at_once(broker: RunningBroker, client:
 
 def test_connections_leave_descriptors_to_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda kind: (256, 256))
-    assert limits_of(default_settings()).connections_max == 256 // 2 - RESERVED_DESCRIPTORS
-    assert limits_of(default_settings() | {"max.connections": 10}).connections_max == 10
+    assert limits_with({}).connections_max == 256 // 2 - RESERVED_DESCRIPTORS
+    assert limits_with({"max.connections": 10}).connections_max == 10
     monkeypatch.setattr("resource.getrlimit", lambda kind: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert limits_of(default_settings()).connections_max == UNLIMITED
+    assert limits_with({}).connections_max == UNLIMITED
 
 
 def test_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, client: RawClient) -> None:
@@ -76,8 +89,7 @@ def test_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, cl
 
 
 def test_names_of_overridden_addresses_are_looked_up() -> None:
-    settings = default_settings() | {"max.connections.per.ip.overrides": "localhost:7,no.such.host.invalid:8"}
-    limits = limits_of(settings)
+    limits = limits_with({"max.connections.per.ip.overrides": "localhost:7,no.such.host.invalid:8"})
     assert 7 in {limits.max_from("127.0.0.1"), limits.max_from("::1")}
     assert limits.max_from("10.0.0.1") == UNLIMITED
 
@@ -147,12 +159,12 @@ def test_a_count_of_any_length_is_refused(client: RawClient) -> None:
 
 
 def test_rates_are_kept_over_time() -> None:
-    limits = limits_of(default_settings() | {"max.connection.creation.rate": 10})
+    limits = limits_with({"max.connection.creation.rate": 10})
     assert [limits.delay_ms(5.0) for _ in range(12)] == [0] * 10 + [100, 200]
     assert limits.delay_ms(100.0) == 0
-    none = limits_of(default_settings() | {"max.connection.creation.rate": 0})
+    none = limits_with({"max.connection.creation.rate": 0})
     assert [none.delay_ms(5.0) for _ in range(3)] == [0, 1000, 2000], "one in a second, as in Kafka"
-    assert limits_of(default_settings()).delay_ms(0.0) == 0
+    assert limits_with({}).delay_ms(0.0) == 0
 
 
 def test_sockets_get_the_buffers_that_were_asked_for(data_dir: Path) -> None:

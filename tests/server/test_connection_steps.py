@@ -1,4 +1,4 @@
-"""A connection whose transport calls in an order that sockets seldom give."""
+"""Connection whose transport calls its methods in a rare order."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kwire import event_loop
+from kwire.cluster.settings import CurrentSettings
 from kwire.seams import SystemClock
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
@@ -182,7 +183,13 @@ def test_a_listener_that_was_never_bound_may_be_stopped() -> None:
 def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": "PLAINTEXT://127.0.0.1:9092"})
-        listeners = Listeners(config, config.listeners, turns=Turns(SystemClock().monotonic_ms), judge=lambda _: None)
+        listeners = Listeners(
+            config,
+            CurrentSettings(config.parsed),
+            config.listeners,
+            turns=Turns(SystemClock().monotonic_ms),
+            judge=lambda _: None,
+        )
         error = OSError(98, "Address already in use")
 
         async def serve(handle: Any) -> None:
@@ -200,7 +207,13 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
 def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": f"PLAINTEXT://{host}:0", "advertised.listeners": "PLAINTEXT://h:1"})
-        listeners = Listeners(config, config.listeners, turns=Turns(SystemClock().monotonic_ms), judge=lambda _: None)
+        listeners = Listeners(
+            config,
+            CurrentSettings(config.parsed),
+            config.listeners,
+            turns=Turns(SystemClock().monotonic_ms),
+            judge=lambda _: None,
+        )
         with pytest.raises(SettingError, match=r"^listeners: cannot listen on .* can be no name"):
             await listeners.bind()
 
@@ -208,7 +221,7 @@ def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
 
 
 def test_a_connection_that_has_ended_is_part_of_no_reference_cycle() -> None:
-    """It is freed at once: full collections may leave it out for very long (kwire/kept_objects.py)."""
+    """The connection's memory is freed at once; a full collection may be far away (kwire/kept_objects.py)."""
 
     async def act(_: VirtualLoop) -> None:
         door = Door()

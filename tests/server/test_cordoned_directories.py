@@ -1,4 +1,4 @@
-"""cordoned.log.dirs: log directories that get no new replicas (KIP-1066)."""
+"""Setting cordoned.log.dirs: log directories that get no new replicas (KIP-1066)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 
 BROKER = 4
 SLOW = {"broker.heartbeat.interval.ms": "100000000", "broker.session.timeout.ms": "200000000"}
-"""Heartbeats that come only when something has to be told."""
+"""Heartbeats only on changes, because the interval is very long."""
 
 
 @pytest.fixture
@@ -59,18 +59,18 @@ def cordon(client: RawClient, *paths: str) -> ErrorCode:
 
 
 def cordoned(client: RawClient) -> list[str]:
-    """The directories that the broker says are cordoned."""
+    """Return the cordoned directories in the broker's response."""
     return [each.log_dir for each in client.ask(DescribeLogDirsRequest(topics=None), 5).results if each.is_cordoned]
 
 
 def told(broker: RunningBroker) -> set[str]:
-    """The directories that the controller has been told are cordoned."""
+    """Return the cordoned directories in the controller's registration."""
     ids = {identity: path for path, identity in broker.server._node.storage.directory_ids.items()}
     return {ids[each] for each in broker.server.services.image.brokers[1].cordoned_directories}
 
 
 def used(client: RawClient) -> set[str]:
-    """The directories that hold replicas."""
+    """Return the directories with replicas."""
     return {each.log_dir for each in client.ask(DescribeLogDirsRequest(topics=None), 5).results if each.topics}
 
 

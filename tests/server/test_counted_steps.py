@@ -1,4 +1,4 @@
-"""The time of a coroutine's steps counts for its request, what it waits for does not."""
+"""Request time: the steps of a coroutine count, its waits do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.virtual_loop import virtual_loop
 
 
 class Quotas:
-    """Counts as the manager of quotas does, by a clock that tests move."""
+    """Quotas that count as the quota manager does, with a clock that tests advance."""
 
     def __init__(self) -> None:
         self.now_ms = self.began_ms = 0.0

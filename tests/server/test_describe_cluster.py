@@ -1,4 +1,4 @@
-"""DescribeCluster at a controller: a leader is named together with its address only."""
+"""DescribeCluster on a controller: the response names a leader only together with its address."""
 
 from __future__ import annotations
 

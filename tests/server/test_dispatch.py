@@ -1,4 +1,4 @@
-"""The dispatch table: what is advertised is served, in exactly the versions that Apache Kafka 4.3.1 serves."""
+"""Dispatch table: each advertised API is served, in exactly the versions of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
 from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.schema import find_message, schema_of
+from kwire.server.api import Api
 from kwire.server.apis import SERVED
 from kwire.server.authorization import ACCESS
-from kwire.server.dispatch import Api
 from tests.support.raw_client import RawClient, sized
 from tests.support.running import RunningBroker
 
@@ -115,10 +115,10 @@ def request_of_defaults(api: Api) -> Any:
     if isinstance(request, ApiVersionsRequest):
         request.client_software_name = request.client_software_version = "a"
     if isinstance(request, DescribeAclsRequest):
-        # Zero is what nobody knows; 1 is anything.
+        # 0 is UNKNOWN, 1 is ANY.
         request.resource_type_filter = request.operation = request.permission_type = 1
     if isinstance(request, ProduceRequest):
-        request.acks = -1  # 0 has no answer
+        request.acks = -1  # with acks=0 there is no response
     return request
 
 
@@ -158,7 +158,7 @@ def test_requests_are_counted_by_api_and_version(broker: RunningBroker, client: 
 
 
 class Refuse:
-    """Nobody may do anything."""
+    """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Broker settings that are altered while the broker runs: those that kwire honours count at once, where they should."""
+"""Dynamic broker settings: each honoured setting takes effect at once where it applies."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
     "log.segment.delete.delay.ms": ("10", "11", (10, 11)),
     "message.max.bytes": ("3000", "4000", (3000, 4000)),
 }
-"""Key: (the default of all brokers, this broker's own value, what the logs of topics then go by)."""
+"""Config key: (default of all brokers, this broker's own value, resulting value in the logs of topics)."""
 OTHERWISE_TESTED = {
     "cordoned.log.dirs",
     "log.cleaner.backoff.ms",
@@ -113,7 +113,7 @@ def test_topics_without_a_value_of_their_own_follow_at_once(
         assert in_the_log(broker, firm, key) == before, "a topic's own value stays"
         made_now, _ = create_topic(client)
         assert in_the_log(broker, made_now, key) == expected
-        assert broker.server.config[name] == committed(broker, name), "the broker's own view follows"
+        assert broker.server.settings.values[name] == committed(broker, name), "the broker's own view follows"
 
 
 def committed(broker: RunningBroker, name: str) -> Any:
@@ -124,7 +124,7 @@ def committed(broker: RunningBroker, name: str) -> Any:
 def test_the_replicas_that_must_be_in_sync_are_the_same_for_all_brokers(
     broker: RunningBroker, client: RawClient
 ) -> None:
-    """KIP-966: which replicas may lead depends on it."""
+    """KIP-966: eligible leaders depend on this setting."""
     name = "min.insync.replicas"
     plain, _ = create_topic(client)
     assert in_the_log(broker, plain, name) == 1
@@ -149,9 +149,9 @@ def test_retention_that_is_altered_deletes(client: RawClient) -> None:
 
 def test_producers_expire_by_the_altered_time(broker: RunningBroker, client: RawClient) -> None:
     assert alter(client, BROKER, "1", ("producer.id.expiration.ms", SET, "5")) == 0
-    assert broker.server.config["producer.id.expiration.ms"] == 5
+    assert broker.server.settings.values["producer.id.expiration.ms"] == 5
     assert alter(client, BROKER, "1", ("producer.id.expiration.ms", DELETE, None)) == 0
-    assert broker.server.config["producer.id.expiration.ms"] == 86_400_000
+    assert broker.server.settings.values["producer.id.expiration.ms"] == 86_400_000
 
 
 def test_ignored_keys_are_taken_and_shown(client: RawClient) -> None:
@@ -210,7 +210,7 @@ def test_layers_outlive_the_broker(data_dir: Path) -> None:
         assert alter(client, BROKER, "", ("max.connections.per.ip", SET, "70"), ("log.roll.ms", SET, "7000")) == 0
         assert alter(client, BROKER, "1", ("max.connections.per.ip", SET, "90")) == 0
     with RunningBroker(data_dir) as broker, broker.client() as client:
-        assert broker.server.config["max.connections.per.ip"] == 90
+        assert broker.server.settings.values["max.connections.per.ip"] == 90
         assert broker.server._listeners.limits.max_from("127.0.0.1") == 90
         topic, _ = create_topic(client)
         assert in_the_log(broker, topic, "segment.ms") == 7000

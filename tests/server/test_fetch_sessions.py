@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): every row of kwire.server.fetch_sessions' table, over the wire and with time in hand."""
+"""Fetch sessions (KIP-227): each row of the table in kwire.server.fetch_sessions, over the wire and by a test clock."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_empty_full_fetch_opens_a_session_that_ends_with_the_next(client: Raw
     assert ask(client, "", (opened, 1)).session_id == 0
 
 
-# --- with time in hand
+# --- with a test clock
 
 
 def request(topic: str, session: tuple[int, int]) -> FetchRequest:
@@ -147,7 +147,7 @@ def request(topic: str, session: tuple[int, int]) -> FetchRequest:
 def open_one(
     sessions: FetchSessions, topic: str, *, size: int = 1, replica_id: int = -1, broker_epoch: int | None = None
 ) -> int:
-    """A session of so many partitions, of a consumer or of a follower; its id, 0 if there is no room for it."""
+    """Open a session with this number of partitions, for a consumer or a follower; return its id, or 0 without room."""
     asked = request(topic, FULL)
     asked.replica_id = replica_id
     if broker_epoch is not None:
@@ -179,7 +179,7 @@ def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
 
 
 def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
-    """Whether a session takes its next fetch."""
+    """Return True if the session accepts its next fetch."""
     try:
         at_once(sessions.plan(request("", (session_id, epoch)), uses_topic_ids=False))
     except KafkaError as error:
@@ -279,7 +279,7 @@ def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In pieces, between which others are opened."""
+    """A session is opened in steps, and other sessions may be opened between them."""
     monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 3000)
     monkeypatch.setattr("kwire.server.fetch_sessions.CONCLUDED_AT_ONCE", 10)
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
@@ -310,7 +310,7 @@ def test_the_epoch_goes_round() -> None:
 
 
 def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
-    """Another connection may end it while a fetch is planned in pieces."""
+    """Another connection may end the session between two steps of a fetch."""
     session = FetchSession(session_id=1, created_ms=0.0, last_used_ms=0.0, uses_topic_ids=False, follower=None)
     for index in range(3):
         asked = FetchPartition(partition=index)
@@ -350,7 +350,7 @@ def test_a_session_gets_an_id_that_no_other_has() -> None:
 
 
 def test_what_has_not_moved_is_no_reason_to_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that may not join in-sync sets is looked at each time."""
+    """A follower that may not join in-sync sets is checked on each fetch."""
     monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 1)
     known: dict[Key, SessionPartition] = {
         ("t", index): SessionPartition(request=FetchPartition(partition=index), place=index) for index in range(3)

@@ -1,4 +1,4 @@
-"""flush.messages: a record is acknowledged, and can be read, when it is durable and not before."""
+"""Setting flush.messages: a record is acknowledged and readable once it is durable, and not before."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class GatedWorkers:
-    """Threads whose calls wait while the gate is shut."""
+    """Threads whose calls wait while the gate is closed."""
 
     def __init__(self) -> None:
         self._workers = ThreadWorkers()
@@ -78,13 +78,13 @@ def client(broker: RunningBroker) -> Iterator[RawClient]:
 
 
 def send(client: RawClient, topic: str, records: bytes) -> int:
-    """Ask for an append; the correlation id."""
+    """Send a produce request and return its correlation id."""
     client.send_bytes(client.frame(produce_request(topic, records), 11))
     return client.correlation_id
 
 
 def receive(client: RawClient, topic: str, correlation_id: int) -> Any:
-    """The answer of the one partition."""
+    """Return the response of one partition."""
     answer = client.receive(produce_request(topic, b""), 11, correlation_id=correlation_id)
     return answer.responses[0].partition_responses[0]
 
@@ -136,7 +136,7 @@ def test_the_topic_is_deleted_meanwhile(broker: RunningBroker, client: RawClient
     broker.call(workers.shut)
     correlation_id = send(client, topic, batch(b"a"))
     eventually(lambda: partition.log.log_end_offset == 1, "an append")
-    # The metadata log's flush waits as well: the deletion is done here as it will be when that is through.
+    # The metadata log's flush is held as well, so the test removes the topic as the deletion will do after the flush.
     broker.call(lambda: partitions._remove(broker.server.services.image.topics[topic]))
     answer = receive(client, topic, correlation_id)
     assert (answer.error_code, answer.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
@@ -172,7 +172,7 @@ def test_committed_offsets_are_durable_too(client: RawClient, disk: FaultyDisk) 
 
 
 def test_a_small_request_of_many_partitions_is_answered_in_its_place(client: RawClient) -> None:
-    """Its answer is long enough to be made in pieces, while requests behind it are served already."""
+    """The response is long enough to be built in steps, while later requests of the connection are already served."""
     topic, _ = create_topic(client)
     asked = [PartitionProduceData(index=0, records=bytes(batch(b"a")))]
     asked += [PartitionProduceData(index=index, records=None) for index in range(1, 700)]

@@ -1,4 +1,4 @@
-"""__consumer_offsets and __transaction_state get more partitions while groups and transactions are in them."""
+"""Additional partitions of __consumer_offsets and __transaction_state while groups and transactions use them."""
 
 from __future__ import annotations
 

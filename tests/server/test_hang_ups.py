@@ -1,4 +1,4 @@
-"""Clients that hang up while their requests are served: what ends with them, what goes on, and what it holds."""
+"""Clients that disconnect during their requests: which work stops, which continues, and which memory it holds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FRAME = b"x" * 300_000
 
 
 class Scene:
-    """A listener whose requests are all served by what a test says, each on a connection of its own."""
+    """Listener that serves all requests by a function of the test, each on its own connection."""
 
     def __init__(self, serve: Callable[[], Awaitable[Any]]) -> None:
         self.memory = RequestMemory(10 * len(FRAME))
@@ -56,11 +56,11 @@ class Scene:
 
     @property
     def reading(self) -> int:
-        """Connections that the memory lets read on."""
+        """Return the number of connections that may read, as far as the memory budget decides."""
         return sum("memory" not in each._read_pauses for each in self._table.connections)
 
     async def send_and_hang_up(self) -> None:
-        """Return when the broker knows that the client has gone."""
+        """Send a request and disconnect; return when the broker has noticed the disconnect."""
         writer = await self.connect()
         writer.write(struct.pack(">i", len(FRAME)) + FRAME)
         await until(lambda: self.memory.used_bytes >= len(FRAME) and any(each.busy for each in self._table.connections))
@@ -131,7 +131,7 @@ def test_what_changes_something_runs_to_its_end_and_counts_as_held_until_then() 
 
 
 class Changes:
-    """Requests that are under way until a test lets them end."""
+    """Requests in progress until a test completes them."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -197,7 +197,7 @@ def test_half_frames_that_become_whole_are_served_one_at_a_time_when_memory_is_f
 def test_batches_at_a_gate_are_held_until_they_are_through_though_their_client_has_gone() -> None:
     async def main() -> None:
         appends: list[Append] = []
-        partitions: Any = None  # nothing was appended yet
+        partitions: Any = None  # nothing is appended yet
         admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
         answer = admission.answer()
         assert isinstance(answer, asyncio.Task)

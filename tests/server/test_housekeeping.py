@@ -1,4 +1,4 @@
-"""What the broker does by itself, in virtual time."""
+"""Periodic work of the broker in virtual time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.flushing import FlushJob
@@ -43,7 +45,7 @@ def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path
     while len(log.segments) <= SEGMENTS:
         log.append(batch(b"x" * 60_000), leader_epoch=0)
     housekeeping = Housekeeping(
-        config=cast("Any", SimpleNamespace()),
+        settings=cast("Any", None),
         image=lambda: cast("Any", None),
         partitions=cast("Any", ()),
         logs=logs,
@@ -61,7 +63,7 @@ def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path
         path = Path(log.segments[SEGMENTS - 1].file.path)
         path.write_bytes(path.read_bytes()[:-1] + b"?")
         await asyncio.sleep(SCRUB_PAUSE_SECONDS - 1 + pass_seconds / 2)
-        assert not failures()  # a pass takes its time
+        assert not failures()  # a pass takes some time
         await asyncio.sleep(pass_seconds / 2)
         assert failures() == [CorruptLogError]
         task.cancel()
@@ -80,7 +82,7 @@ def test_flushes_go_on_when_a_directory_with_several_of_them_fails(tmp_path: Pat
         log.append(batch(b"x"), leader_epoch=0)
     disk.fail = lambda what, path: broken(what, path) if what == "fsync" and path.startswith(paths[0]) else None
     housekeeping = Housekeeping(
-        config=cast("Any", SimpleNamespace()),
+        settings=cast("Any", None),
         image=lambda: cast("Any", None),
         partitions=cast("Any", ()),
         logs=logs,
@@ -97,7 +99,7 @@ def test_flushes_go_on_when_a_directory_with_several_of_them_fails(tmp_path: Pat
 
 
 class SlowWorkers:
-    """The disk takes its time after the work."""
+    """Workers with a delay after each call, as with a slow disk."""
 
     async def run(self, work: Callable[[], T]) -> T:
         result = work()
@@ -111,7 +113,7 @@ def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp
     image = SimpleNamespace(replicas=(1, 2))
     partition = SimpleNamespace(topic="t", index=0, image=image, high_watermark=0)
     housekeeping = Housekeeping(
-        config=cast("Any", SimpleNamespace()),
+        settings=cast("Any", None),
         image=lambda: cast("Any", None),
         partitions=cast("Any", (partition,)),
         logs=logs,
@@ -134,7 +136,7 @@ def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp
 
 def housekeeping_of(logs: LogManager, **parts: Any) -> Housekeeping:
     return Housekeeping(
-        config=cast("Any", parts.pop("config", {"producer.id.expiration.ms": 1000})),
+        settings=CurrentSettings(default_settings() | {"producer.id.expiration.ms": 1000} | parts.pop("values", {})),
         image=lambda: cast("Any", None),
         partitions=cast("Any", parts.pop("partitions", ())),
         logs=logs,
@@ -227,7 +229,7 @@ def test_memory_is_given_back_by_a_worker_when_it_is_due(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("interval_ms", [-1, 0])
 def test_high_watermarks_are_not_written_all_the_time(tmp_path: Path, interval_ms: int) -> None:
-    """The setting has no least value."""
+    """The setting has no minimum value."""
     logs = LogManager([str(tmp_path / "d")], surroundings())
     looks = 0
 
@@ -244,7 +246,7 @@ def test_high_watermarks_are_not_written_all_the_time(tmp_path: Path, interval_m
         "log.flush.offset.checkpoint.interval.ms": 60_000,
         "replica.high.watermark.checkpoint.interval.ms": interval_ms,
     }
-    housekeeping = housekeeping_of(logs, config=settings, partitions=Counted())
+    housekeeping = housekeeping_of(logs, values=settings, partitions=Counted())
     with virtual_loop() as loop:
         tasks = [loop.create_task(work) for work in housekeeping.tasks()]
         loop.run_until_complete(asyncio.sleep(10))
@@ -291,7 +293,7 @@ def test_the_loop_turns_between_two_parts_of_what_retention_removes(tmp_path: Pa
 
 
 def test_the_loop_turns_between_the_logs_that_retention_looks_at(tmp_path: Path) -> None:
-    """The first look after a start loads indexes, which takes some milliseconds for each log."""
+    """The first retention check after a start loads indexes, which takes some milliseconds for each log."""
     logs = LogManager([str(tmp_path / "d")], surroundings())
     found = [logs.get_or_create("t", partition, LogConfig(), None) for partition in range(5)]
     housekeeping = housekeeping_of(logs)

@@ -1,4 +1,4 @@
-"""Idempotent producers: InitProducerId, the window of five batches, and what survives a restart."""
+"""Idempotent producers: InitProducerId, the window of five batches, and state that survives a restart."""
 
 from __future__ import annotations
 

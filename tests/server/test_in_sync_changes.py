@@ -1,4 +1,4 @@
-"""What a leader tells the controller of in-sync sets, when very many change at once."""
+"""AlterPartition requests of a leader when very many in-sync sets change at once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kwire.server.in_sync_changes import InSyncChanges
 
 TOPIC_ID = UUID(int=9)
 PARTITIONS = 30_000
-"""Of three replicas: more elements than a request may have."""
+"""Number of partitions with three replicas: more elements than a request may have."""
 
 
 class Controller:
-    """Takes what the codec takes."""
+    """Controller that accepts each request that can be encoded."""
 
     def __init__(self) -> None:
         self.decided: list[int] = []

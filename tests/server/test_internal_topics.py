@@ -1,4 +1,4 @@
-"""__consumer_offsets and __transaction_state: how many replicas they get."""
+"""Replica counts of __consumer_offsets and __transaction_state."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
 
 
 def test_brokers_that_take_no_replicas_do_not_count() -> None:
-    """Broker 2 has cordoned all of its log directories."""
+    """Broker 2 has cordoned all its log directories."""
     with Simulation(5) as simulation:
         few = {"offsets.topic.num.partitions": 1}
         cluster = simulation.cluster(brokers=2, controllers=1, config=few, as_objects=True)
@@ -74,7 +74,7 @@ def test_brokers_that_take_no_replicas_do_not_count() -> None:
 
 
 def test_they_wait_for_voters_that_have_yet_to_register_as_brokers() -> None:
-    """Two of three nodes that are both are up: one replica, or two, would stay for ever."""
+    """Two of three combined nodes are up: otherwise the topic would keep one or two replicas forever."""
     with Simulation(5) as simulation:
         few = {"offsets.topic.num.partitions": 1}
         cluster = simulation.cluster(brokers=3, controllers=0, config=few, as_objects=True)

@@ -1,4 +1,4 @@
-"""Moves between log directories that something ends or holds up at a bad moment."""
+"""Moves between log directories that fail or stall at a critical moment."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def client(broker: RunningBroker) -> Iterator[RawClient]:
 
 
 class HeldFlush:
-    """Holds the flush of a future log; then it fails, or not."""
+    """A held flush of a future log, which then fails or succeeds."""
 
     def __init__(self, disk: FaultyDisk, failure: Callable[[str, str], DiskFailure] | None = None) -> None:
         self.has_begun = threading.Event()
@@ -66,7 +66,7 @@ class HeldFlush:
 
 
 def begin(client: RawClient, data_dir: Path) -> tuple[str, str, str]:
-    """(topic, home, away) of a topic that has a record and is asked to move."""
+    """Create a topic with a record and request its move; return (topic, home, away)."""
     topic, _ = create_topic(client)
     assert produce(client, topic, batch(b"a")).error_code == E.NONE
     home, away = home_and_away(client, [str(data_dir / name) for name in ("d0", "d1")], topic)

@@ -1,4 +1,4 @@
-"""The one place where large batches are unpacked."""
+"""Exclusive place where large batches are decompressed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.server.door import play
 
 
 class Worker:
-    """A worker that ends when it is told to."""
+    """Worker that finishes when the test says so."""
 
     def __init__(self) -> None:
         self.running: list[asyncio.Future[bytes]] = []
@@ -62,7 +62,7 @@ def test_one_after_the_other() -> None:
 
 
 def test_who_leaves_keeps_the_place_until_the_worker_has_ended() -> None:
-    """A thread cannot be cancelled: clients that leave would else make all workers unpack at once."""
+    """A thread cannot be cancelled: disconnecting clients could otherwise occupy all workers at once."""
 
     async def act(worker: Worker, place: WorkersForLargeBatches) -> None:
         first, second, third = (asyncio.ensure_future(in_turns(searching(place))) for _ in range(3))

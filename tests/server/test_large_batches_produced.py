@@ -1,4 +1,4 @@
-"""Batches whose records must all be looked at: a few records at a time, and in the order of their requests."""
+"""Batches whose records must all be validated: a few records at a time, and in the order of their requests."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_the_time_of_the_append_is_stamped_behind_the_look(client: RawClient) ->
 
 
 class Place:
-    """Holds the one place for large batches in a broker."""
+    """Holder of a broker's place for large batches."""
 
     def __init__(self, broker: RunningBroker) -> None:
         self._broker = broker
@@ -156,7 +156,7 @@ def test_a_topic_made_anew_does_not_get_what_was_sent_to_the_one_before(
 def test_a_batch_is_looked_at_again_when_its_configuration_changed_meanwhile(
     broker: RunningBroker, client: RawClient
 ) -> None:
-    """At once it would hold the event loop."""
+    """A second check in a single step would block the event loop."""
     topic, _ = create_topic(client)
     request = produce_request(topic, many_records(key=None))
     with broker.client() as other:
@@ -167,7 +167,7 @@ def test_a_batch_is_looked_at_again_when_its_configuration_changed_meanwhile(
             config = replace(partition.log.config, cleanup_policy=("compact",))
             broker.call(lambda: partition.log.update_config(config))
         answer = other.receive(request, 9).responses[0].partition_responses[0]
-    # The first look found nothing: it is the second one that knows of keys.
+    # The first check used the old config and found no error: only the second one requires keys.
     assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 100)
 
 
@@ -198,7 +198,7 @@ def test_a_plain_batch_is_packed_elsewhere(broker: RunningBroker, client: RawCli
 
 
 def test_batches_of_a_partition_pass_the_gate_in_their_order(client: RawClient) -> None:
-    """Also where the second is packed anew, which those at the gate wait for."""
+    """The second batch is compressed again meanwhile, and batches at the transaction gate must wait for it."""
     topic, _ = create_topic(client, compression_type="gzip")
     producer = init(client)
     add(client, producer, topic, 0)

@@ -1,4 +1,4 @@
-"""Fetches of many partitions: each has a turn of the event loop to itself, and waits like any other."""
+"""Fetches of many partitions: each uses its own turns of the event loop, and waits like other fetches."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatc
 
 
 def test_a_small_request_may_have_a_large_answer(client: RawClient) -> None:
-    """It is encoded in pieces."""
+    """The response is encoded in steps."""
     count = ENCODED_AT_ONCE + 100
     topic, _ = create_topic(client, count)
     session_id = client.ask(large(topic, (0, 0), count=count), 12).session_id

@@ -1,4 +1,4 @@
-"""Clients that leave, or have to: what they had asked for, and what is freed of it."""
+"""Clients that disconnect or are disconnected: completion of their requests, and release of memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.virtual_loop import VirtualLoop
 
 
 def test_what_came_before_an_impossible_length_is_answered() -> None:
-    """Apache Kafka reads one request after the other; the length ends the connection when its turn comes."""
+    """Apache Kafka reads one request after another; an invalid length closes the connection when its turn comes."""
 
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
@@ -50,9 +50,9 @@ def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
 
 @pytest.mark.parametrize("is_much", [False, True])
 def test_what_clients_leave_that_go_together_is_freed_in_turns_if_it_is_much(is_much: bool) -> None:
-    """Each may leave an answer of millions of objects, half made; a stack of frames; or a request that waits.
+    """Each client may leave a half-built response of millions of objects, a stack of frames, or a waiting request.
 
-    What is little is freed at once: else a fleet of consumers that restarts would fill the line of steps.
+    Small leftovers are freed at once: otherwise a restart of many consumers would fill the queue of steps.
     """
 
     async def act(loop: VirtualLoop) -> None:

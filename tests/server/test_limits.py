@@ -1,4 +1,4 @@
-"""Bounds on connections: memory for requests, how many, how long idle, and how long muted."""
+"""Limits of connections: request memory, their number, idle time, and muted time."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
-from kwire.server.context import RequestContext
 from kwire.server.network import listener
 from kwire.server.network.connection_limits import LINE_BYTES_MAX
 from kwire.server.network.receive_buffer import RECEIVE_BUFFER_BYTES
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.services import NodeContext
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, produce_request
 from tests.support.running import RunningBroker
@@ -31,7 +31,7 @@ IDLE_SOON = {"connections.max.idle.ms": "100", "connection.failed.authentication
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """A broker with the smallest budget of request memory."""
+    """Start a broker with the minimum budget of request memory."""
     with RunningBroker(
         tmp_path_factory.mktemp("small"),
         {"queued.max.request.bytes": str(MEGABYTE), "socket.request.max.bytes": str(MEGABYTE)},
@@ -53,7 +53,7 @@ def test_half_frames_of_many_fill_the_budget_and_no_more(small: RunningBroker) -
     eventually(lambda: paused(small) > 0, "readers to be paused")
     assert small.memory_used < MEGABYTE + 2 * MEGABYTE
     assert with_room.ask(VERSIONS, 3).error_code == 0, "a client that holds nothing is served"
-    # All of them come through when they go on: one after the other bears on.
+    # All requests complete when their clients continue: connections may exceed the budget one after another.
     for client in clients:
         client.socket.setblocking(False)
     rests = {client: frame[len(frame) // 2 :] for client, frame in zip(clients, frames, strict=True)}
@@ -80,7 +80,7 @@ def test_half_frames_of_many_fill_the_budget_and_no_more(small: RunningBroker) -
 
 
 def test_half_frames_that_never_end_do_not_stop_a_long_poll(small: RunningBroker) -> None:
-    """Those who hold the memory cannot keep others from reading on."""
+    """Connections that hold memory must not prevent other connections from reading."""
     with small.client() as client:
         topic, _ = create_topic(client)
         hogs = [small.client() for _ in range(3)]
@@ -220,7 +220,7 @@ def test_max_connections_closes_the_one_that_is_idle_longest(data_dir: Path) -> 
 
 
 def test_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> None:
-    """As in Kafka: a client that has gone may leave a request that waits for days."""
+    """Kafka closes them too: a dead client may leave a request that waits for days."""
     with (
         RunningBroker(data_dir, {"connections.max.idle.ms": "400"}) as broker,
         broker.client() as idle,
@@ -236,7 +236,7 @@ def test_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> N
 
 
 def test_little_is_read_behind_a_request_that_waits(data_dir: Path) -> None:
-    """Two clients with large requests behind a long poll would else fill the memory that all share."""
+    """Otherwise two clients with large requests after a long poll would fill the shared memory budget."""
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         poll = fetch_request(topic, max_wait_ms=2**31 - 1, min_bytes=1)
@@ -264,14 +264,14 @@ def connections_of(broker: RunningBroker) -> Any:
 
 
 class Throttle(ClientQuotaManager):
-    """Quotas that throttle what they are told to."""
+    """Quotas that throttle the configured requests."""
 
     def __init__(self) -> None:
         super().__init__(clock=SystemClock(), config=QuotaConfig())
         self.active = True
         self.ms = 0
 
-    def throttle_ms(self, context: RequestContext, response: Any, request_bytes: int) -> int:
+    def throttle_ms(self, context: NodeContext, response: Any, request_bytes: int) -> int:
         assert request_bytes > 0
         throttle, self.ms = self.ms, 0
         response.throttle_time_ms = throttle
@@ -378,7 +378,9 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
 
 
 def test_who_is_gone_and_waits_for_long_is_closed_as_an_idle_one(data_dir: Path) -> None:
-    """A request behind a long poll keeps the connection open at its end; a reset that follows is not noticed."""
+    """After the client's end of stream, a request behind a long poll keeps the connection open; a later reset is not
+    seen.
+    """
     with RunningBroker(data_dir, {"connections.max.idle.ms": "400"}) as broker:
         with broker.client() as client:
             topic, _ = create_topic(client)

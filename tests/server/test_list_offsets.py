@@ -1,4 +1,4 @@
-"""ListOffsets on a leader whose high watermark is below the start of its epoch (KIP-207)."""
+"""ListOffsets on a leader whose high watermark is below the start offset of its epoch (KIP-207)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NEWEST = 11
 
 
 def new_leader(directory: Path) -> Partition:
-    """It leads since offset 3, and knows that 1 is committed; timestamps are 100 more than offsets."""
+    """Return a leader whose epoch starts at offset 3, with high watermark 1; timestamps are 100 more than offsets."""
     peers = KnownPeers()
     partition = replica(directory, image((1,)), peers)
     for offset in range(3):
@@ -49,7 +49,7 @@ def new_leader(directory: Path) -> Partition:
 
 
 def unreadable(codec: Codec) -> bytes:
-    """A batch whose CRC is right and whose compressed records are not."""
+    """Return a batch with a valid CRC and invalid compressed records."""
     broken = batch(b"a" * 50, b"b" * 50, codec=codec)
     for position in range(BATCH_HEADER_BYTES, BATCH_HEADER_BYTES + 4):
         broken[position] ^= 0xFF

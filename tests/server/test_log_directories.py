@@ -1,4 +1,4 @@
-"""Several log directories, of which one fails; a full disk; damage: what clients are told; the others go on."""
+"""Several log directories: if one fails, is full or damaged, clients get its errors, and the others continue."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_one_directory_fails_and_the_others_go_on(
 def test_a_directory_that_is_gone_is_described_beside_the_others(
     broker: RunningBroker, directories: list[str], data_dir: Path
 ) -> None:
-    """Nothing has been written since: nobody has noticed it yet."""
+    """The broker has not detected the loss, because no write has happened since."""
     with broker.client() as client:
         create_topic(client, PARTITIONS, name="t")
         volume, elsewhere = Path(directories[0]), data_dir / "unmounted"
@@ -118,7 +118,7 @@ def test_the_controller_knows_which_replicas_a_failed_directory_had(
 def test_a_failed_directory_is_reported_at_once(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
 ) -> None:
-    """The controller must not wait for the next heartbeat to find other leaders."""
+    """The controller must elect other leaders before the next heartbeat."""
     slow = config | {"broker.heartbeat.interval.ms": "100000000", "broker.session.timeout.ms": "200000000"}
     with RunningBroker(data_dir, slow, disk=disk) as running, running.client() as client:
         create_topic(client, PARTITIONS, name="t")
@@ -151,7 +151,7 @@ def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
         assert changed.error_code == ErrorCode.NONE
         assert produce(client, "t", batch(b"v"), partition=PARTITIONS).error_code == ErrorCode.NONE
         closed = [code for code in codes(client) if code is ErrorCode.KAFKA_STORAGE_ERROR]
-        assert len(closed) == 2  # a change of the topic does not make them anew either
+        assert len(closed) == 2  # a change of the topic does not create their logs again either
     disk.fail = lambda operation, path: None
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS
@@ -180,7 +180,9 @@ def test_a_directory_that_is_blank_one_day_does_not_make_its_partitions_empty(
 
 
 def check_that_partitions_wait_for(volume: Path, data_dir: Path, metadata: str, *, stored: int = 1) -> None:
-    """It is not mounted at two starts, and there again at the next; the others have this many records before."""
+    """Check two starts without the volume, whose partitions must wait, and one with it; `stored` is the other logs'
+    size.
+    """
     elsewhere = data_dir / "unmounted"
     volume.rename(elsewhere)
     alone = {"log.dirs": metadata}
@@ -276,7 +278,7 @@ def test_a_partition_that_was_moved_behind_a_link_is_served_whole(data_dir: Path
 def test_a_directory_that_failed_once_at_a_start_is_offline_until_the_next(
     data_dir: Path, config: dict[str, str], disk: FaultyDisk, directories: list[str], operation: str
 ) -> None:
-    """Nobody has read whose it is, and the controller does not know of it."""
+    """The broker could not read the directory's id, and the controller has no record of the failure."""
     with RunningBroker(data_dir, config) as running, running.client() as client:
         create_topic(client, PARTITIONS, name="t")
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS

@@ -1,4 +1,4 @@
-"""Answers about much are made in pieces, each of few elements, and say what the cluster was like at one moment."""
+"""Long responses: built in short steps, with a consistent view of the cluster."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from kwire.server.api import Api
 from kwire.server.apis import (
     describe_configs,
     describe_log_dirs,
@@ -53,7 +54,6 @@ from kwire.server.apis import (
     offset_fetch,
 )
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.envelopes import says_not_controller
 from kwire.server.network.answer_line import Answer, Answered
 from kwire.server.network.pending import Work, after
@@ -64,7 +64,7 @@ from tests.support.waiting import eventually
 
 TOPICS = 2 * CHUNK
 PARTITIONS = 10 * CHUNK
-"""Of the topic that has more than one."""
+"""Partition count of the only topic with several partitions."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def context_of(broker: RunningBroker, api: Api, version: int) -> RequestContext:
 
 
 def drained(pieces: Generator[None, None, Any]) -> tuple[Any, int]:
-    """The answer, and in how many steps it was made."""
+    """Return the response and the number of steps to build it."""
     steps = 1
     while True:
         try:
@@ -141,7 +141,7 @@ def test_much_is_answered_in_pieces_as_a_client_sees_it(
     assert steps >= elements / CHUNK
     seen = asking.ask(request_, version)
     if api is describe_log_dirs.API:
-        answer.results[0].usable_bytes = seen.results[0].usable_bytes  # others write to the disk as well
+        answer.results[0].usable_bytes = seen.results[0].usable_bytes  # other processes use the disk as well
     assert answer == seen
 
 
@@ -254,7 +254,7 @@ def test_a_topic_that_was_cut_is_answered_once(asking: RawClient) -> None:
 
 
 def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
-    """It opens a batch, which takes longer than to look up many ends."""
+    """A timestamp search decompresses a batch, which takes longer than a lookup of many end offsets."""
     request = ends_of_wide(10)
     for timestamp in (0, MAX_TIMESTAMP):
         for asked in request.topics[0].partitions:
@@ -263,7 +263,7 @@ def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
 
 
 def test_what_comes_after_an_answer_in_pieces_waits_for_it() -> None:
-    """So what was promised of the output's memory is given back when a fetch's answer is written."""
+    """The callback releases reserved output memory once the response of a fetch is written."""
     calls: list[str] = []
 
     def pieces() -> Generator[None, None, Answered]:

@@ -1,4 +1,4 @@
-"""Replicas whose log is damaged, or whose disk is full: others lead, and are in sync without them."""
+"""Replicas with damaged logs or full disks: other replicas lead and form the in-sync set."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
 
 
 def damage_below_recovery_point(scene: Scene, broker_id: int) -> str:
-    """Kill a broker whose log is durable and no longer what it was; the log's directory."""
+    """Kill a broker and damage durable bytes of its log; return the log's directory."""
     node = scene.cluster.brokers[broker_id - 1]
     log = scene.partition(broker_id).log
     log.flush()
@@ -76,7 +76,7 @@ def test_a_replica_whose_log_is_damaged_at_its_start_is_told_as_lost() -> None:
 
 
 def test_a_leader_whose_log_is_damaged_at_its_start_is_followed_by_another() -> None:
-    """It was alone in sync; the others have all that is committed, and are eligible (KIP-966)."""
+    """The leader was alone in the in-sync set; the others have all committed records and are eligible (KIP-966)."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -262,7 +262,7 @@ def test_a_damaged_replica_that_is_eligible_does_not_lead() -> None:
 
 
 def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
-    """What a broker has sent twice, for want of an answer, may be carried out when it has long said otherwise."""
+    """A request that was sent twice after a timeout may be executed after a newer one with other contents."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -279,7 +279,7 @@ def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
 
 
 def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None:
-    """The metadata have space: what is wanting is space for a large batch."""
+    """The metadata log has space; only a large batch does not fit."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -300,7 +300,7 @@ def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None
 
 
 def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
-    """Others would wait for it: it is elected without hearing of it."""
+    """Otherwise the partition would have no working leader: the broker is elected, but cannot store the election."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -320,7 +320,7 @@ def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
 
 
 def begin_an_epoch(scene: Scene) -> None:
-    """Of the metadata quorum."""
+    """Start a new epoch of the metadata quorum."""
     active = scene.cluster.active_controller
     assert active is not None
     node = active.server.metadata_log.node
@@ -329,7 +329,7 @@ def begin_an_epoch(scene: Scene) -> None:
 
 @pytest.mark.parametrize("file", ["", "leader-epoch-checkpoint"])
 def test_a_broker_that_has_no_space_for_a_new_epoch_hands_over_and_stops(file: str) -> None:
-    """It cannot even hear that it misses something, and seems to live."""
+    """The broker cannot even receive metadata, but sends heartbeats."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -397,7 +397,7 @@ def test_a_broker_that_was_left_behind_waits_with_all_others_when_nobody_leads_a
 
 
 def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
-    """The leader of the metadata is known by its id, and as one of those to begin with: it rests as both."""
+    """A fetcher addresses the metadata leader by id or as a bootstrap server; it must pause in both cases."""
 
     async def acts(scene: Scene) -> None:
         asked_at: list[float] = []
@@ -416,7 +416,7 @@ def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
 
 
 def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_they_have_it() -> None:
-    """Two of three controllers have no space either: others decide nothing that the brokers would not hear of."""
+    """Two of three controllers have no space either, so no record is committed that the brokers would miss."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -441,7 +441,7 @@ def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_
 
 
 def test_a_broker_that_cannot_hear_that_it_is_unfenced_does_not_go_on_starting() -> None:
-    """The controllers would have it lead, as it is heard of."""
+    """Otherwise the controllers would elect it, because it sends heartbeats."""
 
     async def acts(scene: Scene) -> None:
         leader, starting = scene.leader_id, scene.followers[0]

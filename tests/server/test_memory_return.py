@@ -1,4 +1,4 @@
-"""What glibc is asked for, and systems without it."""
+"""Options of glibc's malloc, and systems without glibc."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_both_thresholds_are_fixed_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=mallopt))
     assert memory_return.keep_large_blocks_apart()
-    assert fixed == {-3: LARGE_BYTES, -1: TOP_BYTES}  # M_MMAP_THRESHOLD, M_TRIM_THRESHOLD of malloc.h
+    assert fixed == {-3: LARGE_BYTES, -1: TOP_BYTES}  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h
 
 
 @pytest.mark.parametrize("library", [no_library, lambda _: SimpleNamespace()])

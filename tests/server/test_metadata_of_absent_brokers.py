@@ -1,4 +1,4 @@
-"""What Metadata says of replicas whose broker or log directory is not there, by the version of the request."""
+"""Metadata response for replicas whose broker or log directory is offline, by request version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeChannel: one connection for each node and API, requests in flight, and what ends a connection."""
+"""NodeChannel: one connection for each node and API, requests in flight, and events that close a connection."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SPOKEN = (ApiKey.BROKER_HEARTBEAT, ApiKey.UNREGISTER_BROKER)
 
 
 class OtherNode:
-    """Answers ApiVersions at once and heartbeats in order, once `may_answer` is set; closes when a test says so."""
+    """Server that responds to ApiVersions at once, and to heartbeats in order once `may_answer` is set."""
 
     def __init__(self) -> None:
         self.connections: list[asyncio.StreamWriter] = []
@@ -121,7 +121,7 @@ async def use_twice() -> None:
         (kept,) = channel._connections.values()
         other.connections[0].close()
         await until(lambda: kept.is_closed)
-        await beat(channel, other, 4)  # the first request after that does not fail
+        await beat(channel, other, 4)  # the next request succeeds
         assert (len(other.connections), other.received) == (2, [2, 3, 4])
         channel.close()
 
@@ -236,7 +236,7 @@ async def reach_nobody() -> None:
 
 
 def test_nodes_that_cannot_be_reached_leave_nothing() -> None:
-    """Any client may name such with AddRaftVoter."""
+    """Any client may name unreachable nodes with AddRaftVoter."""
     event_loop.run(ask_in_vain())
 
 

@@ -1,4 +1,4 @@
-"""Parts of a broker and odd answers: from the active controller, from their disk, or from nobody."""
+"""Parts of a broker with unusual responses: from the active controller, from their disk, or none."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage, PartitionImage
 from kwire.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -49,7 +50,7 @@ HERE, THERE = UUID(int=11), UUID(int=12)
 
 
 class Asked:
-    """An active controller that answers as a test says; what it raises, it raises."""
+    """Active controller that returns or raises what the test says."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
@@ -86,7 +87,7 @@ def replica(directory: str = "/here/t-0", *, said: UUID = HERE) -> Any:
     return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=0, image=image, log=log, is_removed=False)
 
 
-# --- where replicas are
+# --- replica directories
 
 
 def assignments(*answers: Any) -> tuple[DirectoryAssignments, Asked]:
@@ -144,11 +145,11 @@ def test_a_replica_that_was_given_up_is_not_told_again_because_the_metadata_chan
     play(act)
 
 
-# --- who is in sync
+# --- in-sync sets
 
 
 class Proposal(SimpleNamespace):
-    """What a leader proposes."""
+    """In-sync set that a leader proposes."""
 
 
 def in_sync_changes(*answers: Any) -> tuple[InSyncChanges, Asked, Any]:
@@ -216,7 +217,7 @@ def test_a_replica_that_is_removed_is_in_no_trouble() -> None:
     play(act)
 
 
-# --- other answers
+# --- other responses
 
 
 def test_a_controller_that_is_not_registered_says_why_and_tries_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -257,8 +258,10 @@ def test_producer_ids_that_the_controller_refuses_are_asked_for_again_by_clients
 @pytest.mark.parametrize(("level", "told"), [(METADATA_VERSION_4_3_IV0 - 1, None), (METADATA_VERSION_4_3_IV0, [HERE])])
 def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level: int, told: list[UUID] | None) -> None:
     directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
+    config = make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"})
     cordoned = CordonedDirectories(
-        config=make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"}),
+        config=config,
+        settings=CurrentSettings(config.parsed),
         logs=cast("Any", SimpleNamespace(directories=directories)),
         directory_ids={"/here": HERE, "/there": THERE},
         changed=lambda: None,
@@ -324,7 +327,7 @@ def test_a_node_without_a_quorum_does_not_lead_the_log_of_others_alone(voters: t
 
 def test_so_many_topics_are_wanted_at_once(tmp_path: Path) -> None:
     async def act(loop: VirtualLoop) -> None:
-        creator = TopicCreator(cast("Any", None), cast("Any", None), cast("Any", {}))
+        creator = TopicCreator(*(cast("Any", None) for _ in range(4)))
         creator.create_soon(f"topic-{number}" for number in range(REQUESTED_TOPICS_MAX + 5))
         assert list(creator._wanted)[-1] == f"topic-{REQUESTED_TOPICS_MAX - 1}"
 

@@ -1,4 +1,4 @@
-"""NodeConnection and a node at its other end that answers oddly, or speaks older versions."""
+"""NodeConnection to a node that responds incorrectly, or supports older versions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kwire.server.network.node_channel import NodeChannel
 SIZE_BYTES = 4
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=1, broker_epoch=2)
 SPOKEN = {ApiKey.BROKER_HEARTBEAT: 0, ApiKey.VOTE: 1, ApiKey.FETCH: 14}
-"""API to the newest version that the other node supports."""
+"""Newest version that the other node supports, by API."""
 
 Answer = Callable[[bytes], bytes]
 
@@ -43,7 +43,7 @@ def framed(frame: bytes, response: Any) -> bytes:
 
 
 class OddNode:
-    """Answers ApiVersions and any other request as a test says."""
+    """Node that responds to ApiVersions and any other request as the test says."""
 
     def __init__(self, answer: Answer, first: Answer) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""Requests that no good client sends, answered as Apache Kafka was seen to answer them."""
+"""Invalid requests of clients, with the responses observed from Apache Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers and verifications for another broker: a burst costs few requests, each gets its own outcome."""
+"""Markers and verifications for another broker: a burst needs few requests, and each item gets its own result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COUNT = 500
 
 
 class ThereChannel:
-    """A broker that answers every request a tenth of a second later; odd ids are refused."""
+    """Broker that responds to each request after a tenth of a second, and rejects odd ids."""
 
     def __init__(self) -> None:
         self.requests: list[Any] = []
@@ -148,7 +148,7 @@ def test_five_hundred_verifications_at_a_broker_take_two_requests() -> None:
 
 
 def test_transactions_of_many_partitions_leave_in_requests_that_the_other_broker_takes() -> None:
-    """Markers of 200 transactions with 1,000 partitions each: one request of them all would have too many elements."""
+    """A single request with the markers of 200 transactions on 1,000 partitions each would have too many elements."""
 
     async def end_large() -> None:
         channel = ThereChannel()

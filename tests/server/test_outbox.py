@@ -1,4 +1,4 @@
-"""Answers are held together and leave in order, soon, whatever their number and size."""
+"""Outbox of responses: combined into few writes, sent in order, without long delay for any number and size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 
 class Turns:
-    """An event loop that turns when a test says so."""
+    """Event loop whose turns a test triggers."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -36,7 +36,7 @@ class Turns:
 
 
 class Taker:
-    """A connection that notes what is written to it."""
+    """Connection that records its writes."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
@@ -142,7 +142,9 @@ def test_a_client_that_sends_no_more_is_answered_all_it_asked(client: RawClient,
 
 
 def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: RawClient) -> None:
-    """Each request takes longer than a connection's share of a turn, so the end is seen before most are served."""
+    """Each request takes longer than a connection's share of a turn, so the end of stream arrives before most are
+    served.
+    """
     node_id = client.ask(DescribeClusterRequest(), 0).brokers[0].broker_id
     every_setting = DescribeConfigsResource(resource_type=4, resource_name=str(node_id))
     request = DescribeConfigsRequest(resources=[every_setting])
@@ -154,7 +156,7 @@ def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: Raw
 
 
 def test_a_client_that_sends_no_more_and_reads_slowly_is_answered_all_it_asked(broker: RunningBroker) -> None:
-    """The answers fill its output buffer: what is left of its requests waits for it to read."""
+    """The responses fill the output buffer, so the remaining requests wait until the client reads."""
     with broker.client(receive_buffer=4096) as client:
         node_id = client.ask(DescribeClusterRequest(), 0).brokers[0].broker_id
         request = DescribeConfigsRequest(
@@ -172,7 +174,7 @@ def test_a_client_that_sends_no_more_and_reads_slowly_is_answered_all_it_asked(b
 
 
 def test_a_held_answer_is_sent_before_its_connection_is_closed(client: RawClient) -> None:
-    """Both requests arrive together; the second one cannot be read, and the first one is answered all the same."""
+    """Both requests arrive together; the second one is invalid, and the first one still gets its response."""
     client.send_bytes(client.frame(ApiVersionsRequest(), 0) + sized(b"\x7f\xff" + bytes(8)))
     assert client.receive(ApiVersionsRequest(), 0).error_code == 0
     assert client.is_closed()

@@ -1,4 +1,4 @@
-"""Unread answers are bounded over all connections, and the allocator gives back what a peak took."""
+"""Output memory: unread responses of all connections are bounded, and the allocator returns the memory of a peak."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def wait_ms(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) -> None:
-    """Each asks for 20 MB and reads nothing of it."""
+    """Each client requests 20 MB and reads no response."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=2 * MEGABYTE)
         for _ in range(20):

@@ -1,4 +1,4 @@
-"""Produce and Fetch: what is stored and read back, limits, epochs, and each error."""
+"""Produce and Fetch: records stored and read back, limits, epochs, and each error."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def test_produce_at_every_version(client: RawClient, version: int) -> None:
 
 
 def test_a_fetch_is_answered_in_the_order_of_its_partitions(client: RawClient) -> None:
-    """Their turn decides who gets of max_bytes: consumers name partitions of a topic before and behind others."""
+    """The order decides which partitions share max.bytes: a consumer may list partitions of a topic before and after
+    others.
+    """
     first, _ = create_topic(client, 2)
     second, _ = create_topic(client, 1)
     request = fetch_request(first, partition=1)
@@ -277,7 +279,7 @@ def test_records_are_deleted_from_the_front(client: RawClient, version: int) -> 
 def test_records_of_some_topics_are_not_deleted(client: RawClient) -> None:
     compacted, _ = create_topic(client, cleanup_policy="compact")
     assert delete_records(client, compacted, 0) == (ErrorCode.POLICY_VIOLATION, -1)
-    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)  # which makes the topic
+    client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)  # creates the topic
     assert delete_records(client, "__consumer_offsets", 0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
     assert delete_records(client, "never-made", 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 

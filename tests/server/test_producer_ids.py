@@ -1,4 +1,4 @@
-"""Producer ids out of blocks: each once, and one question to the controller however many wait."""
+"""Producer ids from blocks: each is unique, and waiting requests share one request to the controller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.virtual_loop import virtual_loop
 
 
 class Blocks:
-    """A controller that gives blocks of three after a second, or refuses."""
+    """Controller that allocates blocks of three ids after a second, or refuses."""
 
     def __init__(self) -> None:
         self.asked = 0

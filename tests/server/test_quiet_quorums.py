@@ -1,4 +1,4 @@
-"""A broker that starts while nothing is written to the metadata log."""
+"""Broker start while no record is written to the metadata log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kwire.simulation import Simulation
 
 
 def test_a_snapshot_that_ends_where_everything_does_is_enough() -> None:
-    """Nothing is committed after it, so that nothing would tell that the broker has caught up."""
+    """No record is committed after the snapshot, so no further record would show that the broker has caught up."""
     with Simulation(5) as simulation:
         often = {"metadata.log.max.snapshot.interval.ms": 1000}
         cluster = simulation.cluster(brokers=2, controllers=1, config=often, as_objects=True)

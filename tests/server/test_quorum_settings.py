@@ -1,4 +1,4 @@
-"""Roles, listeners and quorum in the settings: what may be together, as Apache Kafka 4.3.1 judges it."""
+"""Settings of roles, listeners and quorum: valid combinations, as in Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERVERS = "h:2"
 
 
 def configured(text: str) -> BrokerConfig:
-    """A configuration from key=value pairs, separated by spaces; roles, servers and voters have short names."""
+    """Return a configuration from key=value pairs, separated by spaces; roles, servers and voters have short names."""
     short = {
         "roles": "process.roles",
         "names": "controller.listener.names",
@@ -144,9 +144,9 @@ def test_what_cannot_be_together_is_refused_in_one_line(text: str, words: str) -
 
 
 def test_a_broker_alone_joins_nothing() -> None:
-    """Until the setting is served, it is refused before this rule is looked at."""
+    """Another rule rejects the setting before this one, as long as kwire does not support it."""
     given = {"process.roles": "broker", "controller.quorum.voters": "2@h:2", "listeners": CLIENTS}
-    typed = make_config(given).typed | {"controller.quorum.auto.join.enable": True}
+    typed = dict(make_config(given).parsed) | {"controller.quorum.auto.join.enable": True}
     with pytest.raises(RuleBrokenError, match="is only supported when"):
         check_quorum(read_quorum(typed), read_listeners(given, typed), given=given, typed=typed)
 

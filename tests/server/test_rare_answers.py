@@ -1,4 +1,4 @@
-"""Answers that need an unlucky moment or a refusal in between; what is around the code asked is a stand-in."""
+"""Responses that need rare timing or a denial in between; stand-ins replace the parts around the tested code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_offsets_are_added_once_their_topic_is_made_whether_that_is_written_or_k
 
 
 class RefuseGroups:
-    """Nobody may describe a group."""
+    """Authorizer that denies the description of groups."""
 
     def allows(self, *asked: Any) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""What clients seldom ask of a broker, or at a bad moment: each answer as Kafka gives it."""
+"""Rare requests, or requests at a rare moment: each response equals Kafka's."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_old_versions_of_produce_carry_no_zstd(client: RawClient) -> None:
 
 
 def test_a_transactional_batch_without_a_producer_is_stored_and_holds_nobody_up(client: RawClient) -> None:
-    """As Kafka, which verifies batches with a producer id only."""
+    """Kafka verifies only batches with a producer id as well."""
     topic, _ = create_topic(client)
     records = bytearray(batch(b"a"))
     records[22] |= TRANSACTIONAL_FLAG
@@ -163,7 +163,7 @@ def test_a_long_poll_of_a_client_with_a_quota_counts_its_own_time_only(broker: R
 
 @pytest.mark.parametrize("operation", ["read", "replace"])
 def test_a_disk_that_fails_under_a_question_is_told(data_dir: Path, operation: str) -> None:
-    """ListOffsets reads batches, DeleteRecords writes the epochs of the log anew."""
+    """ListOffsets reads batches; DeleteRecords rewrites the leader epochs of the log."""
     disk = FaultyDisk()
     with RunningBroker(data_dir, disk=disk) as broker, broker.client() as client:
         topic, _ = create_topic(client)

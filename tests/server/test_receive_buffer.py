@@ -1,4 +1,4 @@
-"""How much the loop receives in one iteration, however many clients send as fast as they can."""
+"""Bytes received in one iteration of the loop: bounded, for any number of clients that send at full speed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_frame_of_many_long_reads_is_served_whole() -> None:
 
 
 def test_who_sends_many_small_requests_receives_little_at_a_time() -> None:
-    """Each is cut out of what was received, and takes a hundred times its size in work and memory."""
+    """Each small request takes a hundred times its size in CPU work and memory."""
 
     async def act(_: VirtualLoop) -> None:
         door = Door()
@@ -82,7 +82,7 @@ def test_who_sends_many_small_requests_receives_little_at_a_time() -> None:
 
 
 def test_a_broker_receives_a_bounded_amount_between_two_looks(tmp_path: Path, monkeypatch: Any) -> None:
-    """Of sockets that have more than the iteration's bytes each, through the loop that kwire ships with."""
+    """Each socket has more data than the limit of an iteration; the loop is the one that kwire uses."""
     counted: list[int] = []
     iterations: list[int] = []
     count, begin = ReceiveBuffer.count, ReceiveBuffer._begin_iteration

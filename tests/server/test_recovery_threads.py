@@ -1,4 +1,6 @@
-"""num.recovery.threads.per.data.dir: how many logs are opened at a start, and closed at a stop, at the same time."""
+"""Setting num.recovery.threads.per.data.dir: the number of logs that are opened at start, or closed at stop, in
+parallel.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.jobs import run_stages
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import PARTS_MAX
 from kwire.log.jobs import Stage
 from kwire.seams import Workers
@@ -23,7 +26,10 @@ def test_they_are_bounded_whatever_is_set(
     monkeypatch: pytest.MonkeyPatch, setting: int, directories: int, threads: int
 ) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
-    assert recovery_threads(make_config({SETTING: str(setting)}), directories=directories) == threads
+    assert (
+        recovery_threads(CurrentSettings(make_config({SETTING: str(setting)}).parsed), directories=directories)
+        == threads
+    )
 
 
 def test_a_start_and_a_stop_use_as_many_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
-"""What fails is freed at once: a traceback that is kept has its frames, and these what they worked on.
+"""Memory of failed requests: freed at once, although a traceback references frames with their data.
 
-Full collections may leave a cycle alone for very long (kwire/kept_objects.py), and a frame may have 100 MB.
+A full collection of cycles may be far away (kwire/kept_objects.py), and a frame may hold 100 MB.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from tests.server.test_active_controller import ONE, Channel, Log, run, unreacha
 
 
 class Work(list[int]):
-    """What a request is worked on with."""
+    """Data of a request."""
 
 
 @pytest.fixture(autouse=True)
 def uncollected() -> Iterator[None]:
-    """Whatever is part of a cycle stays."""
+    """Disable the garbage collector, so that objects in cycles stay."""
     gc.collect()
     gc.disable()
     yield
@@ -40,7 +40,7 @@ def uncollected() -> Iterator[None]:
 
 
 def is_freed(fail: Callable[[Work], Awaitable[Any]], error: type[Exception]) -> bool:
-    """Whether nothing has the work any more, once its failure was handled."""
+    """Return True if the work has no references left after its failure was handled."""
 
     async def main() -> bool:
         work = Work([1])
@@ -102,7 +102,7 @@ def test_a_node_that_refuses_the_connection() -> None:
     async def fail(work: Work) -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
-            await channel.send(Destination(1, *unused.getsockname()), work)  # bound, and not listened on
+            await channel.send(Destination(1, *unused.getsockname()), work)  # bound, but not listening
 
     assert is_freed(fail, Unreachable)
 

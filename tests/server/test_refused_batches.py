@@ -1,4 +1,4 @@
-"""What an idempotent producer sends behind a batch that found no space does not come before it."""
+"""Batches of an idempotent producer after a batch that found no space: none is appended before that one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = 11
 
 
 class Pipeline:
-    """One connection, on which a client sends without having heard what came of what it sent before."""
+    """Connection on which a client sends requests without waiting for responses."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -78,7 +78,7 @@ def test_answers_that_come_late_do_not_let_a_batch_pass_the_refused_one(is_known
 
 
 async def led_partition(scene: Scene) -> tuple[Partition, Any]:
-    """One of another topic with a single replica, on the broker that leads the scene's."""
+    """Return a single-replica partition of another topic, on the broker that leads the scene's partition."""
     await scene.ask(1, create_request("u", 9), 7)
     broker = scene.cluster.brokers[scene.leader_id - 1]
 

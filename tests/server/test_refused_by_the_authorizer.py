@@ -1,4 +1,4 @@
-"""An authorizer that refuses one kind of resource: each API answers with the code that Kafka has for it."""
+"""Authorizer that denies one resource type: each API responds with Kafka's error code for it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.part
 
 @dataclasses.dataclass
 class Refusing:
-    """Refuses whatever is asked for one kind of resource."""
+    """Authorizer that denies all operations on one resource type."""
 
     kind: ResourceType
 
@@ -101,14 +101,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 @pytest.fixture
 def refuse(broker: RunningBroker) -> Iterator[Callable[[ResourceType], None]]:
-    """Have a kind of resource refused until the test ends."""
+    """Deny operations on a resource type until the test ends."""
     allowing = broker.server.services.authorizer
     yield lambda kind: broker.authorize_by(Refusing(kind))
     broker.authorize_by(allowing)
 
 
 def codes_of(answer: Any) -> Iterator[ErrorCode]:
-    """Error codes of an answer in the order in which they stand in it, without NONE."""
+    """Yield the error codes in a response in their order, without NONE."""
     if isinstance(answer, list):
         for each in answer:
             yield from codes_of(each)
@@ -331,7 +331,7 @@ def test_an_envelope_of_a_node_that_may_not_act_for_the_cluster_is_refused(
 
 
 async def at_controller(broker: RunningBroker, request: Any) -> Any:
-    """The answer of the controller in the same process."""
+    """Return the response of the controller in the same process."""
     client = DistantClient(peer_host="127.0.0.1", peer_port=1, principal="User:node")
     request_origin = RequestOrigin(client=client, client_id=None, listener_name="CONTROLLER", version=None)
     controller = broker.server._controller

@@ -1,4 +1,4 @@
-"""Settings that Kafka refuses to start with, and changes of them that it refuses while it runs: its words."""
+"""Settings that Kafka rejects at start, and changes that it rejects while running, with its messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import AlterOperation
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_configs import (
     AlterConfigsAlterableConfig,
@@ -96,7 +97,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 def change(client: RawClient, name: str, value: str, operation: int = AlterOperation.SET) -> tuple[ErrorCode, str]:
-    """The code and the message that a change of all brokers would have."""
+    """Return the error code and message of a change for all brokers, validated only."""
     config = IncrementalAlterConfigsAlterableConfig(name=name, config_operation=operation, value=value)
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=True)
@@ -145,9 +146,9 @@ def test_only_a_list_is_added_to_and_taken_from(client: RawClient, operation: Al
 
 
 def test_dynamic_settings_of_another_version_that_cannot_be_used_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    """As a newer broker may have stored them, before a downgrade."""
+    """A newer broker may have stored them before a downgrade."""
     stored = {"node.id": "7", "log.retention.ms": "soon", "log.roll.ms": "7000"}
-    dynamic = DynamicConfigs(make_config({}))
+    dynamic = DynamicConfigs(1, CurrentSettings(make_config({}).parsed))
     dynamic.start(MetadataImage(configs={(ConfigResourceType.BROKER, "1"): stored}))
     assert dynamic.own == {"log.roll.ms": "7000"}
     assert "the dynamic configuration node.id is ignored: it cannot change while a broker runs" in caplog.text
@@ -162,11 +163,11 @@ def image_with(**layers: dict[str, str]) -> MetadataImage:
 
 
 def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """As a controller takes them that is asked directly."""
-    config = make_config({})
-    dynamic = DynamicConfigs(config)
+    """A controller stores such settings if a client sends them to it directly."""
+    settings = CurrentSettings(make_config({}).parsed)
+    dynamic = DynamicConfigs(1, settings)
     heard: list[int] = []
-    dynamic.watch(lambda: heard.append(config["log.roll.ms"]))
+    dynamic.watch(lambda: heard.append(settings.values["log.roll.ms"]))
     good = image_with(default={"log.roll.ms": "7000"})
     bad = image_with(default={"log.roll.ms": "8000"}, own={"max.connections.per.ip": "0"})
     other = image_with(default={"log.roll.ms": "8500"}, own={"max.connections.per.ip": "0"})
@@ -175,14 +176,14 @@ def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.
     for old, new, roll_ms in ((good, bad, 7000), (bad, other, 7000), (other, mended, 9000)):
         before = dynamic.settings_of(old)["log.roll.ms"]
         dynamic.follow(old, new)
-        assert (config["log.roll.ms"], dynamic.settings_of(new)["log.roll.ms"]) == (roll_ms, roll_ms)
+        assert (settings.values["log.roll.ms"], dynamic.settings_of(new)["log.roll.ms"]) == (roll_ms, roll_ms)
         assert dynamic.settings_of(old)["log.roll.ms"] == before
     assert heard == [7000, 7000, 7000, 9000]
     assert caplog.text.count("the dynamic configuration could not be applied: ") == 1
 
 
 def test_a_part_that_cannot_take_a_change_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    dynamic = DynamicConfigs(make_config({}))
+    dynamic = DynamicConfigs(1, CurrentSettings(make_config({}).parsed))
     heard: list[int] = []
     dynamic.watch(lambda: heard.append(1 // 0))
     dynamic.watch(lambda: heard.append(7))

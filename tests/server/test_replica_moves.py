@@ -1,4 +1,4 @@
-"""Replicas that move between log directories: under load, while all else goes on, and when something ends the move."""
+"""Replica moves between log directories: under load, with other work in parallel, and with events that end a move."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def ask_to_move(client: RawClient, path: str, topic: str, *partitions: int) -> l
 
 
 def places(client: RawClient, topic: str, partition: int = 0) -> dict[str, Any]:
-    """By directory, what is there of a partition; a future log's path ends with an asterisk."""
+    """Return the replica and future replica of a partition by directory; a future log's path ends with an asterisk."""
     asked = DescribableLogDirTopic(topic=topic, partitions=[partition])
     found = {}
     for result in client.ask(DescribeLogDirsRequest(topics=[asked]), 4).results:
@@ -109,7 +109,7 @@ def names_in(path: str) -> list[str]:
 
 
 def moved(client: RawClient, directories: list[str], topic: str, partition: int = 0) -> str:
-    """Move it; where it is then."""
+    """Move a partition and return its new directory."""
     _, away = home_and_away(client, directories, topic, partition)
     assert ask_to_move(client, away, topic, partition) == [ErrorCode.NONE]
     eventually(lambda: list(places(client, topic, partition)) == [away], "it has moved")
@@ -117,7 +117,7 @@ def moved(client: RawClient, directories: list[str], topic: str, partition: int 
 
 
 def wait_until_told(broker: RunningBroker, topic: str, directory: str) -> None:
-    """Return when the controller knows that the topic's first partition is in a directory."""
+    """Wait until the controller has the directory as the location of the topic's first partition."""
     known = broker.server._node.storage.directory_ids[directory]
     images = broker.server.services
     eventually(lambda: images.image.topics[topic].partitions[0].directories == (known,), "the controller is told")
@@ -131,7 +131,7 @@ def set_rate(client: RawClient, rate: int | None) -> None:
 
 
 def beginning_to_move(client: RawClient, directories: list[str]) -> tuple[str, str, str]:
-    """(topic, home, away) of a topic that has begun to move, and will not get far."""
+    """Create a topic whose move has begun and makes little progress; return (topic, home, away)."""
     topic, _ = create_topic(client)
     for _ in range(3):
         assert produce(client, topic, batch(b"x" * 5000)).error_code == ErrorCode.NONE
@@ -284,7 +284,7 @@ def test_a_move_is_described_and_goes_as_fast_as_it_may(client: RawClient, direc
     assert (found[home].offset_lag, found[away + "*"].offset_lag) == (0, 2)
     assert found[away + "*"].partition_size < found[home].partition_size
     assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
-    assert places(client, topic)[away + "*"].offset_lag == 2  # the same move goes on
+    assert places(client, topic)[away + "*"].offset_lag == 2  # the same move continues
     set_rate(client, None)
     eventually(lambda: list(places(client, topic)) == [away], "it has moved")
 

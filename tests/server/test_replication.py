@@ -1,4 +1,4 @@
-"""Clients of replicated partitions: what they are answered while replicas come and go."""
+"""Replicated partitions: responses to clients while replicas fail and return."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_what_is_acknowledged_is_on_every_replica() -> None:
 
 @replaces_methods
 def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The leader verifies a few batches for each of their fetches."""
+    """The leader verifies a few batches for each fetch."""
     budgets: list[VerifyBudget] = []
 
     def small(cold: ColdReads) -> VerifyBudget:
@@ -328,14 +328,14 @@ def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
 
 
 def test_a_replica_that_is_not_in_sync_is_not_sent_to() -> None:
-    """It has what is asked for, but nobody knows whether it will ever have more."""
+    """The replica has the requested records, but may never get more."""
 
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         late = scene.followers[0]
         await scene.until(lambda: scene.partition(late).high_watermark == 1)
         scene.cut_off(late)
-        await scene.produce(b"b")  # acknowledged once the other one is no longer waited for
+        await scene.produce(b"b")  # acknowledged once the other replica left the in-sync set
         await scene.until(lambda: late not in scene.leader.image.isr)
         kept = await scene.fetch(scene.leader_id, 0, rack_id=f"rack-{late}")
         assert (kept.error_code, kept.preferred_read_replica) == (ErrorCode.NONE, -1)

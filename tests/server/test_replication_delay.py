@@ -1,4 +1,4 @@
-"""Replicas have what is appended at once: nothing waits for the end of a follower's fetch that has nothing to say."""
+"""Replication delay: replicas get appended records at once, even if a follower's fetch is waiting without news."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from tests.server.replicated_topic import Scene, play
 from tests.support.requests import batch, create_request
 
 AT_ONCE_SECONDS = 0.25
-"""Followers' fetches wait for twice as long where there is nothing new."""
+"""Time limit; a follower's fetch without news waits twice as long."""
 
 
 class Appending:
-    """Appends to a partition when another one has committed, as coordinators do: then, not later."""
+    """Waiter that appends to one partition when another one commits, as coordinators do, within the notification."""
 
     def __init__(self, committing: Partition, other: Partition) -> None:
         self._committing = committing
         self._other = other
         committing.wait(self)
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
+        self.state_changed()
+
+    def state_changed(self) -> None:
         self._committing.stop_waiting(self)
         self._other.append(batch(b"what follows"), -1)
 
 
 async def led_beside(scene: Scene) -> Partition:
-    """A partition of another topic with the same leader, and so with the same fetches."""
+    """Return a partition of another topic with the same leader, so that the same fetches cover both."""
     await scene.ask(1, create_request("u", partitions=3, replicas=3), 7)
     partitions = scene.cluster.brokers[scene.leader_id - 1].server.services.partitions
 
@@ -36,7 +39,7 @@ async def led_beside(scene: Scene) -> Partition:
         return next((each for each in there if each is not None and each.is_led), None)
 
     await scene.until(lambda: found() is not None)
-    await asyncio.sleep(2)  # all followers fetch it
+    await asyncio.sleep(2)  # until all followers fetch it
     partition = found()
     assert partition is not None
     return partition

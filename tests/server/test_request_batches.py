@@ -1,4 +1,4 @@
-"""RequestBatches: a burst of items costs few requests, each item gets its own result."""
+"""RequestBatches: a burst of items needs few requests, and each item gets its own result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.virtual_loop import virtual_loop
 
 
 class Peers:
-    """Answers requests when a test lets it: the result of an item is its double."""
+    """Peers that respond when the test says so; the result of an item is twice its value."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[int, list[int]]] = []

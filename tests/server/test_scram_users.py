@@ -1,4 +1,4 @@
-"""Users that a cluster is formatted with: described over the wire, kept through snapshots, their keys never told."""
+"""SCRAM users created by formatting: described over the wire, kept in snapshots, their keys never disclosed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OFTEN = {"metadata.log.max.record.bytes.between.snapshots": "1000"}
 
 @pytest.fixture
 def formatted(data_dir: Path, tmp_path: Path) -> Path:
-    """The directory of a node of its own, formatted with two users."""
+    """Return the directory of a separate node, formatted with two users."""
     properties = tmp_path / "format.properties"
     properties.write_text(f"log.dirs={data_dir}\n")
     users = [word for argument in ARGUMENTS for word in ("--add-scram", argument)]
@@ -43,7 +43,7 @@ def formatted(data_dir: Path, tmp_path: Path) -> Path:
 
 
 def described(client: RawClient, *names: str) -> dict[str, list[tuple[int, int]] | int]:
-    """Mechanisms and iterations by user; an error's code instead where there is one."""
+    """Return mechanisms and iterations by user, or an error code."""
     users = [DescribeUserScramCredentialsUserName(name=name) for name in names] if names else None
     answer = client.ask(DescribeUserScramCredentialsRequest(users=users), 0)
     assert answer.error_code == ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""An incremental fetch looks at what has moved only, and tells what one tells that looks at everything."""
+"""Incremental fetch that checks only changed partitions: same responses as one that checks all partitions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ COUNT = 5
 
 
 class Consumer:
-    """One session over a connection of its own. With a rack it is told of closer replicas, and all is looked at."""
+    """Consumer with one session on its own connection; with a rack, each fetch checks all partitions for closer
+    replicas.
+    """
 
     def __init__(self, client: RawClient, *, rack_id: str = "") -> None:
         self.client = client
         self.rack_id = rack_id
         self.session_id = self.epoch = 0
         self.order: list[tuple[str, int]] = []
-        """The partitions of the last answer."""
+        """Partitions of the last response."""
 
     def request(
         self,
@@ -76,7 +78,7 @@ class Consumer:
 
 
 class World:
-    """A broker whose partitions change in every way that a consumer may hear of, by chance."""
+    """Broker with random changes of partitions that are visible to consumers."""
 
     def __init__(self, broker: RunningBroker, client: RawClient, seed: int) -> None:
         self.random_source = random.Random(seed)
@@ -119,12 +121,12 @@ class World:
             self.broker.call(lambda: self.partition(key).append_marker(ending, producer_id, 0, transaction_version=0))
 
     def cut(self) -> None:
-        """As DeleteRecords does."""
+        """Delete records as DeleteRecords does."""
         key = self.key()
         self.broker.call(lambda: self.partition(key).delete_records_before(-1))
 
     def retain(self) -> None:
-        """As retention does: nobody is told at once."""
+        """Advance the log start as retention does, which sends no notification."""
         key = self.key()
 
         def move() -> None:
@@ -136,7 +138,7 @@ class World:
         self.broker.call(move)
 
     def make_anew(self) -> None:
-        """Its name stays; clients of this version know no ids."""
+        """Delete a topic and create it again; clients of this version do not use topic ids."""
         if self.random_source.random() < 0.3:
             topic = self.random_source.choice(self.topics)
             self.client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
@@ -205,7 +207,7 @@ def watchers(broker: RunningBroker, topic: str) -> int:
 
 
 def opened(consumer: Consumer, topic: str) -> dict[tuple[str, int], int]:
-    """Its second fetch has looked at all, and found nothing new."""
+    """Open a session; its second fetch checks all partitions and finds no change."""
     offsets = {(topic, index): 0 for index in range(COUNT)}
     consumer.fetch(offsets)
     assert consumer.fetch({}) == {}
@@ -297,7 +299,7 @@ def test_a_fetch_that_waits_in_a_session_that_ends_is_answered(
 def test_a_partition_tells_a_session_once_that_nobody_waits_in(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
-    """Sessions of clients that are gone cost an append nothing."""
+    """Sessions of disconnected clients must not slow appends down."""
     topic, _ = create_topic(client, COUNT)
     consumer = two[0]
     opened(consumer, topic)
@@ -368,7 +370,7 @@ def test_a_session_hears_of_a_log_that_is_damaged(
 def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large session that has much to look at answers at once, and comes to all of it."""
+    """A large session with many changes responds after a limited check; the following fetches check the rest."""
     monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 3)
     consumer, _ = two
     topic, _ = create_topic(client, 10, name=unique())
@@ -401,7 +403,7 @@ def test_what_a_request_names_is_looked_at_first_and_the_rest_of_much_by_the_nex
 def test_partitions_that_are_not_there_do_not_keep_others_waiting(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are looked at each time, as the topic may come."""
+    """Missing partitions are checked on each fetch, because their topic may be created."""
     monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 4)
     consumer, _ = two
     topic, _ = create_topic(client, 1, name=unique())

@@ -1,4 +1,4 @@
-"""Connections share the event loop by time, and answers in pieces share it with them."""
+"""Shares of the event loop: connections share it by time, also with responses that are built in steps."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from tests.virtual_loop import VirtualLoop
 
 
 class World:
-    """Connections whose requests take the time that they name, in milliseconds: b"3" or, in pieces of 1 ms, b"p3"."""
+    """Connections with requests that state their duration in ms: b"3", or b"p3" in steps of 1 ms."""
 
     def __init__(self, loop: VirtualLoop, count: int) -> None:
         self.ms = 0.0
         self.turns = Turns(lambda: self.ms)
         self.served: list[tuple[int, str]] = []
-        """Connection and request, or the piece of it, in the order in which they were served."""
+        """(connection, request or step of it) in the order of service."""
         self.longest_ms = 0.0
-        """The longest that the loop had no turn of its own."""
+        """Longest time without a turn of the event loop."""
         self.closed: list[int] = []
         self._loop = loop
         self._looked_ms = 0.0
@@ -91,7 +91,7 @@ class World:
         self.stop_looking()
 
     def stop_looking(self) -> None:
-        """From now on virtual time passes."""
+        """Let virtual time pass from now on."""
         self._is_over = True
 
 
@@ -136,7 +136,7 @@ def test_time_is_shared_not_requests() -> None:
 
 
 def test_a_short_request_that_took_long_by_chance_does_not_make_its_client_wait() -> None:
-    """Garbage was collected in it, say: the next one is served before what others flood with."""
+    """A garbage collection may run in one request; the client's next request still precedes those of busy clients."""
 
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 11)
@@ -229,7 +229,7 @@ def test_an_answer_in_pieces_lets_others_come_between() -> None:
 
 
 LONG = int(10 * FREE_MS)
-"""Milliseconds of an answer that needs a place."""
+"""Duration in ms of a response that needs a place for steps."""
 
 
 def test_few_long_answers_are_under_way() -> None:
@@ -280,8 +280,8 @@ def test_who_leaves_gives_its_place_back() -> None:
         first, second = (number for number, share in enumerate(shares) if share.waits_for_pieces)
         has_place, has_another = [number for number, share in enumerate(shares) if share.has_pieces][:2]
         world.doors[first].connection.connection_lost(None)  # waits for a place
-        world.doors[has_place].connection.connection_lost(None)  # has one
-        world.doors[has_another].connection.close("a test")  # and so has this one, while what is unsent leaves
+        world.doors[has_place].connection.connection_lost(None)  # has a place
+        world.doors[has_another].connection.close("a test")  # has a place too; its unsent output is still being written
         world.send(PIECES_MAX + 2, f"p{LONG}")
         await world.settle()
         ended = {each for each in range(PIECES_MAX + 3) if world.answers(each) == [f"p{LONG}".encode()]}
@@ -363,7 +363,7 @@ def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
 
 
 def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
-    """A producer with acks=0 sends and leaves."""
+    """A producer with acks=0 sends and disconnects."""
 
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
@@ -428,7 +428,7 @@ def test_who_sends_no_more_is_answered_all_it_asked_whatever_that_waits_for(caus
 
 
 def test_a_produce_request_waits_no_longer_for_its_bytes_than_it_takes() -> None:
-    """Beside busy clients it has its turn after what it costs, ten milliseconds at most."""
+    """Next to busy clients, the request waits as long as its cost, at most ten milliseconds."""
 
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 11)

@@ -1,4 +1,4 @@
-"""Clean stop of a broker: workers make its logs durable, and the event loop and the quorum go on meanwhile."""
+"""Clean stop of a broker: workers flush its logs, while the event loop and the quorum continue."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ COUNT = 8
 
 
 class ThreadNotingDisk(FaultyDisk):
-    """Notes which thread syncs what, and holds syncs of partitions while it is told to."""
+    """Disk that records the thread of each sync, and can hold syncs of partitions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.syncs: list[tuple[str, str]] = []
-        """(name of the thread, path)."""
+        """(name of the thread, path) of each sync."""
         self.may_sync = threading.Event()
         self.may_sync.set()
 
@@ -40,7 +40,7 @@ class ThreadNotingDisk(FaultyDisk):
 
 
 def running_with_records(data_dir: Path, disk: FaultyDisk) -> RunningBroker:
-    """A broker with a record in each partition of a topic, none of them durable."""
+    """Start a broker with an unflushed record in each partition of a topic."""
     running = RunningBroker(data_dir, disk=disk)
     with running.client() as client:
         create_topic(client, COUNT, name="orders")
@@ -80,12 +80,12 @@ def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
 
 
 async def enter(large_batches: LargeBatches) -> None:
-    """Take the place of another large batch."""
+    """Enter the place for large batches."""
     await large_batches.enter()
 
 
 def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(tmp_path: Path) -> None:
-    """It goes on though its connection was closed, and is not answered: its records are refused."""
+    """The request continues after its connection was closed, gets no response, and its records are rejected."""
     disk = ThreadNotingDisk()
     running = RunningBroker(tmp_path / "data", disk=disk)
     services = running.server.services
@@ -123,7 +123,7 @@ def test_as_many_workers_flush_at_a_stop_as_the_configuration_says_by_then(tmp_p
     with running.client() as client:
         answer = client.ask(IncrementalAlterConfigsRequest(resources=[alteration]), 1)
         assert answer.responses[0].error_code == 0
-    eventually(lambda: running.server.config["num.recovery.threads.per.data.dir"] == 4, "the broker follows")
+    eventually(lambda: running.server.settings.values["num.recovery.threads.per.data.dir"] == 4, "the broker follows")
     disk.may_sync.clear()
     disk.syncs.clear()
     stopping = threading.Thread(target=running.stop)
@@ -136,7 +136,7 @@ def test_as_many_workers_flush_at_a_stop_as_the_configuration_says_by_then(tmp_p
 
 
 def test_a_clean_stop_ends_the_removal_of_a_deleted_topic(tmp_path: Path) -> None:
-    """Its logs would be found by the next start, and set aside: nobody would remove them."""
+    """Otherwise the next start would find its logs and rename them to stray directories, which are not removed."""
     disk = ThreadNotingDisk()
     running = running_with_records(tmp_path / "data", disk)
     partitions = running.server.services.partitions

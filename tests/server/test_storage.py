@@ -1,4 +1,4 @@
-"""Log directories at start: formatted when that is safe, refused untouched when it is not."""
+"""Log directories at start: formatted if that is safe, otherwise refused without changes."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_an_empty_directory_is_formatted_and_known_from_then_on(tmp_path: Path) 
 
 
 class Stopped(Exception):  # noqa: N818
-    """The power went."""
+    """Simulated power cut."""
 
 
 class StoppingDisk(RealDisk):
-    """Loses power before the n-th change; what is half written shows as a .tmp file."""
+    """Disk that loses power before the n-th change; a half-written file ends with .tmp."""
 
     def __init__(self, changes: int) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ def test_a_first_directory_that_is_blank_beside_a_known_one_is_refused(tmp_path:
 
 @pytest.mark.parametrize("is_copied", [False, True])
 def test_a_metadata_log_elsewhere_is_refused_untouched(tmp_path: Path, is_copied: bool) -> None:
-    """As an empty cluster the node would set all logs aside."""
+    """With an empty metadata log, the node would rename all logs to stray directories."""
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one, two))
     if is_copied:
@@ -230,7 +230,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_takes_no_lock_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A device that was remounted read-only; but not that of the metadata."""
+    """A remounted read-only device is left out, unless it has the metadata log."""
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one, two))
     disk = FaultyDisk()
@@ -244,7 +244,7 @@ def test_a_directory_that_takes_no_lock_is_left_out(tmp_path: Path, caplog: pyte
 
 
 class ReadOnlyDisk(RealDisk):
-    """Refuses changes as a read-only device does."""
+    """Disk that rejects changes, as a read-only device does."""
 
     def _refuse(self, path: str) -> DiskFailure:
         return DiskFailure("write", path, OSError(errno.EROFS, "Read-only file system"))
@@ -263,7 +263,7 @@ def test_a_device_that_takes_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_metadata_log_that_begins_after_a_snapshot_is_refused(tmp_path: Path) -> None:
-    """Its topics are in the snapshot: without them, their logs would be taken for leftovers."""
+    """Topics are in the snapshot: without it, their logs would count as stray."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         produce(client, topic, batch(b"v"))

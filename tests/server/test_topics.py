@@ -1,4 +1,4 @@
-"""Topics by raw requests: made, described, grown, deleted; and offsets looked up in them."""
+"""Topics by raw requests: created, described, extended, deleted; and lookups of their offsets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_one_bad_wish_leaves_the_others_alone(client: RawClient) -> None:
 
 
 def test_a_name_that_collides_is_refused_until_the_other_is_gone(client: RawClient) -> None:
-    """Their metrics would have the same name."""
+    """Metrics of both topics would have the same name."""
     name, _ = create_topic(client, name=f"{unique()}.x")
     other = name.replace(".", "_")
     refused = client.ask(create_request(other), 7).topics[0]
@@ -104,7 +104,7 @@ def test_the_metadata_log_is_no_topic(client: RawClient) -> None:
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     topic = described(client, "__cluster_metadata", allow_auto_topic_creation=True)
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    create_topic(client)  # the metadata log still takes records
+    create_topic(client)  # the metadata log still accepts records
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -1,4 +1,4 @@
-"""Calls of workers that are waited for, whatever has become of their tasks."""
+"""Worker calls that are awaited even if their tasks were cancelled."""
 
 from __future__ import annotations
 

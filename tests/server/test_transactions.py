@@ -1,4 +1,4 @@
-"""Transactions as clients of a running broker see them, the oldest and the newest, and those that mean harm."""
+"""Transactions over the wire: clients with the oldest and the newest versions, and malicious clients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
 TRANSACTION = 1
-"""FindCoordinator's type for transactional ids."""
+"""FindCoordinator's key type of transactional ids."""
 
 
 class Producer(NamedTuple):
@@ -99,7 +99,7 @@ def send_request(
 def send(
     client: RawClient, producer: Producer, topic: str, value: bytes = b"v", sequence: int = 0, *, version: int = 12
 ) -> Any:
-    """The answer of the one partition."""
+    """Produce to one partition and return its response."""
     answer = client.ask(send_request(producer, topic, value, sequence), version)
     return answer.responses[0].partition_responses[0]
 
@@ -115,7 +115,7 @@ def end(client: RawClient, producer: Producer, *, commit: bool, version: int = 5
 
 
 def ended(client: RawClient, producer: Producer, *, commit: bool) -> Producer:
-    """What the producer goes on as."""
+    """End a transaction and return the producer with its next epoch."""
     answer = end(client, producer, commit=commit)
     assert answer.error_code == 0
     return Producer(producer.transactional_id, answer.producer_id, answer.producer_epoch)
@@ -126,7 +126,7 @@ def describe(client: RawClient, transactional_id: str) -> Any:
 
 
 def described_at_rest(client: RawClient, producer: Producer) -> Any:
-    """Its description when its markers are written."""
+    """Return the description of a transaction once its markers are written."""
     deadline = time.monotonic() + 10
     while (found := describe(client, producer.transactional_id)).transaction_state.startswith("Prepare"):
         assert time.monotonic() < deadline
@@ -180,7 +180,7 @@ def test_a_transaction_of_an_old_client(client: RawClient) -> None:
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_a_later_batch_does_not_begin_the_transaction_of_a_refused_one(client: RawClient, version: int) -> None:
-    """Stored, it would make the first one out of order for ever: a producer that splits it could not go on."""
+    """If the later batch were stored, the first one would be out of order forever, even after a split."""
     topic, _ = create_topic(client, 1, max_message_bytes=1000)
     producer = init(client, version=3)
     if version < ADDS_TO_TRANSACTION_SINCE:
@@ -258,7 +258,7 @@ def test_nobody_answers_without_acks(client: RawClient) -> None:
 
 
 def test_without_acks_a_refusal_at_the_gate_ends_the_connection(client: RawClient, broker: RunningBroker) -> None:
-    """Also one that comes late: the request counts as held until then."""
+    """The refusal may arrive late: the request stays in progress until then."""
     topic, _ = create_topic(client)
     producer = init(client)
     with RawClient(broker.bootstrap_server) as sender:
@@ -288,7 +288,7 @@ def test_transactions_and_producers_are_described(client: RawClient) -> None:
     assert (known.producer_epoch, known.current_txn_start_offset, known.coordinator_epoch) == (1, -1, 0)
 
 
-# --- those who mean harm
+# --- malicious clients
 
 
 @pytest.mark.parametrize("name", ["unknown", "x" * 32_000, "a\0b", "\U0001f600"])
@@ -403,7 +403,7 @@ def test_a_restart_goes_on(data_dir: Any) -> None:
 def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(
     client: RawClient, broker: RunningBroker
 ) -> None:
-    """And not only for the next batch of it, which it may not see."""
+    """The next batch of the transaction is not visible to the consumer and must not complete its fetch."""
     topic, _ = create_topic(client)
     producer = init(client)
     send(client, producer, topic, b"a")
@@ -419,12 +419,12 @@ def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(
 def test_a_reader_of_committed_records_counts_what_it_may_see(client: RawClient, broker: RunningBroker) -> None:
     topic, _ = create_topic(client)
     producer = init(client)
-    now_ms = int(time.time() * 1000)  # as the marker, or that would begin a segment
+    now_ms = int(time.time() * 1000)  # close to the marker's time, so that the marker starts no segment
     request = send_request(producer, topic, b"a", 0, timestamp=now_ms)
     size = len(request.topic_data[0].partition_data[0].records or b"")
     assert client.ask(request, 12).responses[0].partition_responses[0].error_code == 0
     with RawClient(broker.bootstrap_server) as reader:
-        # The transaction and its marker are not enough; the next batch is seen by who adds it to them.
+        # The transaction and its marker are too small for min.bytes; the next batch must complete the fetch.
         asked = fetch_request(topic, isolation_level=1, max_wait_ms=30_000, min_bytes=2 * size + 20)
         reader.send_bytes(reader.frame(asked, 11))
         described_at_rest(client, ended(client, producer, commit=True))
@@ -471,7 +471,7 @@ def test_offsets_in_a_transaction_for_a_topic_that_is_deleted_are_forgotten_with
 def test_offsets_of_a_topic_that_went_while_they_were_loaded_have_no_topic_id_to_be_shown_by(
     broker: RunningBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Versions that name topics show them, as Kafka does."""
+    """Versions with topic names include such offsets, as in Kafka."""
     topic, _ = create_topic(client)
     group = unique("group")
     client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)

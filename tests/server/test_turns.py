@@ -1,4 +1,4 @@
-"""Requests that are short to ask and long to answer, from real clients: each has its turn, and each is paid for."""
+"""Cheap requests with long responses, from real clients: each gets its turns, and each is charged to its client."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_others_have_their_turn_in_a_pipeline(broker: RunningBroker, client: Raw
 
 
 def send_no_more(client: RawClient) -> None:
-    """What was asked is served to its end: the client might still read."""
+    """Shut the connection down; requests are served to the end, because the client might still read."""
     client.socket.shutdown(socket.SHUT_RDWR)
 
 
 def reset(client: RawClient) -> None:
-    """What was asked is given up, however much it is."""
+    """Reset the connection; all its requests are dropped."""
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -1,7 +1,7 @@
-"""Controllers whose controller.quorum.voters do not match: as in Apache Kafka nobody compares them, and all live on.
+"""Controllers with different controller.quorum.voters: no node compares them, as in Apache Kafka, and all survive.
 
-Each goes by its own set, votes for whoever has as long a log, and follows whoever leads. Where every two majorities of
-all the sets have a node in common there is one leader; where they have not there may be two.
+Each node uses its own set, votes for any candidate with a log as long as its own, and follows any leader. If all
+majorities of all sets overlap, there is one leader; otherwise there may be two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECONDS = 30.0
 
 
 class ConfiguredController(SimulatedController):
-    """Its voters are those of its settings; its log does not name any."""
+    """Controller with voters from its settings; its log has no voter records."""
 
     def make(self, process: Process) -> ControllerServer:
         format_once(process.disk, self.key, None)
@@ -40,7 +40,7 @@ class ConfiguredController(SimulatedController):
 
 
 class Nodes:
-    """Controllers by id, each with a set of voters of its own."""
+    """Controllers by id, each with its own set of voters."""
 
     def __init__(self, simulation: Simulation, sets: Mapping[int, Sequence[int]]) -> None:
         self.simulation = simulation
@@ -69,11 +69,11 @@ class Nodes:
             self.simulation.advance(0.1)
 
     def leaders(self) -> list[int]:
-        """Those that lead and have committed what opens their epoch."""
+        """Return the leaders that have committed the first record of their epoch."""
         return [node_id for node_id, node in self.by_id.items() if node.metadata_log and node.metadata_log.is_active]
 
     def follow(self, leader: int) -> bool:
-        """Whether every node that runs follows this one, and knows all that is committed."""
+        """Return True if all running nodes follow this leader and have the same high watermark."""
         running = [node for node in self.by_id.values() if node.is_running]
         if not all(node.is_serving for node in running):
             return False
@@ -123,9 +123,9 @@ def test_sets_that_overlap_have_one_leader_by_its_own_set(simulation: Simulation
 def test_a_second_leader_of_an_epoch_is_refused_and_both_live_on(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Node 1 knows nobody else, and is a majority of its own set; Apache Kafka's controllers stop when they meet so."""
+    """Node 1 is a majority of its own set; Apache Kafka's controllers exit when two such leaders meet."""
     nodes = Nodes(simulation, {1: (1,), 2: (1, 2, 3), 3: (1, 2, 3)})
-    nodes.start(2)  # one after the other: who comes later is elected at once, in the first epoch
+    nodes.start(2)  # one after the other: each later node is elected at once, in the first epoch
     nodes.until(lambda: nodes.by_id[2].metadata_log is not None, "node 2 asks for votes")
     nodes.start(3)
     nodes.until(lambda: bool(nodes.leaders()), "a leader of the others")

@@ -1,4 +1,4 @@
-"""Fetches of many logs whose indexes are yet to be derived: a few in each step, and an answer when there is enough."""
+"""Fetches of many logs without indexes: each step derives a few, and the response is sent when there is enough data."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.support.running import RunningBroker
 
 COUNT = READY_AT_ONCE + 8
 BATCHES = 600
-"""Of one closed segment: its index is derived in several steps."""
+"""Number of batches in one closed segment: its index is derived in several steps."""
 TOPIC = "t"
 
 
 def fill(broker: RunningBroker) -> None:
-    """A closed segment and a batch behind it, in each partition."""
+    """Fill each partition with a closed segment and a batch after it."""
     for index in range(COUNT):
         partition = broker.server.services.partitions.find(TOPIC, index)
         for _ in range(BATCHES):
@@ -34,7 +34,7 @@ def fill(broker: RunningBroker) -> None:
 
 
 def answered(client: RawClient, *, min_bytes: int = 1, max_wait_ms: int = 600_000) -> set[int]:
-    """The partitions of which a fetch from the beginning has returned records."""
+    """Return the partitions from which a fetch from offset 0 has returned records."""
     partitions = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(COUNT)]
     topics = [FetchTopic(topic=TOPIC, partitions=partitions)]
     request = FetchRequest(min_bytes=min_bytes, max_wait_ms=max_wait_ms, max_bytes=1 << 20, topics=topics)
@@ -45,7 +45,7 @@ def answered(client: RawClient, *, min_bytes: int = 1, max_wait_ms: int = 600_00
 
 @pytest.fixture
 def data(data_dir: Path) -> Path:
-    """A stopped broker's, without the index of any closed segment."""
+    """Return the data of a stopped broker without the indexes of closed segments."""
     with RunningBroker(data_dir) as broker, broker.client() as client:
         create_topic(client, COUNT, name=TOPIC)
         broker.call(lambda: fill(broker))

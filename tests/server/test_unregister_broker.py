@@ -1,4 +1,4 @@
-"""UnregisterBroker on a cluster of one: unknown ids get Kafka's answer, its only broker stays."""
+"""UnregisterBroker on a cluster of one: unknown ids get Kafka's error, and the only broker stays registered."""
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import MetadataRequest

@@ -1,4 +1,4 @@
-"""Answers that wait for partitions, over partitions that do what a test says."""
+"""Responses that wait for partitions, with partitions that the test controls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def play(act: Callable[[], Awaitable[None]]) -> None:
 
 
 class Partition:
-    """A partition with those who wait for it."""
+    """Partition with its waiters."""
 
     def __init__(self, index: int = 0) -> None:
         self.topic = "t"
@@ -58,14 +58,14 @@ class Partition:
 
     def tell(self, size: int) -> None:
         for waiter in list(self.waiters):
-            waiter.more_data(size)
+            waiter.data_available(size) if size else waiter.state_changed()
 
 
 # --- produce
 
 
 class Produced:
-    """A request with a batch in each of two partitions, which are not committed yet."""
+    """Request with a batch in each of two partitions, which are not committed yet."""
 
     def __init__(self) -> None:
         self.partitions = [Partition(0), Partition(1)]
@@ -126,7 +126,7 @@ def test_a_disk_that_fails_before_the_commit_is_told() -> None:
 
 
 class Fetch:
-    """A fetch of committed records that finds what a test says."""
+    """Fetch of committed records; the test sets its result."""
 
     def __init__(self, partition: Partition) -> None:
         self.partitions = [partition]
@@ -205,7 +205,7 @@ def test_a_read_that_fails_after_a_wait_is_handed_to_the_connection() -> None:
 def test_a_reader_of_committed_records_looks_when_what_it_may_see_has_grown_and_only_then() -> None:
     async def act() -> None:
         partition = Partition()
-        partition.high_watermark = 5  # a transaction is open from the start on
+        partition.high_watermark = 5  # a transaction is open from the start
         fetch, waiting = delayed(partition)
         partition.high_watermark = 6
         partition.tell(100)
@@ -236,7 +236,7 @@ def large(partition: Partition) -> tuple[Fetch, DelayedFetch]:
 
 @replaces_methods
 def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
-    """Its partition may have been read before."""
+    """The notification's partition may already have been read."""
 
     async def act() -> None:
         partition = Partition()
@@ -285,7 +285,7 @@ def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
 @replaces_methods
 @pytest.mark.parametrize("leaves", [False, True])
 def test_what_is_read_in_pieces_counts_as_output_at_once(leaves: bool) -> None:
-    """Others are answered between two pieces, from the same room."""
+    """Other responses between two steps use the same memory budget."""
 
     async def act() -> None:
         fetch, waiting = large(Partition())

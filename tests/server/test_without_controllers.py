@@ -1,4 +1,4 @@
-"""Brokers whose controllers are away or do not know them any more, and clients that ask for what those decide."""
+"""Brokers whose controllers are unreachable or have lost their registrations, and requests that need a controller."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONFIG = {
 
 
 class Cluster:
-    """Two brokers and a controller, and clients of them."""
+    """Two brokers, a controller, and their clients."""
 
     def __init__(self, simulation: Simulation, controllers: int = 1, **config: Any) -> None:
         self.simulation = simulation
@@ -62,7 +62,7 @@ class Cluster:
             await asyncio.sleep(0.05)
 
     def brokers_known_to(self, broker_id: int) -> dict[int, bool]:
-        """Which brokers one knows of, and whether they are fenced."""
+        """Return the ids in one broker's metadata, and whether each is fenced."""
         image = self.cluster.brokers[broker_id - 1].server.services.image
         return {each.broker_id: each.fenced for each in image.brokers.values()}
 
@@ -126,7 +126,7 @@ def test_without_a_controller_clients_are_told_to_ask_again() -> None:
 
 
 def test_an_internal_topic_that_the_controller_refuses_leaves_no_coordinator() -> None:
-    """More replicas are asked for than there are brokers."""
+    """The required replicas exceed the number of brokers."""
 
     async def acts(cluster: Cluster) -> None:
         found = await cluster.ask(1, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)

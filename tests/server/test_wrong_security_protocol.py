@@ -1,4 +1,4 @@
-"""Clients that speak SASL or TLS to a plaintext listener: the log says so once, however often they reconnect."""
+"""Clients that use SASL or TLS on a plaintext listener: logged once, for any number of reconnects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scenario of one broker: what was acknowledged with acks=all and flush.messages=1 is there, whatever happened.
+"""Scenario with one broker: records acknowledged with acks=all and flush.messages=1 survive all faults.
 
 `python -m tests.simulation.acknowledged --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 """
@@ -18,13 +18,13 @@ TOPIC = "orders"
 SECONDS = 60.0
 CLIENTS = 4
 PAUSE_SECONDS = 0.2
-"""Between two requests of a client, on average: a seed has about 1,000 of them."""
+"""Average pause between two requests of a client: a seed has about 1,000 requests."""
 GIVE_UP_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed came to."""
+    """Result of a seed."""
 
     digest: str = ""
     events: int = 0
@@ -35,7 +35,7 @@ class Outcome:
 
 
 class Client:
-    """Produces one record after the other and remembers those that were acknowledged."""
+    """Client that produces one record after another and remembers the acknowledged ones."""
 
     def __init__(self, simulation: Simulation, number: int, outcome: Outcome) -> None:
         self._simulation = simulation
@@ -105,7 +105,7 @@ async def read_back(simulation: Simulation, outcome: Outcome) -> None:
 
 
 def run_seed(seed: int, seconds: float = SECONDS, *, kinds: Sequence[str] = KINDS, flush_messages: int = 1) -> Outcome:
-    """One seed. Raises AssertionError when something acknowledged is not there."""
+    """Run one seed. Raises AssertionError if an acknowledged record is missing."""
     outcome = Outcome()
     with Simulation(seed) as simulation:
         simulation.broker()
@@ -118,7 +118,7 @@ def run_seed(seed: int, seconds: float = SECONDS, *, kinds: Sequence[str] = KIND
 
 
 def describe(seed: int, seconds: float) -> str:
-    """What a seed came to, in a line."""
+    """Run a seed and return its result as a line."""
     outcome = run_seed(seed, seconds)
     return (
         f"{outcome.digest} {outcome.events} events, {outcome.operations} operations, "

@@ -1,15 +1,17 @@
-"""The scenario of a cluster: what it told its clients holds, whatever happens to its brokers and controllers.
+"""Scenario with a cluster: all responses to clients stay true under any faults of brokers and controllers.
 
 `python -m tests.simulation.cluster --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
-Clients make and delete topics of one to three replicas, produce with acks=all, read, commit offsets and take producer
-ids, through random brokers; others write one topic with idempotent producers and transactional ones of both
-protocols, read it at both isolation levels and share it as a group; one deletes records of a topic from its start; and
-an administrator moves replicas and leaders, while faults come as the seed has them: as many as is promised to be borne
-(promise.py), and in one of ten seeds more. Rules are checked all the while (cluster_rules.py, replica_rules.py,
-cluster_ledger.py), and histories are judged (cluster_history.py). Then all is healed: within a bound every broker must
-be unfenced, every partition led, all replicas and all images equal; then everything is read back. One seed in three has
-brokers that are controllers too.
+Clients create and delete topics of one to three replicas, produce with acks=all, read, commit offsets and request
+producer ids, through random brokers. Other clients write to one topic with idempotent and transactional producers of
+both protocols. They read it at both isolation levels, and consume it as a group. One client deletes records from the
+start of a topic, and an administrator moves replicas and leaders.
+
+The seed determines the faults: as many as the cluster must survive (promise.py), and more in one of ten seeds. Rules
+are checked throughout (cluster_rules.py, replica_rules.py, cluster_ledger.py), and so are histories
+(cluster_history.py). Then all faults end. Within a time limit, every broker must be unfenced and every partition must
+have a leader; all replicas and all images must be equal. Finally all records are read back. In one of three seeds, the
+brokers are controllers too.
 """
 
 from __future__ import annotations
@@ -48,13 +50,13 @@ CLIENTS = 6
 CHECK_EVENTS = 1000
 LOOK_EVENTS = 32
 COLD_SEEDS = 4
-"""One of so many seeds has brokers whose records are read from the device, not from the page cache."""
+"""Inverse share of seeds whose brokers read records from the device, and not from the page cache."""
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed came to."""
+    """Result of a seed."""
 
     digest: str = ""
     events: int = 0
@@ -69,27 +71,27 @@ class Outcome:
     sends: int = 0
     transactions: int = 0
     classic: int = 0
-    """Of these, how many of the classic protocol."""
+    """Number of these that use the classic protocol."""
     excused: int = 0
-    """Anomalies that the classic protocol is known for."""
+    """Number of known anomalies of the classic protocol."""
     shares: int = 0
-    """How often a member of the group was given partitions."""
+    """Number of assignments that members of the group received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a seed decides before it begins."""
+    """Random decisions of a seed before it begins."""
 
     controllers: int
-    """0: the brokers are the controllers."""
+    """Number of separate controllers; 0 if the brokers are the controllers."""
     as_objects: bool
-    """Seven of eight seeds pass the quorum's messages as objects, without the codec."""
+    """True in seven of eight seeds: the quorum's messages are passed as objects, without the codec."""
     config: dict[str, object]
     session_seconds: float
     speed: Speed
     per_minute: float
     loading_seconds: float
-    """What a coordinator takes for each record that it loads."""
+    """Pause of a coordinator for each record that it loads."""
     promise: Promise
 
 
@@ -131,7 +133,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
 
 @dataclass(slots=True)
 class Scene:
-    """All that a scenario is about."""
+    """All parts of a scenario."""
 
     simulation: Simulation
     cluster: SimulatedCluster
@@ -162,7 +164,7 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
         *(place.run(end) for place in places),
         *(worker.run(end) for worker in workers),
     )
-    while ledger.operations < OPERATIONS_MIN * seconds / SECONDS:  # faults held clients up
+    while ledger.operations < OPERATIONS_MIN * seconds / SECONDS:  # if faults delayed the clients
         await asyncio.gather(*(client.run(simulation.now + 1.0) for client in clients))
     outcome.faults = faults.count
     began = simulation.now
@@ -190,7 +192,7 @@ def run_seed(
     kinds: Sequence[str] = CLUSTER_KINDS,
     promise: Promise | None = None,
 ) -> Outcome:
-    """One seed. Raises AssertionError when a rule is broken."""
+    """Run one seed. Raises AssertionError if a rule is broken."""
     outcome = Outcome()
     try:
         _run(seed, seconds, kinds, promise, outcome)
@@ -202,7 +204,7 @@ def run_seed(
 
 @contextmanager
 def slow_loading(seconds: float) -> Iterator[None]:
-    """Let coordinators pause at each record that they load, so that leadership changes while they do."""
+    """Make coordinators pause at each record that they load, so that leadership changes during the load."""
     pause = Loader._pause_if_due
 
     async def wait(loader: Loader) -> None:
@@ -217,7 +219,7 @@ def slow_loading(seconds: float) -> Iterator[None]:
 
 
 def _is_cold(random_source: random.Random) -> bool:
-    """Whether what was written by an earlier process is on the device only."""
+    """Return True if records of an earlier process are only on the device."""
     return random_source.random() < 0.5
 
 
@@ -253,7 +255,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
 
 
 def describe(seed: int, seconds: float) -> str:
-    """What a seed came to, in a line."""
+    """Run a seed and return its result as a line."""
     outcome = run_seed(seed, seconds)
     return (
         f"{outcome.promise} {outcome.digest} {outcome.events} events, {outcome.operations} operations, "

@@ -1,4 +1,4 @@
-"""An administrator of a simulated cluster: moves replicas, takes moves back, elects leaders, changes configurations."""
+"""Administrator of a simulated cluster: moves replicas, cancels moves, elects leaders, changes configurations."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SET: Final = 0
 
 
 class Administrator(Client):
-    """Asks any broker, and leaves it at that: what comes of it is seen in the metadata."""
+    """Client that sends admin requests to any broker; their effects show in the metadata."""
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         while self._simulation.now < end:
             await asyncio.sleep(self._random_source.exponential(PAUSE_SECONDS))
             if self._ledger.topics:
@@ -42,7 +42,7 @@ class Administrator(Client):
         self.close()
 
     async def create_for_good(self, name: str, partitions: int) -> UUID:
-        """A topic of three replicas, of which two must be in sync, that nobody deletes; its id."""
+        """Create a topic of three replicas with min.insync.replicas=2, which no client deletes; return its id."""
         while True:
             request = create_request(name, partitions, replicas=3, min_insync_replicas=2)
             answer = (await self.ask(self._anyone(), request, 7)).topics[0]
@@ -58,21 +58,21 @@ class Administrator(Client):
         await self.ask(self._anyone(), AlterPartitionReassignmentsRequest(timeout_ms=3000, topics=[topic]), 1)
 
     async def move(self) -> None:
-        """Other replicas, or others in front."""
+        """Reassign a partition to other replicas, or to another order of replicas."""
         count = len(self._brokers) if self._is_safe else self._random_source.pick((1, 2, 3, 3))
         await self._reassign(self._random_source.some(sorted(self._brokers), count))
 
     async def take_back(self) -> None:
-        """Cancel a move, if there is one."""
+        """Cancel a reassignment, if there is one."""
         await self._reassign(None)
 
     async def elect(self) -> None:
-        """Give a partition back to its preferred leader."""
+        """Elect the preferred leader of a partition."""
         name, (_, index) = self._pick()
         await self._elect(name, index, PREFERRED)
 
     async def elect_anybody(self, name: str, index: int) -> None:
-        """Give a partition that nobody leads to whoever lives, whatever is lost by that."""
+        """Elect any live replica of a partition without a leader, even if records are lost."""
         await self._elect(name, index, UNCLEAN)
 
     async def _elect(self, name: str, index: int, kind: int) -> None:
@@ -81,7 +81,7 @@ class Administrator(Client):
         await self.ask(self._anyone(), request, 2)
 
     async def change_min_insync(self) -> None:
-        """Ask for more or fewer in sync."""
+        """Increase or decrease min.insync.replicas."""
         name, _ = self._pick()
         value = str(self._random_source.pick((2, 3) if self._is_safe else (1, 2, 3)))
         config = IncrementalAlterConfigsAlterableConfig(name=MIN_INSYNC_REPLICAS, config_operation=SET, value=value)

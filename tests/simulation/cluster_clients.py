@@ -1,6 +1,6 @@
-"""Clients of a simulated cluster: they make and delete topics, produce, read, commit offsets, and look at metadata.
+"""Clients of a simulated cluster: they create and delete topics, produce, read, commit offsets, and request metadata.
 
-What they are told goes into the ledger, and whatever contradicts it is an AssertionError at once.
+All responses are stored in the ledger. A contradiction raises an AssertionError at once.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from tests.simulation.connections import GROUP, Connections, Leader
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 
 PAUSE_SECONDS: Final = 0.1
-"""Between two operations of a client, on average."""
+"""Average pause between two operations of a client."""
 OPERATIONS: Final = (
     *("produce",) * 50, *("read",) * 15, *("commit",) * 5, *("look",) * 5, *("create",) * 3, "delete",
     *("take_producer_id",) * 2,
 )  # fmt: skip
 PARTITIONS_MAX: Final = 3
 NAMES: Final = tuple(f"t-{number}" for number in range(10))
-"""Few: what was deleted is made again under the same name."""
+"""Topic names: few, so that names of deleted topics are used again."""
 TOPICS_MAX: Final = 6
 
 
 class Shape(NamedTuple):
-    """What a topic asks for."""
+    """Replication settings of a topic."""
 
     replicas: int
     in_sync: int
@@ -52,11 +52,11 @@ class Shape(NamedTuple):
 
 SHAPES: Final = (Shape(1, 1), Shape(2, 1), Shape(2, 2), Shape(3, 1), Shape(3, 2), Shape(3, 2), Shape(3, 3))
 SAFE_SHAPES: Final = (Shape(3, 2), Shape(3, 2), Shape(3, 3))
-"""Those that bear the loss of a broker's disk."""
+"""Shapes that survive the loss of a broker's disk."""
 
 
 class Client(Connections):
-    """One connection to each broker; one thing after the other."""
+    """Client with one connection to each broker; it runs one operation at a time."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class Client(Connections):
         self._count = 0
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         while self._simulation.now < end:
             await self.pause(PAUSE_SECONDS, self._ledger)
             await self.do("create" if not self._ledger.topics else self._random_source.pick(OPERATIONS))
         self.close()
 
     async def do(self, operation: str) -> None:
-        """One operation, whatever becomes of it."""
+        """Run one operation and ignore its failure."""
         self._ledger.operations += 1
         self._count += 1
         try:
@@ -94,7 +94,7 @@ class Client(Connections):
     # --- metadata
 
     async def look(self) -> None:
-        """Who leads, as some broker has it."""
+        """Request metadata from a broker, with the leaders of partitions."""
         metadata = await self.ask(self._anyone(), MetadataRequest(topics=None), 12)
         self._check(metadata)
         self._leaders = {
@@ -105,7 +105,7 @@ class Client(Connections):
         }
 
     def _check(self, metadata: MetadataResponse) -> None:
-        """Nobody leads but who is among the brokers that live, and there is one leader in an epoch."""
+        """Check that each leader is among the live brokers, and that each epoch has one leader."""
         living = {broker.node_id for broker in metadata.brokers}
         assert living <= set(self._brokers), f"brokers {living}"
         for topic in metadata.topics:
@@ -118,7 +118,7 @@ class Client(Connections):
                     self._ledger.lead(topic.topic_id, part.partition_index, part.leader_epoch, leader)
 
     async def create(self) -> None:
-        """Make a topic, if there are not many."""
+        """Create a topic, unless there are enough."""
         free = [name for name in NAMES if name not in self._ledger.topics]
         if len(self._ledger.topics) >= TOPICS_MAX:
             return
@@ -136,7 +136,8 @@ class Client(Connections):
             return
         name = self._random_source.pick(sorted(self._ledger.topics))
         topic_id, _ = self._ledger.topics.pop(name)
-        # By id: a broker that has no answer asks the next controller again, and the name may be another topic's then.
+        # By id: a broker repeats a request without response at the next controller; a new topic may have the name by
+        # then.
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=10_000)
         answer = (await self.ask(self._anyone(), request, 6)).responses[0]
         if answer.error_code == ErrorCode.NONE:
@@ -144,7 +145,7 @@ class Client(Connections):
             self._ledger.deleted.add(topic_id)
 
     async def take_producer_id(self) -> None:
-        """What an idempotent producer begins with."""
+        """Request a producer id, as an idempotent producer does."""
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
         answer = await self.ask(self._anyone(), request, 4)
         if answer.error_code == ErrorCode.NONE:
@@ -158,13 +159,13 @@ class Client(Connections):
         return name, (topic_id, self._random_source.below(count))
 
     async def leader_of(self, key: PartitionKey) -> Leader | None:
-        """Who leads a partition, so far as this client knows."""
+        """Return the leader of a partition, as far as this client knows it."""
         if key not in self._leaders:
             await self.look()
         return self._leaders.get(key)
 
     async def produce(self) -> None:
-        """One record, acks=all."""
+        """Produce one record with acks=all."""
         _, key = self._pick()
         leader = await self.leader_of(key)
         if leader is None:
@@ -181,13 +182,13 @@ class Client(Connections):
             self._leaders.pop(key, None)
 
     async def read(self) -> None:
-        """From one of the offsets that were acknowledged."""
+        """Read from one of the acknowledged offsets."""
         _, key = self._pick()
         if known := self._ledger.records.get(key):
             await self.read_from(key, self._random_source.pick(list(known)))
 
     async def read_from(self, key: PartitionKey, offset: int) -> int | None:
-        """Compare what is there from an offset on with what was acknowledged; where it ends, None if nobody says."""
+        """Read from an offset and compare with the acknowledged records; return the end, or None without a response."""
         leader = await self.leader_of(key)
         if leader is None:
             return None
@@ -207,18 +208,19 @@ class Client(Connections):
             offset = max(offset, record.offset + 1)
         return offset
 
-    # --- offsets of a group that is this client's own
+    # --- offsets of the client's own group
 
     async def _coordinate(self) -> int:
-        """Who keeps the group's offsets. Raises OSError."""
+        """Return the coordinator of the group. Raises OSError."""
         if self._coordinator is None:
             self._coordinator = await self.find_coordinator(self.name, GROUP)
         return self._coordinator
 
     async def commit(self) -> None:
-        """Commit an offset higher than the one before.
+        """Commit an offset higher than the previous one.
 
-        By id: who has not heard yet that a topic was deleted takes a commit for its name, and forgets it when he hears.
+        The request contains the topic id: a broker without the newest metadata accepts a commit for a deleted topic's
+        name, and forgets it later.
         """
         _, (topic_id, index) = self._pick()
         key: CommitKey = (self.name, topic_id, index)
@@ -232,7 +234,7 @@ class Client(Connections):
             self._coordinator = None
 
     async def committed(self, topic_id: UUID, index: int) -> int | None:
-        """What the coordinator has; None if it does not say. Raises OSError."""
+        """Return the committed offset; None without a response. Raises OSError."""
         topic = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[index])
         group = OffsetFetchRequestGroup(group_id=self.name, topics=[topic])
         answer = (await self.ask(await self._coordinate(), OffsetFetchRequest(groups=[group]), 10)).groups[0]

@@ -1,4 +1,4 @@
-"""The end of a cluster's scenario: all nodes run and the network is whole, and all that was said is looked for."""
+"""End of a cluster's scenario: all nodes run, the network is whole, and all acknowledged data must be found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.image_rules import places
 from tests.simulation.promise import newest_image
 
 HEAL_SECONDS = 40.0
-"""Within which a healed cluster must serve everything: an election, a session, and what is done after them."""
+"""Time limit until a healed cluster serves all requests: an election, a broker session, and the changes that follow."""
 
 
 def _is_at_rest(partition: PartitionImage) -> bool:
@@ -24,13 +24,15 @@ def _is_at_rest(partition: PartitionImage) -> bool:
 
 
 async def _read_on(client: Client, key: PartitionKey, offset: int) -> int | None:
-    """Where what can be read ends. None at its beginning: a new leader must hear first what its followers have."""
+    """Return the end of the readable records. None at the start: a new leader must first receive fetches of its
+    followers.
+    """
     end = await client.read_from(key, offset)
     return None if end == offset else end
 
 
 class Healed:
-    """See the module's text."""
+    """Checks of a healed cluster."""
 
     def __init__(self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger) -> None:
         self._simulation = simulation
@@ -38,14 +40,14 @@ class Healed:
         self._ledger = ledger
 
     async def until(self, what: str, holds: Callable[[], bool]) -> None:
-        """Wait until it holds."""
+        """Wait until the condition holds."""
         deadline = self._simulation.now + HEAL_SECONDS
         while not holds():
             assert self._simulation.now < deadline, f"Q13: not within {HEAL_SECONDS} s: {what}"
             await asyncio.sleep(0.1)
 
     def lives(self) -> bool:
-        """Whether all nodes know the same, and all brokers are unfenced."""
+        """Return True if all nodes have the same image, and all brokers are unfenced."""
         logs = [node.metadata_log for node in self._cluster.nodes]
         images = [log.image for log in logs if log is not None]
         if len(images) < len(logs) or any(image != images[0] for image in images):
@@ -54,7 +56,7 @@ class Healed:
         return len(brokers) == len(self._cluster.brokers) and not any(broker.fenced for broker in brokers.values())
 
     def serves(self) -> bool:
-        """Whether, besides, every partition is led, and all replicas are in sync."""
+        """Return True if, in addition, every partition has a leader, and all replicas are in sync."""
         closed = self.closed
         return self.lives() and all(
             _is_at_rest(partition) or (topic.name, index) in closed
@@ -63,14 +65,18 @@ class Healed:
 
     @property
     def closed(self) -> set[tuple[str, int]]:
-        """Partitions that stay closed on a broker whose disk is gone: only beyond what is promised."""
+        """Return the partitions closed on a broker whose disk was replaced, which may only happen with more faults than
+        promised.
+        """
         if not self._ledger.forgiven:
             return set()
         return {place for broker in self._cluster.brokers for place in broker.server.services.partitions._closed}
 
     async def rescue(self, operator: Administrator) -> None:
-        """Have somebody elected where nobody is known to have everything: a change of min.insync.replicas makes Kafka,
-        too, forget whom it knew."""
+        """Elect a leader for partitions without an eligible one.
+
+        After a change of min.insync.replicas, Kafka's controller forgets eligible leaders too.
+        """
         image = newest_image(self._cluster)
         for topic, index, part in places(image):
             if not (part.isr or part.eligible_leader_replicas or part.last_known_elr):
@@ -78,9 +84,9 @@ class Healed:
                 await operator.elect_anybody(topic.name, index)
 
     def replicas_agree(self) -> bool:
-        """Whether all replicas of each partition end at the same offset, and have that as high watermark.
+        """Return True if all replicas of each partition have the same log end offset and high watermark.
 
-        Beyond what is promised the high watermarks are not looked at.
+        With more faults than promised, high watermarks are ignored.
         """
         ends: dict[tuple[str, int], set[tuple[int, int]]] = {}
         for broker in self._cluster.brokers:
@@ -93,7 +99,7 @@ class Healed:
         return all(len(found) == 1 and max(found)[0] == max(found)[1] for found in ends.values())
 
     def check_topics(self) -> None:
-        """What was created is there, and what was deleted is not."""
+        """Check that created topics exist and deleted ones do not."""
         log = self._cluster.nodes[0].metadata_log
         assert log is not None
         topics = {name: (topic.topic_id, len(topic.partitions)) for name, topic in log.image.topics.items()}
@@ -103,7 +109,7 @@ class Healed:
         assert not back, f"R18: topics {back} were deleted, so they said"
 
     async def read_back(self, clients: Sequence[Client]) -> None:
-        """Everything that was acknowledged, from the beginning of each partition."""
+        """Read all acknowledged records, from the beginning of each partition."""
         for _, key in list(self._ledger.partitions()):
             last = max(self._ledger.records.get(key, {}), default=-1)
             offset = 0
@@ -114,13 +120,13 @@ class Healed:
             assert not missing or key in self._ledger.forgiven, f"R1: lost: {key} has nothing at {sorted(missing)}"
 
     def has_forgiven(self, *names: str) -> bool:
-        """Whether any of these topics may lack records."""
+        """Return True if one of these topics may lack records."""
         topics = newest_image(self._cluster).topics
         ids = {topics[name].topic_id for name in names if name in topics}
         return any(topic_id in ids for topic_id, _ in self._ledger.forgiven)
 
     async def read_commits(self, clients: Sequence[Client]) -> None:
-        """The offsets that each client committed for its group."""
+        """Read the offsets that each client committed for its group."""
         for (group, topic_id, index), offset in self._ledger.commits.items():
             if topic_id not in {known for known, _ in self._ledger.topics.values()}:
                 continue

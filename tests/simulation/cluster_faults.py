@@ -1,7 +1,8 @@
-"""What goes wrong in a cluster besides the faults of any node: clean stops, brokers cut off until they are fenced,
-active controllers that are put out of office, links that clog one by one, empty disks, and a blackout of all.
+"""Faults of a cluster, in addition to those of any node.
 
-A crash that would be one too many for what is promised (promise.py) is a pause instead.
+Brokers stop cleanly, or are isolated until they are fenced. Active controllers are deposed, links fail one by one,
+disks are replaced by empty ones, and all nodes may lose power. If a crash would exceed the promised number
+(promise.py), the node pauses instead.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ CLUSTER_KINDS: Final = (
 STOP_SECONDS_MAX: Final = 40.0
 COUNTED_ON_SECONDS_MAX: Final = 20.0
 FENCE_SECONDS: Final = 5.0
-"""After a session, until the broker comes back."""
+"""Time after the end of the session until the broker returns."""
 
 
 class ClusterFaults(Faults):
-    """Faults drawn by the seed, with those that only a cluster has."""
+    """Faults by seed, including those that only a cluster has."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class ClusterFaults(Faults):
             await self.revive(node)
 
     async def begin_wipe(self, node: AnyNode) -> None:
-        """A broker comes back with an empty disk, put in when nobody counts on the old one any more."""
+        """Replace a broker's disk by an empty one, once no partition depends on the old disk."""
         broker = self._random_source.pick(self._cluster.brokers)
         if not self._crashes.may(broker):
             await self.begin_pause(broker)
@@ -91,7 +92,7 @@ class ClusterFaults(Faults):
         await self.revive(broker)
 
     async def begin_stop(self, node: AnyNode) -> None:
-        """The clean end, and another start; the end may be cut short by another fault."""
+        """Stop a node cleanly and start it again; another fault may interrupt the stop."""
         process = node.host.process
         if process is None or not node.is_serving:
             return
@@ -109,7 +110,7 @@ class ClusterFaults(Faults):
         await self.revive(node)
 
     async def begin_blackout(self, node: AnyNode) -> None:
-        """All nodes that may lose power do so at once, and come back one after the other."""
+        """Cut the power of all nodes that may lose it at once; they return one after another."""
         struck = [each for each in self._cluster.nodes if self._crashes.may(each)]
         for each in struck:
             each.power_off()
@@ -119,10 +120,10 @@ class ClusterFaults(Faults):
         await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX / 2))
         await self.revive(node)
 
-    # --- who leads
+    # --- leadership
 
     async def begin_fence(self, node: AnyNode) -> None:
-        """A broker is cut off from the controllers, or from the other brokers too, for longer than its session."""
+        """Isolate a broker from the controllers, or from the other brokers too, for longer than its session."""
         broker = self._random_source.pick(self._cluster.brokers)
         others = self._cluster.voters if self._random_source.happens(0.5) else self._cluster.nodes
         reason = f"fence {self.count}"
@@ -131,11 +132,11 @@ class ClusterFaults(Faults):
         self._network.heal(reason=reason)
 
     async def begin_depose(self, node: AnyNode) -> None:
-        """The active controller is killed, cut off, or runs nothing for a while."""
+        """Kill, isolate or pause the active controller."""
         await self._strike(self._cluster.active_controller or node)
 
     async def begin_behead(self, node: AnyNode) -> None:
-        """The same, to a broker that leads many partitions."""
+        """Kill, isolate or pause a broker that leads many partitions."""
         await self._strike(max(self._cluster.brokers, key=lambda broker: (_led(broker), broker.name)))
 
     async def _strike(self, node: AnyNode) -> None:
@@ -145,7 +146,7 @@ class ClusterFaults(Faults):
     # --- network
 
     async def begin_swizzle(self, node: AnyNode) -> None:
-        """A node's links go one by one, and come back in another order."""
+        """Cut a node's links one by one, and restore them in another order."""
         others = [name for name in self._network.hosts if name != node.name]
         reasons = {name: f"swizzle {self.count} {name}" for name in others}
         step = self._seconds(CUT_SECONDS_MAX / len(others))
@@ -158,8 +159,8 @@ class ClusterFaults(Faults):
 
 
 def _may_give_up(node: AnyNode) -> bool:
-    """Whether a broker has not found out yet that its metadata have space again, or hands over already, and ends then:
-    it cannot take that back, and whoever watches over it is to start it again.
+    """Return True if a broker may still stop because its metadata had no space: it has not noticed the new space, or
+    hands over already. It cannot cancel that, so its supervisor must start it again.
     """
     log = node.metadata_log
     if log is None:

@@ -1,8 +1,8 @@
-"""Members of classic groups that restart at the worst moments: static ones, with protocols that are not all the same.
+"""Members of classic groups that restart at critical moments: static members with different protocols.
 
-A member's process may be exchanged for another between JoinGroup and SyncGroup, with the same group.instance.id. Rules:
-a member gets a protocol that it has offered, and the assignment that the leader of its generation made for its place
-(G7); no request breaks an invariant of a group (cluster_rules.py).
+A member's process may be replaced by another one with the same group.instance.id between JoinGroup and SyncGroup. The
+rules are: a member gets a protocol that it supports, and the assignment that the leader of its generation made for it
+(G7). No request breaks an invariant of a group (cluster_rules.py).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ SESSION_TIMEOUT_MS: Final = 6000
 JOIN_SECONDS: Final = 10.0
 PAUSE_SECONDS: Final = 0.5
 RESTARTS: Final = 0.3
-"""How often a process ends between JoinGroup and SyncGroup, and how often after it."""
+"""Probability that a process ends between JoinGroup and SyncGroup, and that it ends after SyncGroup."""
 
 
 class PlaceKeeper(Connections):
-    """A member's process, and those that come after it."""
+    """A static member: a sequence of processes with one instance id."""
 
     def __init__(self, simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, number: int) -> None:
         super().__init__(simulation, brokers, f"g{number}")
@@ -42,7 +42,7 @@ class PlaceKeeper(Connections):
         self._coordinator: int | None = None
 
     async def run(self, end: float) -> None:
-        """Work until this time."""
+        """Work until the end time."""
         while self._simulation.now < end:
             try:
                 await self._live(end)
@@ -65,7 +65,7 @@ class PlaceKeeper(Connections):
             self._coordinator = None
 
     def _restart(self) -> None:
-        """Another process has the member's place, and maybe other protocols."""
+        """Replace the member's process by another one, perhaps with other protocols."""
         self._member_id = ""
         self._offers = self._random_source.pick(OFFERS)
         self.close()

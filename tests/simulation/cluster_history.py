@@ -1,7 +1,7 @@
-"""The history of the clients that write to one topic which is never deleted, judged by tests/history.
+"""History of the clients that write to one topic, which is never deleted; tests/history checks it.
 
-Clients note each operation as it begins, and what came of it; nothing noted means that it may have happened. What the
-checker calls bad is an AssertionError in the end.
+Clients record the beginning of each operation and its outcome; an operation without an outcome may have taken effect.
+An anomaly that the checker finds raises an AssertionError at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RULES: Final = {
     "aborted read": "T3", "precommitted read": "T3", "torn transaction": "T4", "hanging transaction": "T7",
     "rewound commit": "G4", "double owner": "G1",
 }  # fmt: skip
-"""The invariants behind what the checker finds; all else is about the order of what was read."""
+"""Invariants by the checker's anomaly names; all other anomalies concern the order of reads."""
 ORDER: Final = "S3"
 SECOND: Final = 1_000_000_000
 
@@ -30,50 +30,50 @@ AnyOperation = TypeVar("AnyOperation", bound=Operation)
 
 
 class History:
-    """See the module's text."""
+    """History of all operations of the clients."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
         self.operations: list[Operation] = []
         self.topic_id = UUID(int=0)
-        """Of the topic, once it is made."""
+        """Id of the topic, once it is created."""
         self.excused = 0
-        """Anomalies that were found, and are known of the classic protocol."""
+        """Number of known anomalies of the classic protocol that were found."""
 
     @property
     def now(self) -> float:
         return self._simulation.now * SECOND
 
     def begin(self, operation: AnyOperation) -> AnyOperation:
-        """Something is asked for."""
+        """Record the beginning of an operation."""
         operation.invoked = self.now
         self.operations.append(operation)
         return operation
 
     def end(self, operation: Operation, outcome: str = OK) -> None:
-        """This is what came of it."""
+        """Record the outcome of an operation."""
         operation.outcome, operation.completed = outcome, self.now
 
     def note(self, operation: Operation) -> None:
-        """Something that takes no time."""
+        """Record an operation without duration."""
         self.begin(operation)
         self.end(operation)
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Of what certainly happened: sends, ends of transactions, and partitions that were given to members."""
+        """Return the numbers of successful sends, ends of transactions, and partitions assigned to members."""
         done = [operation for operation in self.operations if operation.outcome == OK]
         return tuple(sum(isinstance(operation, kind) for operation in done) for kind in (Send, End, Own))  # type: ignore[return-value] # there are three
 
     @property
     def classic(self) -> int:
-        """Transactions of the classic protocol that certainly ended."""
+        """Return the number of transactions of the classic protocol that certainly ended."""
         classic = {each.transaction for each in self.operations if isinstance(each, Begin) and each.protocol == "v1"}
         ends = [each for each in self.operations if isinstance(each, End) and each.outcome == OK]
         return sum(end.transaction in classic for end in ends)
 
     def judge(self) -> None:
-        """Raises AssertionError."""
+        """Check the history. Raises AssertionError."""
         report = check(self.operations)
         self.excused = len(report.of(KNOWN))
         bad = report.bad

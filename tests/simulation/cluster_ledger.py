@@ -1,4 +1,4 @@
-"""What the clients of a simulated cluster were told, and what they may hold the cluster to."""
+"""Ledger of all responses to clients of a simulated cluster, which later responses must not contradict."""
 
 from __future__ import annotations
 
@@ -8,57 +8,59 @@ from uuid import UUID
 
 PartitionKey = tuple[UUID, int]
 CommitKey = tuple[str, UUID, int]
-"""(group, topic, partition)"""
+"""(group, topic, partition)."""
 
 
 def _tell_nobody(key: PartitionKey, offset: int) -> None:
-    """Where nobody wants to know."""
+    """Ignore the acknowledgement."""
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Shared by all clients of a seed. A topic counts until somebody asks for its end, whatever is answered to that."""
+    """State shared by all clients of a seed. A topic counts until a client requests its deletion, whatever the response
+    is.
+    """
 
     operations: int = 0
     new_leaders: list[tuple[int, str, PartitionKey, int]] = field(default_factory=list)
-    """(broker, topic, partition, epoch) of each that began to lead and has not been asked for its end yet."""
+    """(broker, topic, partition, epoch) of each new leader that has received no ListOffsets request for its end yet."""
     aborted_named: int = 0
-    """Aborted transactions that fetches have named."""
+    """Number of aborted transactions in fetch responses."""
     topics: dict[str, tuple[UUID, int]] = field(default_factory=dict)
-    """Id and number of partitions of topics that were created, so they said, and that nobody asked to delete."""
+    """Id and partition count of created topics whose deletion no client has requested."""
     deleted: set[UUID] = field(default_factory=set)
-    """Topics that are gone, so they said."""
+    """Topics whose deletion succeeded."""
     sent: dict[bytes, PartitionKey] = field(default_factory=dict)
-    """Where each value was sent to; values are unique."""
+    """Target partition of each value; values are unique."""
     refused: set[bytes] = field(default_factory=set)
-    """Values that were not appended, so they said."""
+    """Values that were certainly not appended."""
     records: dict[PartitionKey, dict[int, bytes]] = field(default_factory=dict)
-    """What was acknowledged, by offset."""
+    """Acknowledged records by offset."""
     acknowledged_in: dict[PartitionKey, dict[int, int]] = field(default_factory=dict)
-    """The newest leader epoch of that moment, by offset: whoever leads from then on has the record."""
+    """Newest leader epoch at the time of the acknowledgement, by offset: leaders of later epochs have the record."""
     read: dict[PartitionKey, dict[int, bytes | None]] = field(default_factory=dict)
-    """What some reader saw, by offset."""
+    """Records that a consumer has read, by offset."""
     tried_commits: dict[CommitKey, int] = field(default_factory=dict)
     commits: dict[CommitKey, int] = field(default_factory=dict)
-    """The last offset that was committed, so they said; each one is higher than the one before."""
+    """Last committed offset; each one is higher than the previous one."""
     producer_ids: set[int] = field(default_factory=set)
     leaders: dict[tuple[UUID, int, int], int] = field(default_factory=dict)
-    """By topic id, partition and leader epoch."""
+    """Leaders by topic id, partition and leader epoch."""
     epochs: dict[PartitionKey, int] = field(default_factory=dict)
-    """The newest of them."""
+    """Newest leader epoch by partition."""
     trimmed: dict[PartitionKey, int] = field(default_factory=dict)
-    """The furthest offset up to which somebody asked to delete records."""
+    """Highest offset of a DeleteRecords request."""
     forgiven: set[PartitionKey] = field(default_factory=set)
-    """Partitions that may lack records, for more went wrong than is promised to be borne."""
+    """Partitions that may lack records, because there were more faults than promised."""
     acknowledged_at: Callable[[PartitionKey, int], None] = _tell_nobody
-    """Told of each record that was acknowledged."""
+    """Callback for each acknowledged record."""
 
     def send(self, key: PartitionKey, value: bytes) -> None:
-        """A record is on its way."""
+        """Record that a value was sent."""
         self.sent[value] = key
 
     def acknowledge(self, key: PartitionKey, offset: int, value: bytes) -> None:
-        """A record was produced."""
+        """Record the acknowledgement of a record."""
         if key in self.forgiven:
             return
         known = self.records.setdefault(key, {})
@@ -68,15 +70,15 @@ class Ledger:
         self.acknowledged_at(key, offset)
 
     def must_have(self, key: PartitionKey, offset: int, epoch: int) -> bool:
-        """Whether who leads in an epoch has a record there.
+        """Return True if the leader of an epoch must have the record at this offset.
 
-        One that was deposed before the record was acknowledged, and has not heard of it, has less and cannot know.
+        A leader that was deposed before the acknowledgement, and has not received the new metadata, may lack it.
         """
         since = self.acknowledged_in.get(key, {}).get(offset)
         return since is not None and epoch >= since
 
     def compare(self, key: PartitionKey, offset: int, value: bytes | None) -> None:
-        """A record was read."""
+        """Compare a record that was read with the ledger."""
         if value is not None:
             self.check_origin(key, offset, value)
         if key in self.forgiven:
@@ -87,25 +89,25 @@ class Ledger:
         assert before == value, f"R15: {key}: at {offset} there is {value!r}, and {before!r} was read before"
 
     def check_origin(self, key: PartitionKey, offset: int, value: bytes) -> None:
-        """What is somewhere was sent there, and was not refused."""
+        """Check that the value was sent to this partition and was not rejected."""
         place = self.sent.get(value)
         assert place == key, f"R18: {key}: at {offset} there is {value!r}, which was sent to {place}"
         assert value not in self.refused, f"R17: {key}: at {offset} there is {value!r}, which was not appended"
 
     def forgive(self, key: PartitionKey) -> None:
-        """Ask for none of its records any more."""
+        """Stop to require the partition's records."""
         self.forgiven.add(key)
         self.records.pop(key, None)
         self.acknowledged_in.pop(key, None)
         self.read.pop(key, None)
 
     def take_producer_id(self, producer_id: int) -> None:
-        """A producer id was given out."""
+        """Record an assigned producer id."""
         assert producer_id not in self.producer_ids, f"producer id {producer_id} was given out twice"
         self.producer_ids.add(producer_id)
 
     def lead(self, topic_id: UUID, index: int, epoch: int, leader: int) -> None:
-        """Somebody, or nobody, was said to lead a partition."""
+        """Record the leader of a partition in a metadata response, which may be none."""
         key = topic_id, index
         self.epochs[key] = max(epoch, self.epochs.get(key, epoch))
         known = self.leaders.setdefault((*key, epoch), leader)
@@ -115,11 +117,11 @@ class Ledger:
 
     @property
     def acknowledged(self) -> int:
-        """How many records of topics that still count."""
+        """Return the number of acknowledged records in topics that still count."""
         return sum(len(self.records.get(key, ())) for _, key in self.partitions())
 
     def partitions(self) -> Iterator[tuple[str, PartitionKey]]:
-        """Those of all topics that count."""
+        """Yield the partitions of all topics that count."""
         for name, (topic_id, count) in self.topics.items():
             for index in range(count):
                 yield name, (topic_id, index)

@@ -1,8 +1,8 @@
-"""A client that asks a simulated cluster about its partitions, and moves replicas between log directories.
+"""Client of a simulated cluster that queries its partitions and moves replicas between log directories.
 
-- End: LATEST of a leader is above every record that was acknowledged when the request was sent (R15, KIP-207).
-- Producers: each broker that has a replica, led or followed, describes its producers (KIP-664).
-- Move: a replica goes to the other log directory of its broker, where there are two; the rules of replicas judge it.
+- End: LATEST of a leader is above every record that was acknowledged before the request (R15, KIP-207).
+- Producers: each broker with a replica, leader or follower, describes its producers (KIP-664).
+- Move: a replica moves to the other log directory of its broker, if there are two; the rules of replicas check it.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ OPERATIONS: Final = (*("end",) * 6, *("producers",) * 2, "move")
 
 
 class Prober(Client):
-    """Asks, one request after the other."""
+    """Client that sends one query after another."""
 
     async def run(self, end: float) -> None:
-        """Work until this time; ask a new leader at once."""
+        """Work until the end time; query a new leader at once."""
         next_operation = self._simulation.now
         while self._simulation.now < end:
             await asyncio.sleep(LOOK_SECONDS)
@@ -48,7 +48,7 @@ class Prober(Client):
         self.close()
 
     async def end(self) -> None:
-        """LATEST of a partition, of the leader that this client knows."""
+        """Request LATEST of a partition from the leader that this client knows."""
         name, key = self._pick()
         leader = await self.leader_of(key)
         if leader is not None:
@@ -66,12 +66,12 @@ class Prober(Client):
             assert answer.offset > last, f"R15: {key}: {answer.offset} is the end, and {last} was acknowledged"
 
     def _last_acknowledged(self, key: PartitionKey, epoch: int) -> int:
-        """The last record that a leader of this epoch must have; -1 if there is none."""
+        """Return the last record that a leader of this epoch must have; -1 if there is none."""
         acknowledged = self._ledger.acknowledged_in.get(key, {})
         return max((offset for offset, since in acknowledged.items() if since <= epoch), default=-1)
 
     def _is_known(self, broker_id: int, name: str, key: PartitionKey) -> bool:
-        """Whether the topic of this name is the same for the broker, and not being deleted."""
+        """Return True if the broker has the same topic under this name and is not deleting it."""
         broker = self._brokers[broker_id]
         if not broker.is_serving or self._ledger.topics.get(name, (None,))[0] != key[0]:
             return False
@@ -79,7 +79,7 @@ class Prober(Client):
         return topic is not None and topic.topic_id == key[0]
 
     async def producers(self) -> None:
-        """The producers of a partition, by any broker."""
+        """Request the producers of a partition from any broker."""
         name, key = self._pick()
         broker_id = self._anyone()
         had_it = self._has_replica(broker_id, name, key)
@@ -96,7 +96,7 @@ class Prober(Client):
         return partition is not None and partition.log.failure is None
 
     async def move(self) -> None:
-        """Ask a broker to move its replica of a partition to another of its directories."""
+        """Request that a broker moves its replica of a partition to another log directory."""
         name, key = self._pick()
         path = self._random_source.pick((DIRECTORY, SECOND_DIRECTORY))
         topic = AlterReplicaLogDirTopic(name=name, partitions=[key[1]])

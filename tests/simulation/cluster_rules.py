@@ -1,8 +1,8 @@
-"""What must hold in a cluster at any moment, seen from outside: all nodes' images are states of one metadata log.
+"""Rules of a cluster at any moment, checked from outside: all nodes' images are states of one metadata log.
 
-Beside the rules of the quorum (quorum_rules.py): a node's image never goes back while its process lives; at one offset
-all images are equal (Q11); broker epochs and the epochs of partitions only grow; an epoch has one leader (R16). Each
-new image is looked at by itself (image_rules.py), and with the replicas that it speaks of (replica_rules.py).
+These rules extend those of the quorum (quorum_rules.py). A node's image never goes back while its process lives, and
+all images at one offset are equal (Q11). Broker epochs and partition epochs only increase, and an epoch has one leader
+(R16). Each new image is checked by itself (image_rules.py), and against its replicas (replica_rules.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.simulation.replica_rules import ReplicaRules
 
 
 class Voter:
-    """A controller, or a broker that is one too, as the rules of the quorum look at it: from its log's opening on."""
+    """Controller, or combined node, as the rules of the quorum see it, from the opening of its log."""
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -36,7 +36,7 @@ class Voter:
 
     @property
     def is_serving(self) -> bool:
-        return self.node.metadata_log is not None  # one that has failed otherwise still flushes, and confirms that
+        return self.node.metadata_log is not None  # a node that failed otherwise still flushes and confirms that
 
     @property
     def server(self) -> Any:
@@ -44,7 +44,7 @@ class Voter:
 
 
 class ClusterRules:
-    """See the module's text."""
+    """Rules of a cluster."""
 
     def __init__(
         self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger, replicas: ReplicaRules
@@ -58,10 +58,10 @@ class ClusterRules:
         self.quorum = Rules(simulation, voters)
         self._seen: dict[AnyNode, tuple[MetadataLog, MetadataImage]] = {}
         self._images: dict[int, tuple[str, MetadataImage]] = {}
-        """The first that was seen at an offset, and whose it was."""
+        """First image at each offset, with the node that had it."""
 
     def at_any_moment(self) -> None:
-        """After each event; costly only when a node has another image than before."""
+        """Check the rules after an event; expensive only if a node has a new image."""
         host = getattr(self._timeline.loop, "host", None)
         node = self._by_host.get(host) if host is not None else None
         if node is None:
@@ -80,7 +80,7 @@ class ClusterRules:
         self._seen[node] = log, log.image
 
     def of_whole_logs(self) -> None:
-        """Now and then."""
+        """Check whole logs from time to time."""
         for node in self._by_host.values():
             _check_failure(node)
         self.quorum.of_whole_logs()
@@ -116,7 +116,7 @@ class ClusterRules:
 
 
 def _check_coordinators(broker: ClusterBroker) -> None:
-    """G6: no request breaks an invariant. M1: bytes are counted for the transactional ids of loaded shards only."""
+    """Check coordinators: no request breaks a group's invariants (G6), and memory counts only loaded shards (M1)."""
     services = broker.server.services
     for coordinator in (services.groups, services.transactions):
         assert not coordinator._runtime.reloads, f"G6: {broker.name} has reloaded a shard of {coordinator}"

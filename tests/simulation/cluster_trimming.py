@@ -1,7 +1,7 @@
-"""A client of a simulated cluster that deletes records from the start of a topic of its own, also inside of batches.
+"""Client of a simulated cluster that deletes records from the start of its own topic, also inside batches.
 
-A follower that was away meanwhile must catch up with a leader whose log begins behind the follower's end; what is left
-is what was acknowledged.
+A follower that was offline meanwhile must catch up with a leader whose log starts after the follower's end. The
+remaining records must equal the acknowledged ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPERATIONS: Final = (*("send",) * 5, "trim")
 
 
 class Trimmer(Client):
-    """Sends batches of several records, and deletes up to some of them."""
+    """Client that sends batches of several records, and deletes records below an offset."""
 
     def __init__(
         self, simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, topic_id: UUID
@@ -36,10 +36,10 @@ class Trimmer(Client):
         super().__init__(simulation, brokers, ledger, "trimmer")
         self._key: PartitionKey = (topic_id, 0)
         self._end = 0
-        """What was acknowledged ends here."""
+        """End offset of the acknowledged records."""
 
     async def run(self, end: float) -> None:
-        """Work until this time."""
+        """Work until the end time."""
         while self._simulation.now < end:
             await self.pause(PAUSE_SECONDS, self._ledger)
             await self.do(self._random_source.pick(OPERATIONS))
@@ -65,7 +65,7 @@ class Trimmer(Client):
         self._end = max(self._end, answer.base_offset + len(values))
 
     async def trim(self) -> None:
-        """Delete the records below some offset near the end."""
+        """Delete the records below an offset near the end."""
         leader = await self.leader_of(self._key)
         if leader is None or self._end == 0:
             return

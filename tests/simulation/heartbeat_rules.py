@@ -1,4 +1,4 @@
-"""Rule of the sessions of brokers: an unfenced broker that becomes silent is fenced (R21).
+"""Rule of broker sessions: an unfenced broker without heartbeats is fenced (R21).
 
 The active controller must watch the session of every broker that is unfenced in its newest image.
 """
@@ -11,7 +11,7 @@ from kwire.simulation.nodes import AnyNode
 
 
 class HeartbeatRules:
-    """Checks the sessions of all controllers that serve."""
+    """Checks of the sessions on all serving controllers."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._voters = cluster.voters
@@ -25,7 +25,7 @@ class HeartbeatRules:
 
 
 def broker_control(node: AnyNode) -> BrokerControl:
-    """Return the BrokerControl of a controller, or of a broker that is one too."""
+    """Return the BrokerControl of a controller or combined node."""
     server = node.server
     role = getattr(server, "_role", None) or getattr(server, "_controller")  # noqa: B009
     control: BrokerControl = role._brokers

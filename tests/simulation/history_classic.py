@@ -1,11 +1,11 @@
-"""Transactional producers of the classic protocol, as all clients before Kafka 4.0 are: one epoch for all transactions.
+"""Transactional producers of the classic protocol, as in all clients before Kafka 4.0: one epoch for all transactions.
 
-Partitions and groups are added before they are written to; the sequence numbers go on from one transaction to the next.
-What may be aborted is, and then InitProducerId raises the epoch of the producer id (KIP-360).
+Partitions and groups are added before writes to them; sequence numbers continue from one transaction to the next. The
+producer aborts a transaction if it can, and InitProducerId then raises the epoch of the producer id (KIP-360).
 
-A request that this client gave up and sent again may get to the coordinator in its next transaction, where nobody can
-tell it from a new one. The history has to know of that (`tests.history.checker`): such a request is left on its
-connection, and it is held until its answer comes, the connection breaks, or nobody is left to read it.
+A request that this client gave up and sent again may reach the coordinator during the next transaction, where it looks
+like a new one. The history must include that (`tests.history.checker`). Such a request stays on its connection. It
+counts as pending until its response arrives, the connection breaks, or its receiver ends.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from tests.simulation.history_worker import RETRIABLE, RefusedError
 
 ADD: Final = 3
 LATE_SECONDS: Final = 600.0
-"""For longer than a scenario lasts."""
+"""Timeout longer than a scenario."""
 ABORTABLE: Final = RETRIABLE | {ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID}
-"""After all others a client begins anew, without what it was."""
+"""Errors that allow an abort; after all others, the client starts as a new instance."""
 NOBODY: Final = (-1, -1)
 
 
 class Held(NamedTuple):
-    """A request that was given up and may yet arrive."""
+    """Request that was given up and may still arrive."""
 
     fault: Fault
     answer: asyncio.Task[Any]
     wire: WireClient
     node_id: int
     process: object
-    """Which alone can read it."""
+    """Only process that can read the request."""
 
 
 class ClassicProducer(TransactionalProducer):
-    """See the module's text."""
+    """Producer with one epoch for all transactions."""
 
     protocol = "v1"
     versions = Versions(initialise=4, produce=11, end=4, offsets=3)
     delivery_seconds, request_seconds = 2.5, 1.0
-    """Not so long that nothing can be on its way any more when a transaction ends."""
+    """Short timeouts, so that requests may still be in flight when a transaction ends."""
     _open: str | None = None
-    """The transaction that it may abort."""
+    """Transaction that may be aborted."""
     _expected = NOBODY
 
     def __init__(self, *arguments: Any) -> None:
@@ -64,14 +64,14 @@ class ClassicProducer(TransactionalProducer):
             self._let_go(held)
 
     async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
-        """The next epoch after an abort; else whatever there is. Raises RefusedError."""
+        """Get the next epoch after an abort, else a new producer id or epoch. Raises RefusedError."""
         self._added.clear()
         self._open = None
         (producer_id, epoch), self._expected = self._expected, NOBODY
         await super().initialise(producer_id, epoch)
 
     async def transact(self, *, commit: bool) -> None:
-        """A transaction, aborted where that is all that can be done. Raises RefusedError."""
+        """Run a transaction, and abort it if nothing else is possible. Raises RefusedError."""
         self._forget_the_dead()
         try:
             await super().transact(commit=commit)
@@ -82,12 +82,12 @@ class ClassicProducer(TransactionalProducer):
             raise
 
     async def send(self, transaction: str | None) -> None:
-        """A record to one of the partitions. Raises RefusedError."""
+        """Send a record to one of the partitions. Raises RefusedError."""
         self._open = transaction
         await super().send(transaction)
 
     async def prepare(self, index: int) -> None:
-        """Add the partition, once in a transaction. Raises RefusedError."""
+        """Add the partition, once in each transaction. Raises RefusedError."""
         if index not in self._added:
             await self.until(lambda: self._add(index))
             self._added.add(index)
@@ -103,7 +103,7 @@ class ClassicProducer(TransactionalProducer):
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, answer
 
     async def store(self, transaction: str) -> None:
-        """An offset of a group that is named as this producer. Raises RefusedError."""
+        """Commit an offset of a group with the producer's name. Raises RefusedError."""
         await self.until(self._add_offsets)
         await super().store(transaction)
 
@@ -118,18 +118,20 @@ class ClassicProducer(TransactionalProducer):
         return answer.error_code, answer
 
     async def end(self, transaction: str, *, commit: bool) -> None:
-        """Commit or abort it. Raises RefusedError."""
-        self._open = None  # what is asked for cannot be turned
+        """Commit or abort the transaction. Raises RefusedError."""
+        self._open = None  # the request cannot be reverted
         await super().end(transaction, commit=commit)
 
     def _ended(self, answer: Any) -> None:
-        """The next transaction has the same epoch."""
+        """Keep the epoch for the next transaction."""
         self._added.clear()
 
-    # --- what comes too late
+    # --- late requests
 
     async def ask_untimely(self, node_id: int, request: Any, version: int) -> Any:
-        """A broker's answer; if that takes too long, the history is told of it. Raises OSError."""
+        """Return a broker's response; if it takes too long, record the request in the history as pending. Raises
+        OSError.
+        """
         process = self._brokers[node_id].host.process
         wire = await self.connected(node_id)
         invoked = self._history.now
@@ -152,7 +154,7 @@ class ClassicProducer(TransactionalProducer):
         held.answer.add_done_callback(lambda _: self._let_go(held))
 
     def _let_go(self, held: Held) -> None:
-        """It has come through, or never will."""
+        """Remove a request that has arrived or can no longer arrive."""
         if held not in self._held:
             return
         self._held.remove(held)
@@ -161,10 +163,10 @@ class ClassicProducer(TransactionalProducer):
         if not held.answer.done():
             held.answer.cancel()
         elif not held.answer.cancelled():
-            held.answer.exception()  # taken note of
+            held.answer.exception()  # mark the exception as retrieved
 
     def _forget_the_dead(self) -> None:
-        """What was sent to a process that is no more excuses no transaction that begins now."""
+        """Remove requests to ended processes: they excuse no anomaly of later transactions."""
         for held in list(self._held):
             if self._brokers[held.node_id].host.process is not held.process:
                 self._let_go(held)

@@ -1,5 +1,6 @@
-"""Who takes part in the history of a cluster's scenario, and how it ends: what is open has to end by its timeout, and
-then everything is read once more."""
+"""Clients of the history in a cluster's scenario, and its end: open transactions must end by their timeout, and then
+all records are read once more.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +25,15 @@ CAST: Final[tuple[tuple[str, type[Worker]], ...]] = (
     ("m1", Member),
 )
 TRANSACTIONAL: Final = ("tx0", "tx1", "tx2")
-"""One or two of them speak the classic protocol."""
+"""Transactional ids; one or two of them use the classic protocol."""
 STABLE_SECONDS: Final = 40.0
-"""Longer than a transaction's timeout and all that its abort takes."""
+"""Time limit longer than a transaction's timeout and its abort."""
 
 
 def make_workers(
     simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History
 ) -> list[Worker]:
-    """All of them."""
+    """Create all clients."""
     random_source = simulation.random_source.child("protocols")
     classic = random_source.some(TRANSACTIONAL, 1 + random_source.below(2))
     producers = [(name, ClassicProducer if name in classic else TransactionalProducer) for name in TRANSACTIONAL]
@@ -40,7 +41,7 @@ def make_workers(
 
 
 async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], ledger: Ledger, history: History) -> None:
-    """In a cluster that is healed. Raises AssertionError."""
+    """Read all records in a healed cluster and check the history. Raises AssertionError."""
     last = TransactionalProducer(simulation, brokers, ledger, history, "last")
     readers = [
         Reader(simulation, brokers, ledger, history, "final"),
@@ -63,7 +64,7 @@ async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], led
 
 
 async def _settle(simulation: Simulation, reader: Reader, history: History) -> None:
-    """Nobody writes any more: what is open has to end by its timeout."""
+    """Wait until open transactions end by their timeout, after the last write."""
     given_up = simulation.now + STABLE_SECONDS
     for index, key in enumerate(KEYS):
         while (stable := await reader.end_of(index, COMMITTED)) < (end := await reader.end_of(index, "uncommitted")):

@@ -1,8 +1,7 @@
 """Producers of a history: idempotent ones, and transactional ones with an epoch for each transaction (KIP-890).
 
-They do what a careful client may: a batch or an end without an answer is sent again, with the same sequence and the
-same epoch. When they are refused they begin anew with InitProducerId. Those of the classic protocol are in
-history_classic.py.
+They behave as a correct client: a batch or an EndTxn without a response is sent again with the same sequence and epoch.
+After an error they start again with InitProducerId. Producers of the classic protocol are in history_classic.py.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ SENDS_MAX: Final = 3
 
 
 class Versions(NamedTuple):
-    """Of what a producer sends."""
+    """Versions of the requests of a producer."""
 
     initialise: int
     produce: int
@@ -39,21 +38,21 @@ class Versions(NamedTuple):
 
 
 class Producer(Worker):
-    """One producer id and epoch after the other."""
+    """Idempotent producer that uses one producer id and epoch after another."""
 
     transactional_id: str | None = None
     versions = Versions(initialise=5, produce=13, end=5, offsets=5)
     delivery_seconds = PATIENCE_SECONDS
-    """After which a record is given up."""
+    """Time until a record is given up."""
     request_seconds = GIVE_UP_SECONDS
-    """After which one that was sent is sent again."""
+    """Time until a record is sent again."""
     _producer_id = -1
     _epoch = -1
     _asked_in = -1
-    """The epoch that the broker was in which was asked last to take a record, -1 if it had none."""
+    """Leader epoch of the broker that received the last produce request; -1 if it had none."""
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         while self._simulation.now < end:
             try:
                 await self.initialise()
@@ -65,11 +64,11 @@ class Producer(Worker):
         self.close()
 
     async def work(self) -> None:
-        """A record. Raises RefusedError."""
+        """Send a record. Raises RefusedError."""
         await self.send(None)
 
     async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
-        """A producer id, or the next epoch of this one. Raises RefusedError."""
+        """Get a producer id, or the next epoch of this one. Raises RefusedError."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -95,14 +94,14 @@ class Producer(Worker):
         self._producer_id, self._epoch = producer_id, epoch
         self._sequences = dict.fromkeys(range(PARTITIONS), 0)
         self._acknowledged_in: dict[int, int] = {}
-        """The newest leader epoch at the moment when the last of them was acknowledged, by partition."""
+        """Newest leader epoch at the time of the last acknowledgement, by partition."""
 
     async def send(self, transaction: str | None) -> None:
-        """A record to one of the partitions. Raises RefusedError."""
+        """Send a record to one of the partitions. Raises RefusedError."""
         await self.send_to(self._random_source.below(PARTITIONS), transaction)
 
     async def send_to(self, index: int, transaction: str | None) -> None:
-        """A record to this partition. Raises RefusedError."""
+        """Send a record to this partition. Raises RefusedError."""
         await self.prepare(index)
         value = f"{self.name}-{self.number()}"
         send = self._history.begin(Send(process=self.name, key=KEYS[index], value=value, transaction=transaction))
@@ -125,7 +124,7 @@ class Producer(Worker):
         self._acknowledged_in[index] = self._ledger.epochs.get((self._history.topic_id, index), 0)
 
     async def prepare(self, index: int) -> None:
-        """What a partition asks for before the first record. Raises RefusedError."""
+        """Prepare a partition for its first record. Raises RefusedError."""
 
     async def _produce(self, index: int, batch: bytes) -> tuple[int, Any]:
         data = TopicProduceData(
@@ -142,19 +141,21 @@ class Producer(Worker):
         return answer.error_code, answer
 
     def _epoch_at(self, broker_id: int, index: int) -> int:
-        """The leader epoch that a broker is in: whatever it answers from now on, it answers in this or a later one.
+        """Return the leader epoch of a broker: all its later responses are from this epoch or a newer one.
 
-        What the metadata told may be older than that, for a leader takes records whatever epoch the client knows of.
+        The epoch in the metadata response may be older, because a leader accepts records from clients with older
+        metadata.
         """
         broker = self._brokers[broker_id]
         partition = broker.server.services.partitions.get(TOPIC, index) if broker.is_serving else None
         return -1 if partition is None else partition.leader_epoch
 
     def _check_refusal(self, error: RefusedError) -> None:
-        """Its own records in their order are never out of order: each one was acknowledged before the next.
+        """Check an error: records in order must never be out of order, because each was acknowledged before the next.
 
-        Only a leader that was deposed before that, and has not heard of it, lacks the one before. As answers to Produce
-        do not tell an epoch, the client cannot know better than to ask it, and begins anew as Kafka's clients do.
+        Only a leader that was deposed before that acknowledgement, and has no newer metadata, lacks the previous
+        record. Produce responses contain no leader epoch, so the client cannot detect this leader. It starts again with
+        a new producer id or epoch, as Kafka's clients do.
         """
         is_forgiven = any((self._history.topic_id, index) in self._ledger.forgiven for index in range(PARTITIONS))
         is_disorder = error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -164,7 +165,7 @@ class Producer(Worker):
 
 
 class TransactionalProducer(Producer):
-    """Writes records and offsets, and commits or aborts them."""
+    """Producer that writes records and offsets in transactions, and commits or aborts them."""
 
     protocol = "v2"
 
@@ -173,11 +174,11 @@ class TransactionalProducer(Producer):
         return self.name
 
     async def work(self) -> None:
-        """A transaction. Raises RefusedError."""
+        """Run a transaction. Raises RefusedError."""
         await self.transact(commit=self._random_source.happens(0.75))
 
     async def transact(self, *, commit: bool) -> None:
-        """A transaction. Raises RefusedError."""
+        """Run a transaction. Raises RefusedError."""
         name = f"{self.name}/{self.number()}"
         begin = Begin(process=self.name, transaction=name, transactional_id=self.name, protocol=self.protocol)
         self._history.note(begin)
@@ -188,7 +189,7 @@ class TransactionalProducer(Producer):
         await self.end(name, commit=commit)
 
     async def end(self, transaction: str, *, commit: bool) -> None:
-        """Commit or abort it. Raises RefusedError."""
+        """Commit or abort the transaction. Raises RefusedError."""
         end = self._history.begin(End(process=self.name, transaction=transaction, commit=commit))
         self.number()
         answer = await self.until(lambda: self._end(commit=commit))
@@ -196,7 +197,7 @@ class TransactionalProducer(Producer):
         self._ended(answer)
 
     def _ended(self, answer: Any) -> None:
-        """The next transaction has another epoch."""
+        """Use the new epoch for the next transaction."""
         self._take(answer.producer_id, answer.producer_epoch)
 
     async def _end(self, *, commit: bool) -> tuple[int, Any]:
@@ -208,7 +209,7 @@ class TransactionalProducer(Producer):
         return answer.error_code, answer
 
     async def store(self, transaction: str) -> None:
-        """An offset of a group that is named as this producer. Raises RefusedError."""
+        """Commit an offset of a group with the producer's name. Raises RefusedError."""
         index, offset = self._random_source.below(PARTITIONS), self.number()
         store = Store(process=self.name, group=self.name, offsets={KEYS[index]: offset}, transaction=transaction)
         self._history.begin(store)
@@ -233,5 +234,5 @@ class TransactionalProducer(Producer):
         self._history.end(store)
 
     async def ask_untimely(self, node_id: int, request: Any, version: int) -> Any:
-        """A broker's answer to what may get to it too late, where its epoch tells. Raises OSError."""
+        """Return a broker's response to a request whose epoch shows if it arrives too late. Raises OSError."""
         return await self.ask(node_id, request, version)

@@ -1,4 +1,4 @@
-"""Readers of a history, and members of a classic group that share its partitions."""
+"""Consumers of a history, and members of a classic group that share its partitions."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ MEMBERS: Final = "members"
 SESSION_TIMEOUT_MS: Final = 6000
 JOIN_SECONDS: Final = 10.0
 ROUNDS_MAX: Final = 12
-"""Of a member, on average, until it leaves its group."""
+"""Average number of rounds until a member leaves its group."""
 
 
 class Reader(Worker):
-    """Reads all partitions, again and again from where it was."""
+    """Consumer that reads all partitions repeatedly from its positions."""
 
     level = COMMITTED
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         self._history.note(Assign(process=self.name, keys=list(KEYS)))
         positions = dict.fromkeys(range(PARTITIONS), 0)
         while self._simulation.now < end:
@@ -56,7 +56,7 @@ class Reader(Worker):
         self.close()
 
     async def read_all(self, index: int) -> None:
-        """One partition from its beginning to its end. Raises RefusedError."""
+        """Read one partition from its beginning to its end. Raises RefusedError."""
         end = await self.end_of(index, self.level)
         position = 0
 
@@ -72,7 +72,7 @@ class Reader(Worker):
         self._history.note(Read(process=self.name, key=KEYS[index], end=end, level=self.level))
 
     async def end_of(self, index: int, level: str) -> int:
-        """The last stable offset, or the high watermark. Raises RefusedError."""
+        """Return the last stable offset, or the high watermark. Raises RefusedError."""
         asked = ListOffsetsPartition(partition_index=index, timestamp=LATEST, current_leader_epoch=-1)
         topics = [ListOffsetsTopic(name=TOPIC, partitions=[asked])]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=int(level == COMMITTED), topics=topics)
@@ -86,7 +86,7 @@ class Reader(Worker):
         return offset
 
     async def restore(self, group: str, keys: list[str]) -> dict[str, int]:
-        """The offsets that a group has committed, -1 where it has none. Raises RefusedError."""
+        """Return the committed offsets of a group, -1 for none. Raises RefusedError."""
         indexes = [KEYS.index(key) for key in keys]
         topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=indexes)
         asked = OffsetFetchRequestGroup(group_id=group, topics=[topic])
@@ -110,19 +110,19 @@ class Reader(Worker):
 
 
 class UncommittedReader(Reader):
-    """Sees what is not decided, too."""
+    """Consumer with read_uncommitted, which also reads undecided records."""
 
     level = "uncommitted"
 
 
 class Member(Reader):
-    """Joins, reads what it is given, commits how far it has come, leaves, and joins again."""
+    """Group member that joins, reads its partitions, commits its positions, leaves, and joins again."""
 
     _member_id = ""
     _generation = -1
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         while self._simulation.now < end:
             try:
                 await self._live(end)
@@ -133,7 +133,7 @@ class Member(Reader):
         self.close()
 
     async def _live(self, end: float) -> None:
-        """One generation."""
+        """Run one generation."""
         joined = await self._join()
         keys = await self._synchronise(joined)
         own = Own(process=self.name, group=MEMBERS, generation=self._generation, keys=keys)
@@ -175,7 +175,7 @@ class Member(Reader):
             raise RefusedError(code, is_certain=True)
 
     async def _synchronise(self, joined: JoinGroupResponse) -> list[str]:
-        """The keys that it owns in this generation."""
+        """Return the partitions that the member owns in this generation."""
         members = sorted(member.member_id for member in joined.members) if joined.leader == self._member_id else []
         assignments = [
             SyncGroupRequestAssignment(
@@ -197,7 +197,7 @@ class Member(Reader):
         return keys
 
     async def _read_on(self, positions: dict[str, int], end: float) -> str:
-        """Until the group wants another generation, or this member has had enough. Raises OSError, RefusedError."""
+        """Read until the group rebalances, or the member is to leave. Raises OSError, RefusedError."""
         rounds = self._random_source.exponential(ROUNDS_MAX)
         while await self._is_current():
             if self._simulation.now >= end or rounds <= 0:
@@ -213,7 +213,9 @@ class Member(Reader):
         return OK
 
     async def _is_current(self) -> bool:
-        """Whether its generation is; if not, the next one waits for this member. Raises OSError, RefusedError."""
+        """Return True if the member's generation is current; otherwise a rebalance waits for it. Raises OSError,
+        RefusedError.
+        """
         request = HeartbeatRequest(group_id=MEMBERS, generation_id=self._generation, member_id=self._member_id)
         code = (await self.ask(await self.coordinator(MEMBERS, GROUP), request, 4)).error_code
         if code == ErrorCode.REBALANCE_IN_PROGRESS:

@@ -1,4 +1,4 @@
-"""What the clients of a history have in common: leaders, coordinators, patience, and fetching with aborts left out."""
+"""Base of the clients of a history: leaders, coordinators, retries, and fetches without aborted records."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ RETRIABLE: Final = frozenset(
     }
 )  # fmt: skip
 NOT_DONE: Final = frozenset({ErrorCode.NOT_ENOUGH_REPLICAS})
-"""Answers that say that nothing was appended."""
+"""Error codes after which nothing was appended."""
 
 Attempt = Callable[[], Awaitable[tuple[int, Any]]]
 
 FETCH_BYTES: Final = (1 << 20, 1 << 20, 400)
-"""Some fetches are small: what is read ends far below the last stable offset."""
+"""Fetch sizes: with small ones, the last record read is far below the last stable offset."""
 
 
 class RefusedError(Exception):
-    """A broker said no, or nothing for too long."""
+    """Raised if a broker rejects a request, or does not respond for too long."""
 
     def __init__(self, code: int, *, is_certain: bool) -> None:
         super().__init__(ErrorCode(code).name)
         self.code = code
         self.is_certain = is_certain
-        """Whether nothing of it can have happened."""
+        """True if the request certainly had no effect."""
         self.is_of_deposed = False
-        """Whether it is said by a leader that may lack what another one has acknowledged since."""
+        """True if the error comes from a leader that may lack records which another one has acknowledged since."""
 
 
 class Worker(Connections):
-    """See the module's text."""
+    """Client of a history."""
 
     def __init__(
         self,
@@ -66,22 +66,22 @@ class Worker(Connections):
         self._history = history
         self._leaders: dict[int, Leader] = {}
         self._epochs: dict[int, int] = {}
-        """Of leaders, the newest that this worker has heard of."""
+        """Newest leader epochs that this client has received."""
         self._coordinators: dict[tuple[str, int], int] = {}
         self._count = 0
 
     async def run(self, end: float) -> None:
-        """Work until it is so late."""
+        """Work until the end time."""
         raise NotImplementedError
 
     def number(self) -> int:
-        """Of one more operation."""
+        """Return the number of a new operation."""
         self._ledger.operations += 1
         self._count += 1
         return self._count
 
     async def leader_of(self, index: int) -> Leader:
-        """Who leads a partition. Raises OSError."""
+        """Return the leader of a partition. Raises OSError."""
         known = self._leaders.get(index)
         if known is None or known.epoch < self.known_epoch(index):
             request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
@@ -96,27 +96,27 @@ class Worker(Connections):
         return self._leaders[index]
 
     def _is_news(self, part: MetadataResponsePartition) -> bool:
-        """Whether a leader is not older than one heard of before, who may have taken what that one lacks (KIP-320)."""
+        """Return True if the leader's epoch is not older than a known one, whose records it might lack (KIP-320)."""
         self.note_epoch(part.partition_index, part.leader_epoch)
         return part.leader_epoch == self.known_epoch(part.partition_index)
 
     def note_epoch(self, index: int, epoch: int) -> None:
-        """Somebody has told of a leader in this epoch, or of a record that one has written."""
+        """Record a leader epoch that a response or a record contains."""
         self._epochs[index] = max(epoch, self.known_epoch(index))
 
     def known_epoch(self, index: int) -> int:
-        """The newest epoch of a leader that this worker has heard of, -1 for none."""
+        """Return the newest leader epoch that this client has received, -1 for none."""
         return self._epochs.get(index, -1)
 
     async def coordinator(self, name: str, kind: int) -> int:
-        """Who coordinates. Raises OSError."""
+        """Return a coordinator. Raises OSError."""
         place = name, kind
         if place not in self._coordinators:
             self._coordinators[place] = await self.find_coordinator(name, kind)
         return self._coordinators[place]
 
     async def until(self, attempt: Attempt, *, seconds: float = PATIENCE_SECONDS) -> Any:
-        """Repeat what has no answer, or may go better later. Raises RefusedError."""
+        """Repeat an attempt that had no response or a retriable error. Raises RefusedError."""
         given_up = self._simulation.now + seconds
         code, is_certain = int(ErrorCode.REQUEST_TIMED_OUT), True
         while self._simulation.now < given_up:
@@ -136,7 +136,7 @@ class Worker(Connections):
         raise RefusedError(code, is_certain=is_certain)
 
     async def fetch(self, index: int, offset: int, level: str, mode: str = ASSIGN) -> tuple[list[Record], int] | None:
-        """(records, next offset) of a partition from an offset on; None if nobody says. Raises OSError."""
+        """Return (records, next offset) of a partition from an offset; None without a response. Raises OSError."""
         leader = await self.leader_of(index)
         self.number()
         is_committed = level == COMMITTED
@@ -169,7 +169,7 @@ class Worker(Connections):
 
 
 def records_of(data: bytes, offset: int, aborted: Sequence[Any]) -> tuple[list[tuple[int, bytes]], int]:
-    """(offset, value) of the records from an offset on, without those of aborted transactions, and where they end."""
+    """Return (offset, value) of the records from an offset without aborted ones, and their end offset."""
     waiting = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
     open_producers: set[int] = set()
     found = []

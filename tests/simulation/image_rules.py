@@ -1,5 +1,6 @@
-"""What must hold in every state of the metadata for partitions that are replicated (R9, R11, R13), and from one state
-to the next (R10, R12)."""
+"""Rules for replicated partitions in every state of the metadata (R9, R11, R13), and for changes between states (R10,
+R12).
+"""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ RECOVERING = 1
 
 
 def places(image: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage]]:
-    """All partitions."""
+    """Yield all partitions."""
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             yield topic, index, partition
 
 
 def needed_in_sync(image: MetadataImage, topic: str, replicas: int) -> int:
-    """How many must be in sync: never more than there are replicas."""
+    """Return the number of replicas that must be in sync, at most the number of replicas."""
     return min(_min_insync_replicas(image, topic), replicas)
 
 
@@ -34,14 +35,15 @@ def _min_insync_replicas(image: MetadataImage, topic: str) -> int:
 
 
 def has_too_few(image: MetadataImage, topic: TopicImage, index: int) -> bool:
-    """Whether fewer are in sync with a partition than must be."""
+    """Return True if a partition has fewer in-sync replicas than required."""
     part = topic.partitions[index]
     return len(part.isr) < needed_in_sync(image, topic.name, len(part.replicas))
 
 
 def changes(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, PartitionImage, PartitionImage]]:
-    """Partitions that are not as they were: (topic, partition, before, now). None changes within its epoch, as is
-    looked at in each node's images (cluster_rules.py)."""
+    """Yield changed partitions: (topic, partition, before, now). cluster_rules.py checks that no partition changes
+    within its epoch.
+    """
     for topic, index, part in places(new):
         before = old.topics.get(topic.name)
         if before is None or before.topic_id != topic.topic_id or index >= len(before.partitions):
@@ -52,7 +54,7 @@ def changes(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage
 
 
 def check_image(image: MetadataImage) -> None:
-    """Each partition by itself."""
+    """Check each partition of an image."""
     for topic, index, part in places(image):
         place = f"{topic.name}-{index} at {image.offset}"
         isr, eligible = set(part.isr), set(part.eligible_leader_replicas)
@@ -66,17 +68,19 @@ def check_image(image: MetadataImage) -> None:
         for broker_id in isr:
             broker = image.brokers.get(broker_id)
             assert broker is not None, f"R11: {place}: {broker_id} is in sync and nobody knows it"
-            # One that nobody else has a replica of stays with its broker over a clean restart.
+            # A partition with one replica keeps it in sync through a clean restart of its broker.
             assert not broker.fenced or len(part.replicas) == 1, f"R11: {place}: {broker_id} is in sync and fenced"
 
 
 def is_one_step(was: PartitionImage, part: PartitionImage) -> bool:
-    """Whether nothing happened between these states of a partition: several changes may become known at once."""
+    """Return True if a partition changed at most once between these states, as several changes may become visible at
+    once.
+    """
     return part.partition_epoch == was.partition_epoch + 1
 
 
 def check_changes(old: MetadataImage, new: MetadataImage) -> None:
-    """R10: epochs count the changes of a partition. R12: who becomes eligible was in sync until then."""
+    """Check changes: epochs count a partition's changes (R10); newly eligible replicas were in sync before (R12)."""
     for topic, index, was, part in changes(old, new):
         place = f"{topic.name}-{index} at {new.offset}"
         steps = part.partition_epoch - was.partition_epoch
@@ -89,9 +93,9 @@ def check_changes(old: MetadataImage, new: MetadataImage) -> None:
 
 
 def unclean_starts(old: MetadataImage, new: MetadataImage, was_ended: Callable[[int], bool]) -> Iterator[int]:
-    """Brokers of which another process has registered, though the one before cannot have left its logs whole.
+    """Yield brokers whose new process has registered although the previous one did not close its logs.
 
-    `was_ended` says whether the process that the old state speaks of may have come to its clean end.
+    `was_ended` returns True if the process in the old state may have stopped cleanly.
     """
     for broker_id, broker in new.brokers.items():
         was = old.brokers.get(broker_id)
@@ -102,7 +106,7 @@ def unclean_starts(old: MetadataImage, new: MetadataImage, was_ended: Callable[[
 
 
 def check_unclean_start(image: MetadataImage, broker_id: int) -> None:
-    """R12: who may have lost records is in sync with nobody, and not eligible either."""
+    """Check that a broker which may have lost records is neither in an in-sync set nor eligible (R12)."""
     for topic, index, part in places(image):
         assert broker_id not in (*part.isr, *part.eligible_leader_replicas), (
             f"R12: {topic.name}-{index} at {image.offset}: broker {broker_id} had no clean end, and there are "
@@ -111,10 +115,10 @@ def check_unclean_start(image: MetadataImage, broker_id: int) -> None:
 
 
 def unasked(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, set[int]]]:
-    """In-sync sets that have changed in an epoch that went on, but not because of what became of a broker.
+    """Yield changes of in-sync sets within an epoch that do not result from a change of a broker's state.
 
-    (topic, partition, who came or left). Who left may have been fenced, and be back since, if all that became known at
-    once. It was not when there were records of partitions only.
+    Each is (topic, partition, broker that was added or removed). If several changes become visible at once, a removed
+    broker may have been fenced and unfenced in between. That is not possible if all records were of partitions.
     """
     changed = list(changes(old, new))
     steps = sum(part.partition_epoch - was.partition_epoch for _, _, was, part in changed)
@@ -130,13 +134,13 @@ def unasked(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage
 
 
 def _is_leaving(image: MetadataImage, broker_id: int) -> bool:
-    """Of this the metadata tell but once, however often it gives up what it leads."""
+    """Return True if a broker is unregistered or in controlled shutdown, which shows only once for all its leaders."""
     broker = image.brokers.get(broker_id)
     return broker is None or broker.in_controlled_shutdown
 
 
 def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
-    """Partitions whose new leader was neither in sync nor eligible before: what it lacks is lost."""
+    """Yield partitions whose new leader was neither in sync nor eligible before: records that it lacks are lost."""
     for topic, index, was, part in changes(old, new):
         is_new = part.leader not in (was.leader, NO_LEADER)
         if (is_new and (part.leader not in (*was.isr, *was.eligible_leader_replicas))) or (
@@ -146,9 +150,9 @@ def elections_of_others(old: MetadataImage, new: MetadataImage) -> Iterator[Part
 
 
 def left_to_too_few(old: MetadataImage, new: MetadataImage) -> Iterator[PartitionKey]:
-    """Partitions whose eligible leaders a change of min.insync.replicas has made ineligible, with too few in sync.
+    """Yield partitions whose eligible leaders a change of min.insync.replicas removed, with too few in sync.
 
-    Kafka forgets them as well. They still have all that is committed, but only the few that are in sync count now.
+    Kafka removes them too. They still have all committed records, but only the few in-sync replicas count now.
     """
     for topic, index, was, part in changes(old, new):
         forgotten = set(was.eligible_leader_replicas) - {*part.isr, *part.eligible_leader_replicas}
@@ -158,7 +162,7 @@ def left_to_too_few(old: MetadataImage, new: MetadataImage) -> Iterator[Partitio
 
 
 def joined(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[TopicImage, int, int]]:
-    """Who has come to be in sync, in an epoch that went on: (topic, partition, broker)."""
+    """Yield (topic, partition, broker) of each replica that joined an in-sync set within an epoch."""
     for topic, index, was, part in changes(old, new):
         if was.leader_epoch == part.leader_epoch:
             for broker_id in set(part.isr) - set(was.isr):

@@ -1,4 +1,4 @@
-"""What a line of Python takes on this machine, where a broker answers about thousands of topics.
+"""Measurement of the time for a line of Python on this machine, in a broker that answers about thousands of topics.
 
     python -m tests.simulation.line_costs
 

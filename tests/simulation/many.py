@@ -1,4 +1,4 @@
-"""Many seeds of a scenario, on two cores."""
+"""Runner of many seeds of a scenario on two cores."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any, Literal
 
 WORKERS = 2
 Scenario = Literal["quorum", "cluster"]
-"""A module of tests.simulation with a function `run_seed`."""
+"""Name of a module in tests.simulation with a function `run_seed`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a seed: an outcome, or why it failed."""
+    """Result of a seed: an outcome, or the reason of its failure."""
 
     seed: int
     outcome: Any = None
@@ -29,7 +29,7 @@ class Result:
 
 
 def _run(scenario: Scenario, seed: int) -> Result:
-    logging.disable(logging.CRITICAL)  # of nodes that fail as they should
+    logging.disable(logging.CRITICAL)  # failures of nodes are expected
     try:
         return Result(seed, importlib.import_module(f"tests.simulation.{scenario}").run_seed(seed))
     except Exception as error:  # noqa: BLE001 whatever it is, it is told
@@ -37,7 +37,7 @@ def _run(scenario: Scenario, seed: int) -> Result:
 
 
 def _end_with_parent() -> None:
-    """A campaign that is killed leaves no workers behind."""
+    """End this worker if the campaign's process is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -49,7 +49,7 @@ def _end_with_parent() -> None:
 
 
 def run_many(scenario: Scenario, seeds: Iterable[int]) -> Iterator[Result]:
-    """Each seed's result, as they end. In new processes: nothing of this one can change what a seed does."""
+    """Yield each seed's result as it ends. Each runs in a new process, so that earlier runs have no influence."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=spawn, initializer=_end_with_parent) as pool:
         for job in as_completed([pool.submit(partial(_run, scenario), seed) for seed in seeds]):

@@ -1,8 +1,8 @@
-"""What is promised: up to which number of crashes at once nothing may be lost, and so which crashes a seed may have.
+"""Promised fault tolerance: the number of simultaneous crashes without data loss, and the crashes that a seed may have.
 
-What is flushed before it is acknowledged survives any number of power cuts. Without that, min.insync.replicas - 1
-brokers may lose what they had not flushed, or their whole disks; the next one only when the first is in sync again
-everywhere. A broker that was killed loses nothing, but nobody can tell that from a power cut: it counts as well.
+Data flushed before its acknowledgement survives any number of power cuts. Without such flushes, min.insync.replicas - 1
+brokers may lose unflushed data, or their disks. The next broker may crash only when all earlier ones are in sync again
+everywhere. A killed broker loses no data, but other nodes cannot distinguish that from a power cut, so it counts too.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from tests.simulation.image_rules import places
 WITH_POWER_CUTS = frozenset({"power", "broken_disk", "blackout"})
 NEVER_FLUSH = 10**9
 STRIKE_SECONDS = 30.0
-"""Within which who is allowed to crash does so, or does not."""
+"""Time in which an allowed crash must begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """What a seed may ask for."""
+    """Limits of faults in a seed."""
 
     name: str
     flush_messages: int
     is_bounded: bool = False
-    """One broker at a time crashes, and topics have three replicas of which two or three must be in sync."""
+    """True if one broker at a time crashes, and topics have three replicas of which two or three must be in sync."""
     has_power_cuts: bool = True
     may_wipe: bool = False
     is_lossless: bool = True
 
     def kinds(self, kinds: Sequence[str]) -> tuple[str, ...]:
-        """Those of the faults that it has."""
+        """Return the kinds of faults that this promise allows."""
         wiping = ("wipe", "wipe") if self.may_wipe else ()
         return (*(kind for kind in kinds if self.has_power_cuts or kind not in WITH_POWER_CUTS), *wiping)
 
 
 def draw_promise(seed: int, random_source: SeededRandomSource, *, has_controllers: bool) -> Promise:
-    """One in ten seeds goes beyond what is promised."""
+    """Draw the promise of a seed; one in ten seeds exceeds the promised faults."""
     if seed % 10 == 9:
         return Promise(name="beyond", flush_messages=NEVER_FLUSH, may_wipe=has_controllers, is_lossless=False)
     draw = random_source.below(10)
@@ -55,14 +55,14 @@ def draw_promise(seed: int, random_source: SeededRandomSource, *, has_controller
 
 
 class Crashes:
-    """Which brokers may crash now."""
+    """Brokers that may crash now."""
 
     def __init__(self, cluster: SimulatedCluster, promise: Promise) -> None:
         self._cluster = cluster
         self._promise = promise
         self._victim: AnyNode | None = None
         self._struck: Process | None = None
-        """What ran on the victim when it was struck."""
+        """Process of the victim at the time of its crash."""
         self._until = 0.0
 
     @property
@@ -70,7 +70,7 @@ class Crashes:
         return self._promise.has_power_cuts
 
     def may(self, node: AnyNode) -> bool:
-        """Whether a node may crash; it is taken for crashed then."""
+        """Return True if a node may crash; it then counts as crashed."""
         if not self._promise.is_bounded or node not in self._cluster.brokers:
             return True
         now = node.host.timeline.now
@@ -78,12 +78,12 @@ class Crashes:
             is_about_to_crash = self._victim is not None and self._victim.host.process is self._struck
             if not self._is_whole() or (is_about_to_crash and now < self._until):
                 return False
-        # Who was the last to crash, and is back since, is about to crash once more: nobody else may with it.
+        # The last victim has returned and is about to crash again: no other broker may crash at the same time.
         self._victim, self._struck, self._until = node, node.host.process, now + STRIKE_SECONDS
         return True
 
     def is_counted_on(self, node: ClusterBroker) -> bool:
-        """Whether the metadata take a broker for one that has what others lack; beyond the promise nobody asks."""
+        """Return True if the broker may have records that others lack; always False if the seed exceeds the promise."""
         if not self._promise.is_lossless:
             return False
         image = newest_image(self._cluster)
@@ -93,7 +93,7 @@ class Crashes:
         )
 
     def _is_whole(self) -> bool:
-        """Whether all brokers serve, and all replicas are in sync."""
+        """Return True if all brokers serve, and all replicas are in sync."""
         image = newest_image(self._cluster)
         return (
             all(broker.is_serving and broker.failure is None for broker in self._cluster.brokers)
@@ -104,6 +104,6 @@ class Crashes:
 
 
 def newest_image(cluster: SimulatedCluster) -> MetadataImage:
-    """The newest state of the metadata that some node knows."""
+    """Return the newest metadata image of any node."""
     images = [log.image for node in cluster.nodes if (log := node.metadata_log) is not None]
     return max(images, key=lambda image: image.offset, default=MetadataImage())

@@ -1,11 +1,11 @@
-"""The scenario of a quorum: what its leaders acknowledged is known to every controller, whatever happened.
+"""Scenario with a quorum: every controller gets all records that a leader acknowledged, under any faults.
 
 `python -m tests.simulation.quorum --seed 7` runs one seed and prints what it did; --seeds 30 runs so many.
 
-Clients write records of their own through whichever controller leads, one batch after the other, while faults come as
-the seed has them. Rules are checked all the while (tests/simulation/quorum_rules.py). Then all is healed: a leader must
-serve within a bound, and every controller's image must hold all that was acknowledged. In the calm after that it is
-looked at who leads while one link is cut, and one in ten quorums loses most of its disks: it must rest then.
+Clients write records through the current leader, one batch after another, while the seed determines the faults. Rules
+are checked throughout (tests/simulation/quorum_rules.py). Then all faults end. A leader must serve within a time limit,
+and every controller's image must contain all acknowledged records. Afterwards one link is cut, and leadership is
+checked. One in ten quorums then loses most of its disks, and must not elect a leader.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from tests.simulation.seeds import run_seeds
 SECONDS = 60.0
 CLIENTS = 4
 PAUSE_SECONDS = 0.21
-"""Between two writes of a client, on average: a seed has more than 1,000 of them."""
+"""Average pause between two writes of a client: a seed has more than 1,000 of them."""
 LEADER_SECONDS = 20.0
-"""Within which a healed quorum must have a leader that serves."""
+"""Time limit until a healed quorum has a leader that serves."""
 AGREE_SECONDS = 30.0
-"""Within which all controllers must be voters, and know all that was committed."""
+"""Time limit until all controllers are voters and have all committed records."""
 CHECK_EVENTS = 1000
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a seed came to."""
+    """Result of a seed."""
 
     digest: str = ""
     events: int = 0
@@ -50,7 +50,7 @@ class Outcome:
 
 
 class Writer:
-    """Writes one record after the other at whoever leads, and remembers those that were acknowledged."""
+    """Client that writes one record after another through the current leader, and remembers the acknowledged ones."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Writer:
             self._write(f"t-{self._number}-{count}", UUID(int=self._number << 32 | count))
 
     def _write(self, name: str, topic_id: UUID) -> None:
-        """In the leader's own process, which may die meanwhile."""
+        """Append a record in the leader's own process, which may end meanwhile."""
         self._outcome.operations += 1
         active = [node for node in self._nodes if node.is_serving and node.server.metadata_log.is_active]
         if not active:
@@ -97,18 +97,18 @@ class Writer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draw:
-    """What a seed decides before it begins."""
+    """Random decisions of a seed before it begins."""
 
     nodes: int
     as_objects: bool
-    """Three of four seeds pass the quorum's messages as objects, without the codec."""
+    """True in three of four seeds: the quorum's messages are passed as objects, without the codec."""
     config: dict[str, object]
     speed: Speed
     slowness: float
-    """Of all disks."""
+    """Slowness of all disks."""
     per_minute: float
     is_beyond: bool
-    """Whether most of the disks are lost in the end."""
+    """True if most disks are lost at the end."""
 
 
 def draw(seed: int, simulation: Simulation, count: int = 0) -> Draw:
@@ -159,7 +159,7 @@ async def scenario(
 
 
 def run_seed(seed: int, seconds: float = SECONDS, *, count: int = 0, kinds: Sequence[str] = QUORUM_KINDS) -> Outcome:
-    """One seed, with 3 or 5 controllers unless it is said. Raises AssertionError when a rule is broken."""
+    """Run one seed with 3 or 5 controllers, or `count`. Raises AssertionError if a rule is broken."""
     outcome = Outcome()
     try:
         _run(seed, seconds, count, kinds, outcome)
@@ -187,7 +187,7 @@ def _run(seed: int, seconds: float, count: int, kinds: Sequence[str], outcome: O
 
 
 def describe(seed: int, seconds: float) -> str:
-    """What a seed came to, in a line."""
+    """Run a seed and return its result as a line."""
     outcome = run_seed(seed, seconds)
     return (
         f"{outcome.digest} {outcome.events} events, {outcome.operations} operations, "

@@ -1,4 +1,4 @@
-"""What a quorum must do when nothing is wrong any more, or just one thing (Q9, Q13)."""
+"""Checks of a quorum after all faults have ended, and with a single fault (Q9, Q13)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.simulation.quorum_faults import Operator, leader_of
 
 SETTLE_SECONDS = 1.0
 NEW_LEADER_SECONDS = 12.0
-"""Within which the others have another leader when theirs is cut off."""
+"""Time limit until the others have a new leader after theirs was isolated."""
 BEYOND_SECONDS = 15.0
 
 
 class Calm:
-    """The end of a scenario: all nodes run, and the network is whole."""
+    """End of a scenario: all nodes run, and the network is whole."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Calm:
         return leader_of(self._nodes) is not None
 
     def agree(self) -> bool:
-        """Whether all follow the same leader, and know the same and all that was acknowledged."""
+        """Return True if all nodes follow the same leader, with equal images that contain all acknowledged records."""
         logs = [node.server.metadata_log for node in self._nodes if node.is_serving]
         images = [log.image for log in logs]
         return (
@@ -53,7 +53,7 @@ class Calm:
         )
 
     async def all_vote(self, seconds: float) -> None:
-        """Whoever was removed, or has another disk, becomes a voter."""
+        """Check that each removed node, and each node with a new disk, becomes a voter."""
         for node in self._nodes:
             try:
                 await asyncio.wait_for(self._operator.make_voter(node), seconds)
@@ -63,11 +63,15 @@ class Calm:
 
     def _timeouts(self, leader: SimulatedController) -> tuple[float, float]:
         config = leader.server.config
-        fetch, election = (config[f"controller.quorum.{name}.timeout.ms"] / 1000 for name in ("fetch", "election"))
+        fetch, election = (
+            config.parsed[f"controller.quorum.{name}.timeout.ms"] / 1000 for name in ("fetch", "election")
+        )
         return fetch, election
 
     async def keeps_its_leader(self) -> None:
-        """One follower and the leader do not hear each other: the others do, and so nobody else is elected (Q7)."""
+        """Cut the link between the leader and one follower: no other leader may be elected, because the rest follow it
+        (Q7).
+        """
         leader = leader_of(self._nodes)
         assert leader is not None
         epoch = leader.server.metadata_log.epoch
@@ -85,7 +89,7 @@ class Calm:
         await self.until(NEW_LEADER_SECONDS, "who was cut off knows everything", self.agree)
 
     async def replaces_its_leader(self) -> None:
-        """The leader is cut off: it resigns (Q9), and the others elect another."""
+        """Isolate the leader: it resigns (Q9), and the others elect another one."""
         leader = leader_of(self._nodes)
         assert leader is not None
         epoch = leader.server.metadata_log.epoch
@@ -99,7 +103,9 @@ class Calm:
         self._network.heal(reason="calm")
 
     async def rests_without_most_disks(self) -> None:
-        """A majority comes back with empty disks: nobody may serve, for nobody can know what was acknowledged (Q8)."""
+        """Replace the disks of a majority by empty ones: no node may serve, because acknowledged records may be lost
+        (Q8).
+        """
         lost = self._nodes[: len(self._nodes) // 2 + 1]
         for node in lost:
             node.replace_disk()

@@ -1,4 +1,4 @@
-"""What goes wrong in a quorum besides the faults of any node: coups, blackouts, other voters, exchanged disks."""
+"""Faults of a quorum besides those of any node: crashes during elections, blackouts, voter changes, new disks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ QUORUM_KINDS: Final = (*KINDS, "coup", "coup", "depose", "swap", "swap", "blacko
 ANSWER_SECONDS: Final = 3.0
 RETRY_SECONDS: Final = 0.2
 VOTERS_LEAST: Final = 3
-"""Nobody is removed from a smaller quorum: with one more loss it would rest."""
+"""Minimum number of voters after a removal: a smaller quorum would stop after one more loss."""
 
 
 def leader_of(nodes: Sequence[SimulatedController]) -> SimulatedController | None:
-    """The node that leads and has committed something in its epoch; the newest one if several believe it."""
+    """Return the leader that has committed a record in its epoch; the newest one if there are several."""
     active = [node for node in nodes if node.is_serving and node.server.metadata_log.is_active]
     return max(active, key=lambda node: node.server.metadata_log.epoch, default=None)
 
 
 class Operator:
-    """Asks the leader to change voters, as an administrator's tools do, until it is done."""
+    """Client that requests voter changes from the leader, as admin tools do, until they succeed."""
 
     def __init__(self, simulation: Simulation, nodes: Sequence[SimulatedController]) -> None:
         self._simulation = simulation
         self._nodes = nodes
 
     async def ask(self, request: Any, version: int) -> int | None:
-        """The leader's error code; None when there is no leader, or no answer."""
+        """Return the leader's error code; None if there is no leader or no response."""
         leader = leader_of(self._nodes)
         if leader is None or leader.host.process is None:
             return None
@@ -62,7 +62,7 @@ class Operator:
         return await self.ask(request, 1)
 
     def is_voter(self, node: SimulatedController) -> bool:
-        """Whether the leader has it in its voter set, committed."""
+        """Return True if the node is in the leader's committed voter set."""
         leader = leader_of(self._nodes)
         if leader is None:
             return False
@@ -74,7 +74,7 @@ class Operator:
         return all(self.is_voter(node) for node in self._nodes)
 
     async def make_voter(self, node: SimulatedController) -> None:
-        """Add it as it is now, after removing what it was with an earlier disk; until that is committed."""
+        """Remove the node's earlier disk from the voters, add the current one, and wait until that is committed."""
         while not self.is_voter(node):
             leader = leader_of(self._nodes)
             if leader is not None:
@@ -87,13 +87,13 @@ class Operator:
 
 
 async def _ask(leader: SimulatedController, request: Any, version: int) -> int:
-    """In the leader's own process, which may die meanwhile."""
+    """Send the request in the leader's own process, which may end meanwhile."""
     response = await leader.server.metadata_log.node.request(request, version=version, listener=LISTENER)
     return int(response.error_code)
 
 
 class QuorumFaults(Faults):
-    """Faults drawn by the seed, with those that only a quorum has."""
+    """Faults by seed, including those that only a quorum has."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class QuorumFaults(Faults):
         self.operator = Operator(simulation, nodes)
         self._controllers = nodes
         self._is_changing = False
-        """Whether somebody is no voter at the moment: one at a time, so that the others always have everything."""
+        """True if a node is currently not a voter: one at a time, so that the other nodes have all records."""
         self._armed = 0
-        """How many of the next nodes that store a vote or an epoch lose power."""
+        """Number of next nodes that lose power when they store a vote or an epoch."""
         rules.stored = self._stored
 
     def _stored(self, node: SimulatedController) -> None:
@@ -122,7 +122,7 @@ class QuorumFaults(Faults):
             self._simulation.client.run(self.begin_power(node))
 
     async def begin_coup(self, node: SimulatedController) -> None:
-        """The leader is killed, and who takes part in the election after it loses power in the middle of it."""
+        """Kill the leader, and cut the power of nodes during the election that follows."""
         self._armed += 1 + self._random_source.below(2)
         leader = leader_of(self._controllers) or node
         await (self.begin_kill(leader) if self._random_source.happens(0.5) else self.begin_power(leader))
@@ -130,7 +130,7 @@ class QuorumFaults(Faults):
         self._armed = 0
 
     async def begin_depose(self, node: SimulatedController) -> None:
-        """The leader is cut off from all others, or does not hear them, or runs nothing for a while."""
+        """Isolate the leader, drop messages to it, or pause it."""
         leader = leader_of(self._controllers) or node
         draw = self._random_source.below(3)
         if draw == 0:
@@ -146,7 +146,7 @@ class QuorumFaults(Faults):
             self._network.heal(reason=reason)
 
     async def begin_swap(self, node: SimulatedController) -> None:
-        """A leader is cut off until there is another one, which dies at the moment when the first comes back."""
+        """Isolate a leader until there is another one, which is killed when the first one returns."""
         leader = leader_of(self._controllers) or node
         reason = f"swap {self.count}"
         self._network.isolate(leader.name, reason=reason)
@@ -161,7 +161,7 @@ class QuorumFaults(Faults):
             await (self.begin_kill(newer) if self._random_source.happens(0.5) else self.begin_power(newer))
 
     async def begin_blackout(self, node: SimulatedController) -> None:
-        """All nodes lose power at once, and come back one after the other."""
+        """Cut the power of all nodes at once; they return one after another."""
         for each in self._controllers:
             each.power_off()
         await asyncio.gather(*(self._come_back(each) for each in self._controllers))
@@ -171,11 +171,11 @@ class QuorumFaults(Faults):
         await self.revive(node)
 
     async def begin_voters(self, node: SimulatedController) -> None:
-        """A voter is removed, and later added again."""
+        """Remove a voter and add it again later."""
         await self._changing(lambda: self._remove_and_add(node))
 
     async def begin_replace(self, node: SimulatedController) -> None:
-        """A node's disk is exchanged for an empty one: it is another replica, which becomes a voter in time."""
+        """Replace a node's disk by an empty one: it is a new replica, which becomes a voter later."""
         await self._changing(lambda: self._replace(node))
 
     async def _changing(self, change: Callable[[], Any]) -> None:
@@ -188,7 +188,7 @@ class QuorumFaults(Faults):
             self._is_changing = False
 
     async def _remove_and_add(self, node: SimulatedController) -> None:
-        """One voter or two, asked for at the same moment: one of them has to wait."""
+        """Remove one or two voters in parallel: one of the requests must wait."""
         if len(self._controllers) < VOTERS_LEAST:
             return
         going = self._random_source.some(self._controllers, 1 + self._random_source.below(2))
@@ -206,7 +206,7 @@ class QuorumFaults(Faults):
         await self._while_it_lasts(node)
 
     async def _while_it_lasts(self, node: SimulatedController) -> None:
-        """Make it a voter, unless the faults end before: then the scenario's end does."""
+        """Make the node a voter, unless the faults end before; then the end of the scenario does it."""
         task = asyncio.ensure_future(self.operator.make_voter(node))
         await asyncio.wait([task], timeout=CUT_SECONDS_MAX)
         while not task.done() and not self._is_over():

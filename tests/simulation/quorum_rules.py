@@ -1,7 +1,7 @@
-"""What must hold in a quorum at any moment (Q1 to Q10 of the invariants), seen from outside, over all nodes and lives.
+"""Rules of a quorum at any moment (invariants Q1 to Q10), checked from outside, over all nodes and restarts.
 
-After each event the node in whose process it happened is looked at, every so many events whole logs. What was said once
-is remembered, so that nobody says otherwise later. Each message begins with the invariant that is broken.
+After each event, the node of that event is checked; whole logs are checked from time to time. Observed facts are
+stored, so that later contradictions are found. Each message begins with the broken invariant.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kwire.simulation.controllers import SimulatedController
 
 READ_BYTES = 1 << 20
 EVENTS_MAX = 2_000_000
-"""Many times what a seed needs."""
+"""Many times the number of events that a seed needs."""
 
 
 class Sight(NamedTuple):
-    """A node after an event."""
+    """State of a node after an event."""
 
     key: ReplicaKey
     server: ControllerServer
     machine: Quorum
-    """Another one after each start, and each lack of space."""
+    """Quorum object; each start, and each lack of space, creates a new one."""
     epoch: int
     voted: ReplicaKey | None
     high_watermark: int
@@ -44,33 +44,33 @@ class Sight(NamedTuple):
 
 
 class Rules:
-    """See the module's text."""
+    """Rules of a quorum."""
 
     def __init__(self, simulation: Simulation, nodes: Sequence[SimulatedController]) -> None:
         self._timeline = simulation.timeline
         self._nodes = nodes
         self._by_host = {node.host: node for node in nodes}
         self.stored: Callable[[SimulatedController], None] = lambda node: None
-        """Told of a node that has stored another epoch, vote or leader."""
+        """Callback for each node that has stored another epoch, vote or leader."""
         self.acknowledged_to = -1
-        """The last offset that a client was told is committed; set by clients."""
+        """Last offset whose commit was acknowledged to a client; set by clients."""
         self.leaders: dict[int, ReplicaKey] = {}
-        """By epoch (Q1)."""
+        """Leaders by epoch (Q1)."""
         self._committed: dict[int, tuple[int, int]] = {}
-        """By a batch's base offset, its epoch and CRC (Q3)."""
+        """Epoch and CRC of each committed batch, by base offset (Q3)."""
         self._committed_to = 0
         self._epochs: dict[ReplicaKey, int] = {}
         self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self._durable: dict[ReplicaKey, int] = {}
-        """The end of what each replica had on its disk when it was seen last."""
+        """Durable log end offset of each replica, when it was last checked."""
         self._seen: dict[SimulatedController, Sight] = {}
         self._compared: dict[ReplicaKey, tuple[ControllerServer, int]] = {}
-        """Up to where a node's log was compared, in this life."""
+        """Offset up to which a node's log was compared, in its current process."""
 
     # --- after each event
 
     def at_any_moment(self) -> None:
-        """Cheap: nothing changes but in the process whose event it was."""
+        """Check the node of the last event; cheap, because an event changes only its process."""
         host = getattr(self._timeline.loop, "host", None)
         node = self._by_host.get(host) if host is not None else None
         if node is not None and node.is_serving:
@@ -85,9 +85,9 @@ class Rules:
                     raise AssertionError(f"Q6: {node.name} found itself broken: {error!r}") from error
         if metadata_log.failed.done():
             self._note_cut(node)
-            return  # what it knew and could not store, nobody has heard
+            return  # state that it could not store was never sent
         if metadata_log.node.is_away:
-            return  # nor what a node wanted that waits for space
+            return  # neither were the requests of a node that waits for space
         quorum, log = metadata_log.node.quorum, metadata_log.node.log
         now = Sight(
             node.key,
@@ -109,9 +109,9 @@ class Rules:
             self._durable[now.key] = now.durable
 
     def _note_cut(self, node: SimulatedController) -> None:
-        """A node that fails while it cuts its log back, as a leader told it to, need not have more than is left."""
+        """Record that a failed truncation requested by the leader may leave a shorter log."""
         before, log = self._seen.get(node), node.server.metadata_log.node.log
-        if before is not None and before.server is node.server:  # what it came back with has been looked at
+        if before is not None and before.server is node.server:  # already checked after the start
             snapshot_end = log.latest_snapshot_id.offset if log.latest_snapshot_id is not None else 0
             left = max(log.flushed_end_offset, snapshot_end)
             self._durable[before.key] = min(self._durable[before.key], left)
@@ -141,7 +141,7 @@ class Rules:
             self.stored(node)
 
     def _check_commit(self, node: SimulatedController, now: Sight) -> None:
-        """Q4: a leader commits what a majority of the voters of its log has on disk, once that is of its epoch."""
+        """Check a leader's commits: on the disks of a majority of its voters, with a record of its epoch (Q4)."""
         metadata_log = node.server.metadata_log
         begin = metadata_log.node.log.end_offset_for_epoch(now.epoch - 1).offset
         assert now.high_watermark > begin, f"Q4: {node.name} commits {now.high_watermark}, before its epoch's {begin}"
@@ -167,10 +167,10 @@ class Rules:
             old, new = history.voters_at(now.voters_offset), history.voters_at(now.end)
             assert old.overlaps_majority(new), f"Q8: voters {old} became {new} in one step"
 
-    # --- now and then
+    # --- from time to time
 
     def of_whole_logs(self) -> None:
-        """Costly: what is committed is the same everywhere, for ever; snapshots and images are of it."""
+        """Check whole logs (expensive): committed batches are equal everywhere, also in snapshots and images."""
         assert self._timeline.events < EVENTS_MAX, "Q13: the quorum does not come to rest"
         images: dict[int, tuple[str, MetadataImage]] = {}
         for node in self._nodes:
@@ -198,7 +198,7 @@ class Rules:
         self._compared[node.key] = node.server, offset
 
     def _check_snapshots(self, node: SimulatedController, metadata_log: MetadataLog) -> None:
-        """Q10: the log begins with a snapshot, and a snapshot's epoch is that of the last record in it."""
+        """Check that a log begins at a snapshot, whose epoch is that of its last record (Q10)."""
         log = metadata_log.node.log
         earliest, latest = log.earliest_snapshot_id, log.latest_snapshot_id
         begins = log.start_offset == 0 or (earliest is not None and earliest.offset <= log.start_offset)

@@ -1,4 +1,4 @@
-"""Seeds that failed once, which `make test` runs again: regressions.txt has one a line, with what they found.
+"""Seeds that failed once, and that `make test` runs again: regressions.txt has one per line, with the fault it found.
 
 quorum 8 c525036    why it failed, before which commit repaired it
 """
@@ -12,7 +12,7 @@ LIST = Path(__file__).with_name("regressions.txt")
 
 
 class Regression(NamedTuple):
-    """A line."""
+    """Line of the file."""
 
     scenario: str
     seed: int
@@ -21,7 +21,7 @@ class Regression(NamedTuple):
 
 
 def regressions(scenario: str) -> list[Regression]:
-    """Those of one scenario."""
+    """Return the regressions of one scenario."""
     found = []
     for line in LIST.read_text().splitlines():
         if line and not line.startswith("#"):

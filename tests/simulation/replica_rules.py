@@ -1,13 +1,13 @@
-"""What must hold for replicas of partitions (R1 to R7, R9, R10, R12, R16), from outside, over all brokers and lives.
+"""Rules of replicas (R1 to R7, R9, R10, R12, R16), checked from outside, over all brokers and restarts.
 
-The observer knows the true high watermark of each partition: the furthest that any replica had, or that a client was
-told. Every few events it looks at the production partitions of all brokers that serve, and at what has changed; now and
-then it reads what is committed in their logs, and all must have the same there (R6), those in sync as far as anything
-is committed (R5). Whoever leads, or may be chosen without loss, has all of that (R1, R2). A leader that knows its epoch
-waits for all whom the controller takes for in sync (R3).
+The observer stores the true high watermark of each partition: the highest one that any replica had, or that a client
+received. Every few events, it checks the partitions of all serving brokers and their changes. From time to time, it
+reads their committed records: they must be equal on all replicas (R6), and in-sync replicas must have all of them (R5).
+Each leader, and each replica that may be elected without data loss, has all of them too (R1, R2). A leader with the
+newest epoch waits for all replicas that are in sync for the controller (R3).
 
-A change of min.insync.replicas while too few are in sync makes everybody else ineligible, as in Kafka: until enough are
-in sync again, the election of a last known leader that has crashed meanwhile may lose records of that partition.
+A change of min.insync.replicas while too few replicas are in sync makes all others ineligible, as in Kafka. Until
+enough are in sync again, the election of a last known leader that crashed meanwhile may lose records of that partition.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ READ_BYTES = 1 << 20
 
 @dataclass(slots=True)
 class Truth:
-    """What is known of a partition."""
+    """True state of a partition."""
 
     high_watermark: int = 0
     batches: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """By offset, the epoch and CRC of the batch that is committed there."""
+    """Epoch and CRC of the committed batch, by offset."""
 
 
 @dataclass(slots=True)
 class Sight:
-    """A replica when it was looked at."""
+    """State of a replica when it was checked."""
 
     partition: Partition
     image: PartitionImage
@@ -69,23 +69,23 @@ def _proposal(in_sync: InSync | None) -> Proposal | None:
 
 
 def _began_with_whole_batch(before: Sight, now: Sight) -> bool:
-    """Whether an empty follower begins where its leader's first batch does: the leader's log start is inside of it."""
+    """Return True if an empty follower starts at the leader's first batch, which contains the leader's log start."""
     first = next((header for _, header in iterate_headers(now.partition.log.read(now.start, 1))), None)
     was_empty = before.start == before.end and not before.is_led and not now.is_led
     return was_empty and first is not None and first.base_offset == now.start < before.start <= first.last_offset
 
 
 def _maximal(partition: Partition) -> set[int]:
-    """Who is in sync by what a leader knows, or may be so by now, because the leader has asked for it."""
+    """Return the replicas that are in sync for a leader, and those that it has proposed to add."""
     proposal = _proposal(partition.in_sync)
     return {*partition.image.isr, *(() if proposal is None else proposal.isr)}
 
 
 class ReplicaRules:
-    """See the module's text."""
+    """Rules of replicas."""
 
     def __init__(self, cluster: SimulatedCluster, ledger: Ledger, *, is_lossless: bool = True) -> None:
-        """Unless lossless, an election of somebody who was neither in sync nor eligible may lose records."""
+        """Create the rules; if not lossless, an election of a replica neither in sync nor eligible may lose records."""
         self._brokers = {broker.node_id: broker for broker in cluster.brokers}
         self._ledger = ledger
         self._is_lossless = is_lossless
@@ -93,14 +93,14 @@ class ReplicaRules:
         self._seen: dict[tuple[int, PartitionKey], Sight] = {}
         self._compared: dict[tuple[int, PartitionKey], tuple[Partition, int]] = {}
         self._left_to_few: set[PartitionKey] = set()
-        """Partitions that may be lost with those in sync, fewer than are needed, though others have all there is."""
+        """Partitions with too few in-sync replicas: their loss is allowed, even if other replicas have all records."""
         self._image = MetadataImage()
         self._registered: dict[int, Any] = {}
-        """By broker, the server that ran when its registration became known."""
+        """Server of each broker at the time when its registration became visible."""
         ledger.acknowledged_at = self._acknowledged
 
     def truth(self, key: PartitionKey) -> Truth:
-        """What is known of a partition."""
+        """Return the true state of a partition."""
         found = self._truths.get(key)
         if found is None:
             found = self._truths[key] = Truth()
@@ -112,13 +112,13 @@ class ReplicaRules:
 
     @property
     def losses(self) -> set[PartitionKey]:
-        """Partitions that may lack records: only the replicas' likeness in the end is looked at."""
+        """Return the partitions that may lack records: only the equality of their replicas is checked at the end."""
         return self._ledger.forgiven
 
-    # --- the metadata
+    # --- metadata
 
     def image_changed(self, image: MetadataImage) -> None:
-        """There is a new state of the metadata, committed."""
+        """Check a new committed state of the metadata."""
         old, self._image = self._image, image
         check_changes(old, image)
         for broker_id in unclean_starts(old, image, self._may_have_ended_cleanly):
@@ -146,13 +146,13 @@ class ReplicaRules:
                 self._registered[broker_id] = getattr(self._brokers.get(broker_id), "server", None)
 
     def _may_have_ended_cleanly(self, broker_id: int) -> bool:
-        """Whether the process that was registered last came so far as to close its logs, if it is known at all."""
+        """Return True if the last registered process may have closed its logs, as far as that process is known."""
         server = self._registered.get(broker_id)
-        group_commit = getattr(server, "_group_commit", None)  # none before the start has come that far
+        group_commit = getattr(server, "_group_commit", None)  # None early in a start
         return server is None or (group_commit is not None and group_commit._closing.is_set())
 
     def _leading(self, topic: str, key: PartitionKey) -> Partition | None:
-        """The replica that leads in the newest epoch, if it knows that, and others have replicas."""
+        """Return the leader's replica in the newest epoch, if it has that epoch and there are other replicas."""
         known = self._partition_image(topic, key)
         leading = None if known is None else self._candidate(known.leader, topic, *key)
         if known is None or leading is None or leading.in_sync is None or leading.leader_epoch != known.leader_epoch:
@@ -160,9 +160,10 @@ class ReplicaRules:
         return leading
 
     def _check_maximal(self, topic: str, key: PartitionKey) -> None:
-        """R3: a leader waits for all that count for the controller, though it may not have heard of them yet.
+        """Check that a leader waits for all replicas that are in sync for the controller, even with older metadata
+        (R3).
 
-        While enough are in sync nobody is eligible besides (R13).
+        While enough replicas are in sync, no other replica is eligible (R13).
         """
         known, leading = self._partition_image(topic, key), self._leading(topic, key)
         if known is None or leading is None:
@@ -174,10 +175,10 @@ class ReplicaRules:
         )
 
     def _check_asked(self, topic: str, key: PartitionKey, found: set[int]) -> None:
-        """R10: what a leader asked for from one state of the partition has changed that state, and no later one."""
+        """Check that a leader's proposal changed the state for which it was made, and no later one (R10)."""
         known, leading = self._partition_image(topic, key), self._leading(topic, key)
         if known is None or leading is None or leading.image.partition_epoch >= known.partition_epoch:
-            return  # it has heard of the change already
+            return  # the leader has received the change already
         proposal = _proposal(leading.in_sync)
         epoch = None if proposal is None else proposal.partition_epoch
         assert epoch == known.partition_epoch - 1, (
@@ -186,7 +187,7 @@ class ReplicaRules:
         )
 
     def _check_joined(self, topic: str, topic_id: UUID, index: int, broker_id: int) -> None:
-        """R9: who joins has all that is committed, and all from before the leader's epoch."""
+        """Check that a replica that joins has all committed records, and all from before the leader's epoch (R9)."""
         found = self._candidate(broker_id, topic, topic_id, index)
         if found is None or (topic_id, index) in self.losses:
             return
@@ -201,7 +202,7 @@ class ReplicaRules:
             assert end >= start, f"R9: {topic}-{index}: broker {broker_id} joins at {end}, before its epoch's {start}"
 
     def _candidate(self, broker_id: int, topic: str, topic_id: UUID, index: int) -> Partition | None:
-        """A replica whose broker is the process that the metadata speak of."""
+        """Return a replica whose broker is the registered process."""
         broker, known = self._brokers.get(broker_id), self._image.brokers.get(broker_id)
         if broker is None or known is None or known.fenced or not broker.is_serving or broker.failure is not None:
             return None
@@ -215,7 +216,7 @@ class ReplicaRules:
     # --- every few events
 
     def look(self) -> None:
-        """At all replicas; costly only where something changed."""
+        """Check all replicas; expensive only for changed ones."""
         for broker_id, broker in self._brokers.items():
             if broker.is_serving:
                 self._look_at(broker_id, broker)
@@ -285,7 +286,9 @@ class ReplicaRules:
             self._check_candidate(partition.topic, key, broker_id)
 
     def _check_advance(self, place: str, now: Sight, before: Sight) -> None:
-        """R4: the high watermark goes on only while enough are in sync. More may have been between two changes."""
+        """Check that the high watermark advances only with enough in-sync replicas, of which some may have left since
+        (R4).
+        """
         changes = now.image.partition_epoch - before.image.partition_epoch
         is_same = before.in_sync == now.in_sync and changes <= 1
         if now.high_watermark > before.high_watermark and now.end == before.end and is_same:
@@ -294,7 +297,9 @@ class ReplicaRules:
 
     @staticmethod
     def _check_waited_for(place: str, now: Sight) -> None:
-        """R3: the high watermark goes on when all have fetched, in this epoch, that are in sync or may be so by now."""
+        """Check that the high watermark advances only after fetches in this epoch by all (possibly) in-sync replicas
+        (R3).
+        """
         in_sync = now.partition.in_sync
         if in_sync is None:
             return
@@ -318,7 +323,7 @@ class ReplicaRules:
                 self._check_candidate(topic, key, broker_id)
 
     def _check_candidate(self, topic: str, key: PartitionKey, broker_id: int) -> None:
-        """R1, R2: who leads, or may be chosen without loss, has all that is committed."""
+        """Check that each leader, and each replica electable without data loss, has all committed records (R1, R2)."""
         image = self._partition_image(topic, key)
         if image is None or key in self.losses or broker_id not in (*image.isr, *image.eligible_leader_replicas):
             return
@@ -329,10 +334,10 @@ class ReplicaRules:
         rule, what = ("R1", "leads") if image.leader == broker_id else ("R2", "may lead")
         assert end >= committed, f"{rule}: {topic}-{key[1]}: broker {broker_id} {what}, has {end} of {committed}"
 
-    # --- now and then
+    # --- from time to time
 
     def of_whole_logs(self) -> None:
-        """Costly: what is committed is the same on all replicas, for ever."""
+        """Check whole logs, which is expensive: committed records are equal on all replicas."""
         for broker_id, broker in self._brokers.items():
             if broker.is_serving and broker.failure is None:
                 with broker.host.device.sound():
@@ -345,7 +350,7 @@ class ReplicaRules:
                 self._check_candidates(topic.name, (topic.topic_id, index))
 
     def of_replicas_at_rest(self, closed: AbstractSet[tuple[str, int]]) -> None:
-        """In the end all replicas are the same to their ends, but for what is closed somewhere, by topic and index."""
+        """Check that all replicas are equal up to their ends, except those closed on a broker, by topic and index."""
         for key in self.losses:
             self._truths.pop(key, None)
         self._compared = {place: each for place, each in self._compared.items() if place[1] not in self.losses}
@@ -365,7 +370,7 @@ class ReplicaRules:
                 assert len(set(found.values())) == 1, f"R6: {key}: replicas begin and end differently: {found}"
 
     def _check_trimmed(self, key: PartitionKey, found: dict[int, tuple[int, int]]) -> None:
-        """A replica that led may have begun later before it told anybody; none begins before its leader."""
+        """Check log starts: a leader's may be higher than its followers'; no replica starts before its leader."""
         topic = self._image.topic_names[key[0]]
         leading = self._image.topics[topic].partitions[key[1]].leader
         first = found[leading][0]
@@ -376,7 +381,7 @@ class ReplicaRules:
         assert max(starts) <= asked, f"R6: {key}: nobody asked to delete beyond {asked}: {found}"
 
     def _compare_in_sync(self, broker_id: int, partition: Partition) -> None:
-        """R5: who is in sync has what is committed, even where it has not heard yet that it is."""
+        """Check that an in-sync replica has all committed records, even those above its own high watermark (R5)."""
         key = partition.topic_id, partition.index
         known = self._partition_image(partition.topic, key)
         if known is None or broker_id not in known.isr:

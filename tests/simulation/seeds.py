@@ -1,4 +1,4 @@
-"""The command line of a scenario: --seed N, --seeds K of them, --seconds of virtual time, --profile."""
+"""Command line of a scenario: --seed N, --seeds K of them, --seconds of virtual time, --profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def run_seeds(text: str | None, describe: Callable[[int, float], str], seconds: float) -> None:
-    """Run the seeds that are asked for; `describe` runs one and says what it came to."""
+    """Run the requested seeds; `describe` runs one and returns its result as a line."""
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=1)

@@ -1,7 +1,7 @@
-"""What must hold for incremental fetch sessions, at any time: a partition that is not looked at has nothing to tell.
+"""Rule of incremental fetch sessions at any moment: a partition that is not checked has no change to return.
 
-A fetch looks only at those partitions of its session that have moved. One that moved without a word would be late for
-as long as nothing else happens to it, which no client can tell from a slow broker.
+A fetch checks only changed partitions of its session. If a change is not notified, the response is late until the next
+change, which clients cannot distinguish from a slow broker.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from kwire.simulation import SimulatedCluster
 
 
 class SessionRules:
-    """Looks at the fetch sessions of all brokers that serve."""
+    """Checks of the fetch sessions on all serving brokers."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._brokers = cluster.brokers
         self.settled = 0
-        """Partitions of sessions of which it was found that they have nothing to tell."""
+        """Number of session partitions that were checked and have no change to return."""
 
     def look(self) -> None:
-        """Raises AssertionError for a partition that has something to tell, and is not looked at."""
+        """Check all sessions. Raises AssertionError for a partition with a change that is not marked for a check."""
         for broker in self._brokers:
             if broker.is_serving and not broker.server.failed.done():
                 services = broker.server.services

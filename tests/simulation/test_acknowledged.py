@@ -1,4 +1,4 @@
-"""One broker under drawn faults keeps what it acknowledged; the same seed does the same, in any process."""
+"""Broker under random faults: it keeps all acknowledged records; a seed gives the same run in any process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_was_acknowledged_is_there(seed: int) -> None:
 
 
 def test_without_flushes_a_power_cut_is_seen() -> None:
-    """Else nothing would be shown by the test above."""
+    """Otherwise the test above would prove nothing."""
     with pytest.raises(AssertionError, match="lost, seed 3"):
         run_seed(3, 20.0, kinds=("power",), flush_messages=10**9)
     assert run_seed(3, 20.0, kinds=("kill",), flush_messages=10**9).faults >= 5, "a process may die without loss"
@@ -40,7 +40,7 @@ def digest_elsewhere(seed: int, hash_seed: str) -> str:
 
 
 def test_a_seed_does_the_same_in_another_process() -> None:
-    """P5."""
+    """Check property P5."""
     here = run_seed(17, 20.0).digest
     assert here == run_seed(17, 20.0).digest
     assert here == digest_elsewhere(17, "1") == digest_elsewhere(17, "4711")

@@ -1,4 +1,4 @@
-"""Brokers that register with simulated controllers, live by their heartbeats, and are fenced without them."""
+"""Brokers that register with simulated controllers, stay unfenced with heartbeats, and are fenced without them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def registration(broker_id: int, incarnation: int = 1, **changes: Any) -> Broker
 
 
 class Cluster:
-    """Three controllers, and a client of whichever leads."""
+    """Three controllers, and a client of the current leader."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -61,7 +61,7 @@ class Cluster:
         return max(active, key=lambda node: node.server.metadata_log.epoch, default=None)
 
     async def ask(self, request: Any, version: int, node: SimulatedController | None = None) -> Any:
-        """The answer of a node, or of the leader, when there is one."""
+        """Return the response of a node, or of the leader, once there is one."""
         while (asked := node or self.leader()) is None:
             await asyncio.sleep(0.1)
         client = await WireClient.connect(f"{asked.host.name}:{PORT}")
@@ -71,7 +71,7 @@ class Cluster:
             client.close()
 
     async def beat(self, broker_id: int, epoch: int, **changes: Any) -> Any:
-        """A heartbeat of a broker that has applied all the metadata that there is."""
+        """Send a heartbeat of a broker that has applied all metadata."""
         leader = self.leader()
         offset = leader.server.metadata_log.image.offset if leader else -1
         request = BrokerHeartbeatRequest(
@@ -208,7 +208,7 @@ def test_every_controller_registers_and_again_after_a_restart() -> None:
 
 
 def test_what_a_controller_wrote_before_its_disk_was_full_is_not_told_to_be_there() -> None:
-    """Of two topics it has space for the record of one, and gives way to another controller at the second."""
+    """The disk has space for the record of the first topic; at the second, another controller takes over."""
 
     async def scenario(cluster: Cluster) -> None:
         answer = await cluster.ask(registration(1), 4)

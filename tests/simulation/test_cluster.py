@@ -1,4 +1,4 @@
-"""Clusters of production brokers and controllers, by seed: python -m tests.simulation.cluster runs more of them."""
+"""Clusters of production brokers and controllers, by seed; python -m tests.simulation.cluster runs more of them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SEEDS = range(1, 51)
 REGRESSIONS = regressions("cluster")
 SESSION_SECONDS = 9.0
 QUIET_EVENTS_MAX = 10_000
-"""Of a cluster in 20 seconds in which nothing happens."""
+"""Maximum number of events in 20 seconds of an idle cluster."""
 EVENTS_MAX = 50_000
-"""Of a broker that asks for votes and looks for others for 20 seconds; without a pause there would be no end of it."""
+"""Maximum number of events in 20 seconds of a broker that requests votes and searches for peers; it must pause."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_a_failing_seed_prints_its_command_line(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_without_flushes_a_power_cut_is_seen() -> None:
-    """Else nothing would be shown by the test above."""
+    """Otherwise the test above would prove nothing."""
     with pytest.raises(AssertionError, match=r"^(R1|R2|R6|G4|R15|S2)"):
         run_seed(2, 20.0, kinds=("blackout",), promise=Promise(name="too much", flush_messages=NEVER_FLUSH))
 

@@ -1,4 +1,4 @@
-"""Each planted bug of the cluster was found by chance soon enough, and what few seeds find they find again."""
+"""Planted bugs of the cluster: random seeds found each of them soon enough; quickly found ones are found again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the clients of a simulated cluster hold its brokers to, and what not."""
+"""Clients of a simulated cluster: the guarantees that they check, and their limits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.simulation.cluster_ledger import Ledger, PartitionKey
 from tests.simulation.connections import Leader
 
 AFTER, BEFORE = 1000, 2000
-"""Offsets that no broker has got to."""
+"""Offsets that no broker has reached."""
 
 
 async def _make_topic(client: Client, ledger: Ledger) -> PartitionKey:
-    """Of a random number of partitions, of which the first is used."""
+    """Create a topic with a random number of partitions, of which the first is used."""
     await client.create()
     ((name, (topic_id, _)),) = ledger.topics.items()
     ledger.topics[name] = topic_id, 1
@@ -24,7 +24,7 @@ async def _make_topic(client: Client, ledger: Ledger) -> PartitionKey:
 
 
 async def _depose(simulation: Simulation, cluster: SimulatedCluster, client: Client, key: PartitionKey) -> Leader:
-    """Cut a partition's leader off from all other nodes until one of them leads; which."""
+    """Isolate a partition's leader from all other nodes until another one leads; return the new leader."""
     old = new = await client.leader_of(key)
     assert old is not None
     away = cluster.brokers[old.broker_id - 1].name
@@ -45,7 +45,7 @@ def test_only_who_led_when_a_record_was_acknowledged_and_who_leads_later_must_ha
         async def scenario() -> None:
             await cluster.start()
             key = await _make_topic(late, ledger)
-            while (old := await late.leader_of(key)) is None:  # not every broker has the topic yet
+            while (old := await late.leader_of(key)) is None:  # some brokers do not have the topic yet
                 await asyncio.sleep(0.1)
             ledger.acknowledge(key, BEFORE, b"before")
             new = await _depose(simulation, cluster, early, key)

@@ -1,4 +1,4 @@
-"""Work on the event loop takes time in a simulation, so that seeds find who holds it."""
+"""Simulated time for work on the event loop, so that seeds find work that blocks it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.schema import schema_of
+from kwire.server.api import Api
 from kwire.server.apis import SERVED
-from kwire.server.dispatch import Api
 from kwire.server.network import turns
 from kwire.simulation import Simulation
 from kwire.simulation.costs import LIMIT_SECONDS, SECONDS_PER_LINE, LineCosts
@@ -31,7 +31,7 @@ TOPICS = 20
 PARTITIONS = 200
 REQUESTS = 6
 PATIENCE_SECONDS = 0.05
-"""What a small request of another client waits at most."""
+"""Maximum wait of a small request of another client."""
 
 
 LISTS = [(api, path) for api in SERVED for path in array_paths(schema_of(api.request), api.max_version)]
@@ -96,7 +96,7 @@ def test_where_a_step_became_too_long_is_told(busy_loop: tuple[Timeline, Process
 
 
 Floods = Callable[[random.Random, Known], Iterator[tuple[Api, Any]]]
-"""The requests of each flooding client, one after the other."""
+"""Requests of each flooding client, in order."""
 
 
 def drawn(random_source: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
@@ -107,7 +107,7 @@ def drawn(random_source: random.Random, known: Known) -> Iterator[tuple[Api, Any
 
 
 def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCosts, float]:
-    """What a broker's steps cost with the requests of so many clients, and the longest wait of another one."""
+    """Return the costs of a broker's steps with this many flooding clients, and the longest wait of another client."""
     random_source = random.Random(seed)
     costs = LineCosts()
     waits: list[float] = []
@@ -125,7 +125,7 @@ def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCos
 
         async def flood(known: Known) -> None:
             for api, request in floods(random_source, known):
-                with closing(await simulation.connect(broker)) as client, suppress(OSError):  # it may be refused
+                with closing(await simulation.connect(broker)) as client, suppress(OSError):  # may be rejected
                     await client.ask(request, api.max_version, seconds=60)
 
         async def watch(is_over: asyncio.Event) -> None:
@@ -159,7 +159,7 @@ def test_no_request_starves_another_client(seed: int) -> None:
 
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
 def test_twenty_clients_that_flood_starve_nobody_either(key: ApiKey) -> None:
-    """All of them send at the same time; small requests go before large ones, and their answers leave at once."""
+    """All clients send at the same time; small requests precede large ones, and their responses are sent at once."""
     api, path = next(each for each in LISTS if each[0].key is key)
 
     def same(_: random.Random, known: Known) -> Iterator[tuple[Api, Any]]:
@@ -171,7 +171,7 @@ def test_twenty_clients_that_flood_starve_nobody_either(key: ApiKey) -> None:
 
 
 def test_a_turn_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: pieces follow each other without a turn of the loop."""
+    """The planted bug runs all steps without a turn of the loop."""
     for name in ("TURN_MS", "SHARE_MS", "FREE_MS"):
         monkeypatch.setattr(turns, name, 1e9)
     found = [seed for seed in range(1, 7) if starve_is_found(seed)]

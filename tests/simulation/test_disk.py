@@ -1,4 +1,4 @@
-"""The simulated disk: what a power cut leaves, what fails when it is told to, what a dead process can still do."""
+"""Simulated disk: data after a power cut, faults on request, and operations of ended processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def after_cut(device: Device, seed: int) -> Disk:
 
 
 def started() -> tuple[Device, Disk]:
-    """A disk with a durable directory /d."""
+    """Return a disk with a durable directory /d."""
     device = Device()
     disk = disk_of(device)
     disk.make_directory("/d")

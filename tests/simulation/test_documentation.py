@@ -1,4 +1,4 @@
-"""The examples in docs/simulation.md do what they say."""
+"""Examples in docs/simulation.md: they run as described."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule of the sessions of brokers finds a broker that would never be fenced."""
+"""Rule of broker sessions: it finds a broker that would never be fenced."""
 
 from __future__ import annotations
 

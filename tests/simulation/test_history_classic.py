@@ -1,4 +1,4 @@
-"""What a classic producer gave up is held in the history for as long as it may come through, and no longer."""
+"""Requests that a classic producer gave up: the history holds them as long as they may arrive, and no longer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.history_classic import ClassicProducer
 
 CLOG_SECONDS = 1.5
-"""Longer than the producer waits for an answer."""
+"""Delay longer than the producer's timeout."""
 Play = Callable[[Simulation, SimulatedCluster, ClassicProducer], Coroutine[Any, Any, None]]
 
 
@@ -70,7 +70,7 @@ def test_what_was_sent_to_a_process_that_is_gone_excuses_nothing() -> None:
         ending = asyncio.ensure_future(producer.end("tx0/late", commit=True))
         await asyncio.sleep(CLOG_SECONDS)
         for broker in cluster.brokers:
-            broker.power_off()  # so that nobody tells
+            broker.power_off()  # without a notice to its peers
         await cluster.start()
         await ending
         (fault,) = held(producer._history)

@@ -1,4 +1,4 @@
-"""What a producer of a simulated cluster may be told about the order of its records, and what not."""
+"""Errors about the order of records: which of them a producer of a simulated cluster accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX = 1
 
 
 async def _depose(simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger, old: Leader) -> Leader:
-    """Cut the partition's leader off from all other nodes until one of them leads; which."""
+    """Isolate the partition's leader from all other nodes until another one leads; return the new leader."""
     away = cluster.brokers[old.broker_id - 1]
     simulation.network.split([away.name], [node.name for node in cluster.nodes if node is not away])
     others = [broker for broker in cluster.brokers if broker is not away]
@@ -34,7 +34,7 @@ async def _depose(simulation: Simulation, cluster: SimulatedCluster, ledger: Led
 
 
 async def _disorder(producer: Producer, leader: Leader) -> RefusedError:
-    """What is said about the next record there."""
+    """Return the outcome of OUT_OF_ORDER_SEQUENCE_NUMBER for the next record at that leader."""
     producer._leaders[INDEX] = leader
     with pytest.raises(RefusedError) as refused:
         await producer.send_to(INDEX, None)
@@ -56,7 +56,7 @@ def test_only_who_was_deposed_before_the_last_record_may_miss_it() -> None:
             await producer.send_to(INDEX, None)
             old = producer._leaders[INDEX]
             new = await _depose(simulation, cluster, ledger, old)
-            # An epoch of before: that is all that a client knows who was not told of the election.
+            # A client that has not received the election has the previous epoch.
             producer._leaders[INDEX] = late = new._replace(epoch=old.epoch)
             await producer.send_to(INDEX, None)
 

@@ -1,4 +1,4 @@
-"""What the rules of a simulated cluster make of changes of the metadata."""
+"""Image rules of a simulated cluster, applied to changes of the metadata."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALL_LIVE = frozenset({1, 2, 3})
 
 
 def at_risk(isr: tuple[int, ...] = (2,), eligible: tuple[int, ...] = (1, 3)) -> ControllerView:
-    """Broker 2 leads, and three must be in sync."""
+    """Return a view in which broker 2 leads, and three replicas must be in sync."""
     return one_partition(
         [1, 2, 3], elr=True, min_insync=3, isr=list(isr), leader=2, eligible_leader_replicas=list(eligible)
     )
@@ -52,7 +52,7 @@ def changed(view: ControllerView, *, alive: frozenset[int] = ALL_LIVE, **target:
 
 
 def crash_of_the_leader(view: ControllerView) -> list[ControllerView]:
-    """Broker 2 is fenced, registers without a clean end, and lives again."""
+    """Return views in order: broker 2 is fenced, registers after an unclean stop, and is unfenced."""
     states = [view, changed(view, isr=(), alive=frozenset({1, 3}))]
     states.append(changed(states[-1], lost=frozenset({2}), alive=frozenset({1, 3})))
     states.append(changed(states[-1]))
@@ -82,7 +82,7 @@ def test_who_is_no_more_eligible_for_another_reason_leaves_it_to_nobody() -> Non
 
 
 def forgiven(states: list[ControllerView]) -> set[Any]:
-    """What rules that forgive nothing else make of these states, one after the other."""
+    """Return the partitions that the rules forgive after these states, in order."""
     ledger = Ledger()
     with Simulation(seed=1) as simulation:
         rules = ReplicaRules(simulation.cluster(brokers=3, controllers=3), ledger)
@@ -112,11 +112,11 @@ def test_eligible_leaders_lead_when_nobody_has_changed_min_insync() -> None:
     assert not any(list(elections_of_others(old.image, new.image)) for old, new in pairwise(states))
 
 
-# --- from one state to the next
+# --- changes between states
 
 
 def altered(image: MetadataImage, *, records: int = 1, **fields: Any) -> MetadataImage:
-    """The next state, whose partition has these fields."""
+    """Return the next state, whose partition has these fields."""
     topic = image.topics["t"]
     later = dataclasses.replace(topic, partitions=(dataclasses.replace(topic.partitions[0], **fields),))
     return dataclasses.replace(image, offset=image.offset + records, topics={"t": later})
@@ -149,7 +149,7 @@ def test_who_becomes_eligible_was_in_sync() -> None:
     wrong: dict[str, Any] = {"isr": (2,), "eligible_leader_replicas": (1, 3)}
     with pytest.raises(AssertionError, match="R12"):
         check_changes(old, altered(old, **wrong, partition_epoch=next_epoch))
-    check_changes(old, altered(old, **wrong, partition_epoch=next_epoch + 1, records=2))  # in sync in between, maybe
+    check_changes(old, altered(old, **wrong, partition_epoch=next_epoch + 1, records=2))  # perhaps in sync meanwhile
 
 
 def test_who_comes_back_from_an_unclean_end_is_not_eligible() -> None:

@@ -1,4 +1,4 @@
-"""A stock client whose coordinator is loading: it is told so, asks again, and tells its application nothing of it."""
+"""Standard client with a loading coordinator: it gets the error code and retries; the application sees no error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitio
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Counter[ErrorCode]:
-    """Loading takes long; what coordinators have answered instead of serving."""
+    """Make loading slow and return the error codes of loading coordinators."""
     codes: Counter[ErrorCode] = Counter()
     load, active = Loader.run, CoordinatorRuntime.active
 
@@ -45,7 +45,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Counter[ErrorCode]:
 
 
 async def work(broker: SimulatedBroker) -> list[bytes]:
-    """A group's commit, and a transaction, before and after a restart; what the group read."""
+    """Commit a group's offsets and a transaction, before and after a restart; return the group's records."""
     servers = broker.bootstrap_server
     consumer = AIOKafkaConsumer(
         "orders", bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest", enable_auto_commit=False

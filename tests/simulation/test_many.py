@@ -1,4 +1,4 @@
-"""Seeds in processes of their own."""
+"""Seeds in separate processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes, time and checks of a simulation."""
+"""Simulation: processes, virtual time and checks."""
 
 from __future__ import annotations
 

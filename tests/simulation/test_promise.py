@@ -1,4 +1,4 @@
-"""Which brokers of a simulated cluster may crash at once."""
+"""Promised fault tolerance: which brokers of a simulated cluster may crash at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOUNDED = Promise(name="bounded", flush_messages=NEVER_FLUSH, is_bounded=True)
 
 
 async def all_live(cluster: SimulatedCluster) -> None:
-    """Until all brokers serve, and none is fenced."""
+    """Wait until all brokers serve, and none is fenced."""
     await cluster.start()
     while True:
         brokers = newest_image(cluster).brokers.values()

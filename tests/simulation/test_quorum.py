@@ -1,4 +1,4 @@
-"""Quorums of production controllers, by seed: python -m tests.simulation.quorum runs more of them."""
+"""Quorums of production controllers, by seed; python -m tests.simulation.quorum runs more of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of the quorum say of a node that comes back with less than it had on its disk."""
+"""Rules of the quorum, applied to a node that returns with less data than it had on its disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METADATA = f"{DIRECTORY}/__cluster_metadata-0"
 
 
 def run_with_rules(scenario: Any) -> None:
-    """Three controllers that the rules look at after each event."""
+    """Run three controllers, with the rules checked after each event."""
     with Simulation(5) as simulation:
         cluster = Cluster(simulation)
         simulation.check_after_each_event(Rules(simulation, cluster.nodes).at_any_moment)
@@ -54,7 +54,7 @@ def begin_write(node: SimulatedController, count: int) -> None:
 
 
 async def write(node: SimulatedController, count: int) -> None:
-    """Append that many records, until they are on the node's disk."""
+    """Append that many records and wait until they are on the node's disk."""
     log = node.server.metadata_log
     end = log.next_offset + count
     begin_write(node, count)
@@ -63,7 +63,7 @@ async def write(node: SimulatedController, count: int) -> None:
 
 
 async def failed(node: SimulatedController) -> BaseException:
-    """Why its metadata log cannot go on, as soon as it cannot."""
+    """Wait until the metadata log has failed and return the failure."""
     failure = node.server.metadata_log.failed
     while not failure.done():
         await asyncio.sleep(0.1)
@@ -71,7 +71,7 @@ async def failed(node: SimulatedController) -> BaseException:
 
 
 async def fail_in_truncation(cluster: Cluster) -> tuple[SimulatedController, int]:
-    """A deposed leader, and its log's end before it failed while it cut off what it had written alone."""
+    """Return a deposed leader that failed during the truncation of its uncommitted records, and its log end before."""
     deposed = await leader_other_than(cluster, None)
     cluster.simulation.network.isolate(deposed.name, reason="test")
     await write(deposed, 50)
@@ -85,7 +85,7 @@ async def fail_in_truncation(cluster: Cluster) -> tuple[SimulatedController, int
 
 
 def lose(node: SimulatedController) -> None:
-    """Take away all of the log, and what says how much of it was durable, without the node's knowledge."""
+    """Remove the log and its recovery point without the node's knowledge."""
     directory = node.host.device.root
     for name in METADATA.strip("/").split("/"):
         found = directory.entries[name]

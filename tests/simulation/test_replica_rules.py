@@ -1,4 +1,4 @@
-"""What the rules of replicas find in a cluster in which somebody has tampered with what a broker knows."""
+"""Rules of replicas: violations that they find after a manipulation of a broker's state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 class Stage:
-    """Three brokers with a partition that each has a replica of, and with a record in it."""
+    """Three brokers and a partition with a replica on each, which has one record."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -78,7 +78,7 @@ class Stage:
         self.simulation.advance(5)
 
     def restart(self, broker_id: int, *, cleanly: bool) -> MetadataImage:
-        """Another process of a broker. The state before, as if its registration had changed no partition."""
+        """Restart a broker and return the earlier state, as if its registration had changed no partition."""
         broker, before = self.cluster.brokers[broker_id - 1], self.image
 
         async def restart() -> None:
@@ -100,7 +100,7 @@ def stage() -> Iterator[Stage]:
 
 
 def changed(image: MetadataImage, **fields: Any) -> MetadataImage:
-    """The next state, whose partition has these fields, and another epoch."""
+    """Return the next state, whose partition has these fields and another epoch."""
     topic = image.topics[TOPIC]
     part = topic.partitions[0]
     part = dataclasses.replace(part, partition_epoch=part.partition_epoch + 1, **fields)
@@ -144,7 +144,7 @@ def test_other_records_below_the_leaders_high_watermark_break_r5(stage: Stage) -
     stage.append_another()
     stage.rules.look()
     for replica in (stage.leading, *stage.followers):
-        replica.high_watermark = 1  # as followers that have not heard of more
+        replica.high_watermark = 1  # as on followers without newer responses
     truth = stage.rules.truth((stage.leading.topic_id, 0))
     truth.batches[1] = (9, 9)
     with pytest.raises(AssertionError, match=r"^R5: .* at 1, where \(9, 9\) is committed"):
@@ -193,7 +193,7 @@ def test_a_high_watermark_that_goes_back_breaks_r7(stage: Stage) -> None:
 def test_where_replicas_begin_when_records_were_deleted(
     stage: Stage, leader_start: int, asked: int, broken: str
 ) -> None:
-    """A leader that was deposed before its followers heard of the deletion begins later than they do."""
+    """A leader that was deposed before its followers received the deletion has a higher log start than they have."""
     first, second = stage.followers
     first.log.offsets.start, second.log.offsets.start = 1, 0
     stage.leading.log.offsets.start = leader_start

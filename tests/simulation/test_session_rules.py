@@ -1,4 +1,4 @@
-"""What the rules of fetch sessions find, and that sessions of brokers are looked at."""
+"""Rules of fetch sessions: violations that they find, and checks of brokers' own sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def stage() -> Iterator[Stage]:
 
 
 def sessions(stage: Stage) -> list[FetchSession]:
-    """Those of the leader's followers."""
+    """Return the fetch sessions of the leader's followers."""
     server = stage.cluster.brokers[stage.leading.leader_id - 1].server
     return [each for each in server.services.fetch_sessions._sessions.values() if each.is_follower]
 
@@ -50,14 +50,14 @@ def test_all_that_happens_to_a_partition_has_it_looked_at(stage: Stage) -> None:
 
 @replaces_methods
 def test_a_partition_that_grew_without_a_word_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FollowerWatch, "more_data", lambda watch, size: None)
+    monkeypatch.setattr(FollowerWatch, "data_available", lambda watch, size: None)
     stage.leading.append(batch(b"unheard"), 1)
     with pytest.raises(AssertionError, match="does not look at"):
         SessionRules(stage.cluster).look()
 
 
 def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once in a tenth of replica.lag.time.max.ms, whatever was not told."""
+    """Each partition is checked once in a tenth of replica.lag.time.max.ms, even without a notification."""
     session = sessions(stage)[0]
     (known,) = session.partitions.values()
     known.unwatch()
@@ -69,7 +69,7 @@ def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pyte
 
 
 def test_a_fetch_that_moves_the_log_start_of_its_follower_is_woken_by_the_next_append(stage: Stage) -> None:
-    """A follower that names its new log start is told of itself, before its fetch waits."""
+    """The follower's fetch itself advances its log start, which must not use up that fetch's notification."""
     for _ in range(4):
         stage.append_another()
         stage.leading.delete_records_before(-1)

@@ -1,4 +1,4 @@
-"""TCP in memory, as programs see it through asyncio's streams."""
+"""TCP in memory, as used through asyncio's streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def simulation() -> Iterator[Simulation]:
 
 
 def serve(simulation: Simulation, handler: Handler) -> Process:
-    """A server on the host `server`."""
+    """Start a server on the host `server`."""
     process = simulation.host("server").start()
     process.run(_serve(handler))
     simulation.advance(0.001)

@@ -1,4 +1,4 @@
-"""Voters that leave a simulated quorum and come back, asked for over the wire (KIP-853)."""
+"""Voters that leave a simulated quorum and return, by requests over the wire (KIP-853)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.test_broker_control import Cluster, run
 
 
 async def change(cluster: Cluster, request: Any, version: int) -> int:
-    """The first answer that does not ask to come again."""
+    """Return the first response without a retriable error."""
     while True:
         answer = await cluster.ask(request, version)
         if answer.error_code != ErrorCode.REQUEST_TIMED_OUT:

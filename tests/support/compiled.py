@@ -1,4 +1,4 @@
-"""Whether the code under test is the compiled wheel's (`make test-compiled`)."""
+"""Detection of compiled code: true if the tests run against the compiled wheel (`make test-compiled`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much Python code an event loop runs without a break, counted and not timed: the same on any machine."""
+"""Python code that an event loop runs without a break: counted in lines, not timed, so equal on any machine."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tests.support.compiled import IS_COMPILED
 
 T = TypeVar("T")
 LINES_MAX = 40_000
-"""Of one step: 2 ms, about."""
+"""Limit for one step: about 2 ms."""
 
 needs_lines = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 
 
 class LoopSteps:
-    """Counts the lines that each step of the loop runs: from a call that the loop makes until it returns."""
+    """Line counter for each step of the loop: from a call by the loop until it returns."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._depth = 0
         self._begun_at = 0
         self.lines = 0
-        """Lines that the loop has run so far."""
+        """Number of lines that the loop has run so far."""
         self.longest = 0
         self.culprits: list[str] = []
-        """Where each step was that went beyond the limit, when it did."""
+        """Locations of the steps that exceeded the limit, at the moment they did."""
 
     def begin(self) -> None:
-        """Count from now on; called on the loop."""
+        """Start to count; runs on the loop."""
         sys.settrace(self._called)
 
     def end(self) -> None:
@@ -59,7 +59,7 @@ class LoopSteps:
 
 
 def longest_step_of(steps: Generator[Any, Any, object]) -> int:
-    """Return the most lines that one step of a generator runs; counted in a thread, so that no other tracer is lost."""
+    """Return the largest number of lines in one step of a generator; counted in a thread, to keep other tracers."""
     counted = LoopSteps(sys.maxsize)
 
     def run() -> None:
@@ -75,11 +75,11 @@ def longest_step_of(steps: Generator[Any, Any, object]) -> int:
 
 
 async def in_short_steps(work: Awaitable[T]) -> T:
-    """Return what comes of the work; every step that the loop takes meanwhile has less than LINES_MAX lines."""
+    """Return the result of the work; check that each loop step during it runs less than LINES_MAX lines."""
     steps = LoopSteps(LINES_MAX)
     steps.begin()
     try:
-        await asyncio.sleep(0)  # what runs until here has begun before lines were counted
+        await asyncio.sleep(0)  # code up to here started before lines were counted
         return await asyncio.ensure_future(work)
     finally:
         steps.end()

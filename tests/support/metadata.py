@@ -1,4 +1,4 @@
-"""A metadata log that leads, and brokers in it, without the servers around them."""
+"""A metadata log with a leader, and brokers registered in it, without servers around them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from kwire.protocol.messages.metadata_records import (
 
 
 class NoPeers:
-    """The channel of a quorum of one."""
+    """Channel of a quorum with one node."""
 
     async def send(self, destination: Destination, request: Any) -> Any:
         raise Unreachable(f"node {destination.node_id} is no peer of a quorum of one")
 
 
 class Alone:
-    """Peers of partitions without other replicas, which ask nothing of them (kwire.cluster.replication.in_sync)."""
+    """Peers of partitions without other replicas: they request nothing (kwire.cluster.replication.in_sync)."""
 
     broker_id = 1
 
@@ -55,7 +55,7 @@ class Alone:
 
 
 async def lead(log: MetadataLog) -> None:
-    """Start, and return when this node leads, with the bootstrap records committed: for a quorum of one."""
+    """Start a quorum of one; return when this node leads and the bootstrap records are committed."""
     log.start()
     await log.reached(lambda image: log.is_active and image.offset >= 0)
 
@@ -63,7 +63,7 @@ async def lead(log: MetadataLog) -> None:
 async def register_broker(
     log: MetadataLog, *, broker_id: int, endpoint: tuple[str, str, int], directories: Sequence[UUID]
 ) -> BrokerRegistration:
-    """A broker that is registered and not fenced."""
+    """Register a broker and unfence it."""
     name, host, port = endpoint
     record = RegisterBrokerRecord(
         broker_id=broker_id,
@@ -84,7 +84,7 @@ async def register_broker(
 
 
 async def allocate_producer_ids(log: MetadataLog, broker_id: int, broker_epoch: int) -> range:
-    """A block of producer ids, as the active controller gives it."""
+    """Allocate a block of producer ids, as the active controller does."""
     record, block = plan_producer_ids(log.newest_image, broker_id, broker_epoch)
     await log.committed(log.append([record]))
     return block

@@ -1,4 +1,4 @@
-"""`kwire server` as a process of its own."""
+"""The command `kwire server` as a separate process."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def command(*arguments: str) -> list[str]:
 
 
 def overrides(**settings: str) -> list[str]:
-    """Arguments for settings whose dots are written as underscores."""
+    """Return arguments for settings; dots in their names are written as underscores."""
     return [part for name, value in settings.items() for part in ("--override", f"{name.replace('_', '.')}={value}")]
 
 
 def run_to_end(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a server that is expected to refuse."""
+    """Run a server that is expected to refuse to start."""
     return subprocess.run(command(*arguments), cwd=cwd, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
 class ServerProcess:
-    """A server that has said it is ready."""
+    """A server process that has printed that it is ready."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -47,14 +47,14 @@ class ServerProcess:
         return self.process.wait(SECONDS)
 
     def rest(self) -> str:
-        """What it said after it was ready; it must have ended."""
+        """Return the output since the server was ready; its process must have ended."""
         assert self.process.poll() is not None
         assert self.process.stdout is not None
         return self.process.stdout.read()
 
 
 def shadow_modules(directory: Path) -> None:
-    """Put in files of a user that have the names of modules, and a directory that has kwire's."""
+    """Create user files named like Python modules, and a directory named like a folder of kwire."""
     for name in ("random", "select", "asyncio"):
         (directory / f"{name}.py").write_text("raise AssertionError('the file of a user')")
     (directory / "kwire").mkdir()
@@ -62,7 +62,7 @@ def shadow_modules(directory: Path) -> None:
 
 @contextmanager
 def server(data_dir: Path, *arguments: str, **settings: str) -> Iterator[ServerProcess]:
-    """A server on a free port with its data in data_dir; killed at the end if it still runs."""
+    """Start a server on a free port with its data in data_dir; kill it at the end if it still runs."""
     given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log_dirs": str(data_dir)} | settings
     process = subprocess.Popen(
         command(*arguments, *overrides(**given)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

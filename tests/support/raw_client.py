@@ -1,4 +1,4 @@
-"""A client of nothing but frames: sends any request at any version and returns the whole decoded answer."""
+"""A client that sends plain frames: any request at any version; it returns the whole decoded response."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_ID = UUID(int=0)
 
 
 class RawClient:
-    """One connection. Answers are read in the order of the requests."""
+    """A client with one connection. Responses are read in the order of the requests."""
 
     def __init__(self, bootstrap_server: str, *, client_id: str | None = "raw", receive_buffer: int = 0) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
@@ -54,7 +54,7 @@ class RawClient:
         return header + b"\x00" if flexible else header
 
     def frame(self, request: Any, version: int) -> bytes:
-        """The request as it goes over the wire, its size in front."""
+        """Return the request as it goes over the wire, prefixed by its size."""
         schema = schema_of(type(request))
         assert schema.key is not None
         body = bytearray()
@@ -78,7 +78,7 @@ class RawClient:
         return bytes(data)
 
     def is_closed(self) -> bool:
-        """Whether the broker hangs up without another answer."""
+        """True if the broker closes the connection without another response."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
@@ -91,7 +91,7 @@ class RawClient:
         return self.receive(request, version)
 
     def receive(self, request: Any, version: int, *, correlation_id: int | None = None) -> Any:
-        """Decode the next answer as one to this request; nothing may follow its body."""
+        """Decode the next response as one to this request; its body must have no trailing bytes."""
         frame = self.receive_frame()
         (answered,) = struct.unpack_from(">i", frame)
         assert answered == (self.correlation_id if correlation_id is None else correlation_id)

@@ -1,4 +1,4 @@
-"""Short ways to make the requests that most tests need."""
+"""Helpers that build the requests that most tests need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 
 
 def unique(prefix: str = "topic") -> str:
-    """A topic name that no other test of this process has."""
+    """Return a topic name that no other test in this process uses."""
     return f"{prefix}-{next(_numbers)}"
 
 
@@ -32,7 +32,7 @@ def batch(
     producer_epoch: int = -1,
     sequence: int = -1,
 ) -> bytes:
-    """One batch, a record for each value, timestamps counting up."""
+    """Return one batch with a record for each value and increasing timestamps."""
     records = [Record(key=key, value=value, timestamp=timestamp + index) for index, value in enumerate(values)]
     return bytes(
         encode_batch(
@@ -59,7 +59,7 @@ def produce_request(
 
 
 def produce(client: RawClient, topic: str, records: bytes | None, *, version: int = 11, **more: Any) -> Any:
-    """The answer of the one partition."""
+    """Produce to one partition and return its response."""
     answer = client.ask(produce_request(topic, records, **more), version)
     return answer.responses[0].partition_responses[0]
 
@@ -102,7 +102,7 @@ def fetch_request(
 
 
 def fetch(client: RawClient, topic: str, offset: int = 0, *, version: int = 12, **more: Any) -> Any:
-    """The answer of the one partition."""
+    """Fetch one partition and return its response."""
     answer = client.ask(fetch_request(topic, offset, **more), version)
     assert answer.error_code == 0
     return answer.responses[0].partitions[0]
@@ -113,7 +113,7 @@ def values_in(records: bytes) -> list[bytes | None]:
 
 
 def create_request(name: str, partitions: int = 1, *, replicas: int = 1, **configs: object) -> CreateTopicsRequest:
-    """Config names are written with underscores."""
+    """Return a CreateTopics request; config names are written with underscores."""
     named = [CreatableTopicConfig(name=key.replace("_", "."), value=str(value)) for key, value in configs.items()]
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=named)
     return CreateTopicsRequest(topics=[topic], timeout_ms=10_000)
@@ -122,7 +122,7 @@ def create_request(name: str, partitions: int = 1, *, replicas: int = 1, **confi
 def create_topic(
     client: RawClient, partitions: int = 1, *, name: str = "", replicas: int = 1, **configs: object
 ) -> tuple[str, UUID]:
-    """(name, id) of a new topic."""
+    """Create a topic and return its (name, id)."""
     name = name or unique()
     (answer,) = client.ask(create_request(name, partitions, replicas=replicas, **configs), 7).topics
     assert answer.error_code == 0, answer
@@ -132,7 +132,7 @@ def create_topic(
 def list_offset(
     client: RawClient, topic: str, timestamp: int, *, version: int = 10, epoch: int = -1, **more: Any
 ) -> Any:
-    """The answer of the one partition."""
+    """List an offset of one partition and return its response."""
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])], **more)
     return client.ask(request, version).topics[0].partitions[0]

@@ -1,4 +1,4 @@
-"""A broker in a thread of the test's process, with its inside in reach: parts may be looked at and replaced."""
+"""A broker in a thread of the test process: tests can inspect and replace its parts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 30.0
 
 
 class RunningBroker:
-    """Starts at once; stop() or the end of a with block stops it. Seams are passed on to BrokerServer."""
+    """A broker that starts at once; stop(), or the end of a with block, stops it. Seams go to BrokerServer."""
 
     def __init__(self, data_dir: Path, config: dict[str, str] | None = None, **seams: Any) -> None:
         own = {
@@ -58,7 +58,7 @@ class RunningBroker:
         await server.stop()
 
     def call(self, function: Callable[[], T]) -> T:
-        """The function's result, run on the broker's event loop."""
+        """Return the result of a function that runs on the broker's event loop."""
         result: Future[T] = Future()
 
         def run() -> None:
@@ -71,11 +71,11 @@ class RunningBroker:
         return result.result(SECONDS)
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin what is awaited on the broker's event loop."""
+        """Start a coroutine on the broker's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
-        """Have the broker, and the controller beside it, ask this one."""
+        """Make the broker, and the controller in the same process, use this authorizer."""
         controller = self.server._controller
         assert controller is not None
         for services in (self.server.services, controller._services):
@@ -86,7 +86,7 @@ class RunningBroker:
 
     @property
     def memory_used(self) -> int:
-        """Bytes of requests that the broker holds."""
+        """Return the bytes that requests hold in the broker."""
         return self.call(lambda: self.server._listeners.first.memory.used_bytes)
 
     @property
@@ -94,7 +94,7 @@ class RunningBroker:
         return self.call(lambda: len(self.server._listeners.table.connections))
 
     def waiters(self, topic: str, partition: int = 0) -> int:
-        """Fetches that wait in a partition."""
+        """Return the number of delayed fetches of a partition."""
         return self.call(lambda: len(self.server.services.partitions.find(topic, partition)._waiters))
 
     def stop(self) -> None:

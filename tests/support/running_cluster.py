@@ -1,4 +1,4 @@
-"""`kwire cluster start` as a process, with the processes of its nodes."""
+"""The command `kwire cluster start` as a process, with child processes for its nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.processes import SECONDS
 
 
 class RunningCluster:
-    """One that has said it is ready."""
+    """A cluster that has printed that it is ready."""
 
     def __init__(self, process: subprocess.Popen[str], data: Path) -> None:
         self.process = process
@@ -21,7 +21,7 @@ class RunningCluster:
         self.addresses = self.wait_for("(Ctrl-C stops all nodes)").rpartition(" (")[0].rpartition(": ")[2].split(",")
 
     def wait_for(self, words: str) -> str:
-        """The next line with the words."""
+        """Return the next line that contains the words."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said.append(line)
@@ -30,7 +30,7 @@ class RunningCluster:
         raise AssertionError(f"it never said {words!r}: {self.said}")
 
     def node_ids(self) -> dict[str, int]:
-        """The process ids of its nodes by their names."""
+        """Return the process ids of the nodes by name."""
         listed = subprocess.run(
             ["ps", "-A", "-ww", "-o", "pid=,args="], capture_output=True, text=True, check=True
         ).stdout

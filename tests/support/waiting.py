@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: the only kind of waiting that tests do."""
+"""Wait for a condition with a deadline: tests wait in no other way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], what: str, seconds: float = 15.0) -> T:
-    """The condition's first true value."""
+    """Return the first true value of the condition."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while time.monotonic() < deadline:

@@ -1,1 +1,1 @@
-"""Upgrades: directories of earlier kwires, older levels of the metadata."""
+"""Upgrade tests: directories of earlier kwire versions, older levels of the metadata."""

@@ -1,11 +1,10 @@
-"""Makes what the tests of this folder start on: the data directories of an earlier kwire, and what is in them.
+"""Generator of the data directories from an earlier kwire on which the tests of this folder start.
 
     git archive COMMIT kwire pyproject.toml | tar -x -C SOURCES
     python -m tests.upgrade.make_kept SOURCES NAME COMMIT
 
-starts the kwire in the folder SOURCES, writes records with every codec, a compacted
-topic, commits of a group and transactions with confluent-kafka, stops it, and leaves kept/NAME.tar.xz and
-kept/NAME.json.
+starts the kwire in the folder SOURCES and uses it with confluent-kafka. It writes records with every codec, a compacted
+topic, commits of a group, and transactions. Then it stops the broker, and stores kept/NAME.tar.xz and kept/NAME.json.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def main() -> None:
 
 
 def write(bootstrap: str) -> dict[str, Any]:
-    """What can be read back afterwards."""
+    """Write the data and return the expected contents."""
     make_topics(bootstrap)
     values: list[list[str]] = [[], []]
     for number, codec in enumerate(CODECS):
@@ -111,7 +110,7 @@ def commit_offset(bootstrap: str) -> None:
 
 
 def write_transactions(bootstrap: str) -> list[str] | None:
-    """The committed values; None where transactions were not served yet."""
+    """Write transactions and return the committed values; None if the version does not support transactions."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "kept-id", "log_level": 0})
     try:
         producer.init_transactions(10)
@@ -123,7 +122,7 @@ def write_transactions(bootstrap: str) -> list[str] | None:
     ):
         producer.begin_transaction()
         producer.produce(TRANSACTIONAL, f"transaction {number}", partition=0)
-        assert producer.flush(SECONDS) == 0  # what is aborted before it is sent is never stored
+        assert producer.flush(SECONDS) == 0  # records aborted before they are sent are never stored
         ends(SECONDS)
     return ["transaction 0", "transaction 2"]
 

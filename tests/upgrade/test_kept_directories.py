@@ -1,4 +1,4 @@
-"""Today's kwire on data directories that earlier ones left (make_kept): the same records, alone and in a cluster."""
+"""Current kwire on data directories of earlier versions (make_kept): the same records, alone and in a cluster."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ NAMES = sorted(path.name.removesuffix(".tar.xz") for path in KEPT.glob("*.tar.xz
 TOPIC, COMPACTED, TRANSACTIONAL, GROUP = "kept", "kept-compacted", "kept-transactional", "kept-group"
 HOST = "127.0.0.1"
 FOR_EVER = {"offsets.retention.minutes": str((1 << 31) - 1)}
-"""The commits of the group grow old."""
+"""Retention without limit, because the group's commits grow old."""
 
 
 @pytest.fixture(params=NAMES)
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A directory as it was left, and what was written to it."""
+    """Return a stored directory and its expected contents."""
     with tarfile.open(KEPT / f"{request.param}.tar.xz") as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian 12's Python has none
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # missing in Debian 12's Python
         archive.extractall(tmp_path)
     return tmp_path / "data", json.loads((KEPT / f"{request.param}.json").read_text())
 
@@ -68,7 +68,7 @@ def assert_is_all_there(client: RawClient, written: dict[str, Any]) -> None:
 
 
 def committed(client: RawClient) -> int:
-    """The group's offset; its coordinator may still be loading it."""
+    """Return the group's offset; its coordinator may still be loading."""
     found = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP]), 4).coordinators
     assert [each.error_code for each in found] == [0]
     wanted = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])
@@ -103,7 +103,7 @@ def assert_transactions(client: RawClient, values: list[str]) -> None:
 
 
 class Pair:
-    """A node that starts on a kept directory, with a controller that others can reach, and a new broker beside it."""
+    """A node on a stored directory, with a controller reachable by others, and a new broker."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -144,14 +144,14 @@ class Pair:
 
 @contextmanager
 def started(settings: dict[str, str]) -> Iterator[str]:
-    """A node with these settings; where it serves."""
+    """Start a node with these settings and yield its address."""
     own = {key.replace(".", "_"): value for key, value in settings.items()}
     with server(Path(settings["log.dirs"]), **own) as process:
         yield process.bootstrap_server
 
 
 def state_of(client: RawClient) -> tuple[int, set[int], set[int]]:
-    """(leader, replicas, in-sync replicas) of the first partition."""
+    """Return (leader, replicas, in-sync replicas) of the first partition."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
     (topic,) = client.ask(request, 12).topics
     partition = min(topic.partitions, key=lambda each: each.partition_index)
@@ -167,7 +167,7 @@ def place(client: RawClient, replicas: list[int]) -> None:
 
 
 def test_it_takes_part_in_a_cluster(kept: tuple[Path, dict[str, Any]]) -> None:
-    """Its partitions are copied to a new broker, are written with both in sync, and move there."""
+    """Partitions of the old node are copied to a new broker, written with both in sync, and moved there."""
     pair = Pair(kept[0])
     with (
         started(pair.first()) as first,

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -50,6 +51,7 @@ from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with
 from kwire.cluster.registrations import BrokerRegistration
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.protocol.messages.alter_partition_reassignments import (
@@ -76,6 +78,16 @@ LOOKS_PER_SESSION = 4
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlSettings:
+    """Settings of the controller's periodic work, and of broker sessions."""
+
+    imbalance_check_seconds: int = setting("leader.imbalance.check.interval.seconds")
+    rebalances_leaders: bool = setting("auto.leader.rebalance.enable")
+    unclean_election_interval_ms: int = setting("unclean.leader.election.interval.ms")
+    session_timeout_ms: int = setting("broker.session.timeout.ms")
+
+
 class BrokerControl:
     """The active controller's API for brokers. On a node that does not lead, all methods raise NOT_CONTROLLER."""
 
@@ -84,8 +96,7 @@ class BrokerControl:
         *,
         metadata_log: MetadataLog,
         clock: Clock,
-        settings: Callable[[], Mapping[str, Any]],
-        static_settings: Mapping[str, Any],
+        settings: CurrentSettings,
         controller_id: int,
         cluster_id: str,
         incarnation_beside: Callable[[], UUID | None] = lambda: None,
@@ -97,7 +108,6 @@ class BrokerControl:
         self._log = metadata_log
         self._clock = clock
         self._settings = settings
-        self._static_settings = static_settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
         self._incarnation_beside = incarnation_beside
@@ -286,14 +296,14 @@ class BrokerControl:
     async def balance_leaders(self) -> None:
         """Elect preferred leaders periodically while the controller runs."""
         while True:
-            await asyncio.sleep(self._settings()["leader.imbalance.check.interval.seconds"])
-            if self._settings()["auto.leader.rebalance.enable"]:
+            await asyncio.sleep(self._settings.of(ControlSettings).imbalance_check_seconds)
+            if self._settings.of(ControlSettings).rebalances_leaders:
                 await self._sweep(plan_preferred_leaders)
 
     async def elect_unclean_leaders(self) -> None:
         """Elect leaders periodically for partitions that allow unclean ones, while the controller runs."""
         while True:
-            await asyncio.sleep(self._settings()["unclean.leader.election.interval.ms"] / 1000)
+            await asyncio.sleep(self._settings.of(ControlSettings).unclean_election_interval_ms / 1000)
             await self._sweep(plan_unclean_leaders)
 
     async def _sweep(self, make: Planner) -> None:
@@ -328,7 +338,7 @@ class BrokerControl:
             return prepare(at_once(make(view)), view.image.features)
 
     def _seconds_to_next_look(self) -> float:
-        timeout_ms: int = self._settings()["broker.session.timeout.ms"]
+        timeout_ms = self._settings.of(ControlSettings).session_timeout_ms
         most_ms = timeout_ms / LOOKS_PER_SESSION
         # Sessions of an earlier leadership do not count: another node watches the brokers.
         sessions = self._sessions if self._log.is_active else None
@@ -381,14 +391,14 @@ class BrokerControl:
             self._sessions_epoch = self._log.epoch
             self._sessions = BrokerSessions(
                 self._log.newest_image,
-                session_timeout_ms=self._settings()["broker.session.timeout.ms"],
+                session_timeout_ms=self._settings.of(ControlSettings).session_timeout_ms,
                 now_ms=self._now,
             )
         return self._sessions, self._view()
 
     def _view(self) -> ControllerView:
         return ControllerView(
-            image=self._log.newest_image, settings=self._static_settings, controller_id=self._controller_id
+            image=self._log.newest_image, settings=self._settings.at_start, controller_id=self._controller_id
         )
 
     @property

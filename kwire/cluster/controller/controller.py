@@ -153,7 +153,7 @@ class Controller:
             else:
                 after = at_once(changed(resource, self.image.config_of(*resource), changes))
             return plan_replacement(
-                self.image, resource, after, settings=self._defaults.settings, is_forwarded=is_forwarded
+                self.image, resource, after, settings=self._defaults.current.values, is_forwarded=is_forwarded
             ), None
 
         return await self._each(changes, plan, validate_only=validate_only, takes_long=_has_patterns)
@@ -169,7 +169,7 @@ class Controller:
 
         def plan(wanted: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
             return plan_replacement(
-                self.image, *wanted, settings=self._defaults.settings, is_forwarded=is_forwarded
+                self.image, *wanted, settings=self._defaults.current.values, is_forwarded=is_forwarded
             ), None
 
         return await self._each(requested, plan, validate_only=validate_only, takes_long=_has_patterns)
@@ -219,7 +219,7 @@ class Controller:
         def plan(_: None) -> tuple[list[Any], None]:
             records = self._plan_features(updates, controller_id)
             view = ControllerView(
-                image=self.image, settings=self._defaults.static_settings, controller_id=controller_id
+                image=self.image, settings=self._defaults.current.at_start, controller_id=controller_id
             )
             after = view.after(records)
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders

@@ -17,6 +17,7 @@ from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.directory_ids import default_directory
 from kwire.cluster.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
+from kwire.cluster.settings import CurrentSettings
 from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key, may_collide
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -50,13 +51,11 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDefaults:
-    """Values of num.partitions and default.replication.factor, and all broker settings by name, with typed values."""
+    """Values of num.partitions and default.replication.factor, and the current settings of the node."""
 
     num_partitions: int
     replication_factor: int
-    settings: Mapping[str, Any] = field(default_factory=default_settings)
-    static_settings: Mapping[str, Any] = field(default_factory=default_settings)
-    """Settings from the node's file, which never change."""
+    current: CurrentSettings = field(default_factory=lambda: CurrentSettings(default_settings()))
 
 
 def plan_topic(
@@ -70,7 +69,7 @@ def plan_topic(
     _check_collision(image, topic.name)
     if topic.name in image.topics:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
-    configs = _checked_configs(topic, defaults.settings)
+    configs = _checked_configs(topic, defaults.current.values)
     replicas = (
         yield from _assigned(image, topic) if topic.assignments else _placed(image, topic, defaults, random_source)
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, Voter
+from kwire.cluster.settings import setting
 
 MAX_FETCH_WAIT_MS = 500
 OBSERVER_EXPIRY_MS = 5 * 60_000
@@ -30,7 +31,7 @@ RECONFIGURABLE = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumConfig:
-    """Quorum configuration. Times are in ms, with Kafka's defaults; the keys begin with controller.quorum."""
+    """Quorum configuration, with Kafka's defaults; times are in ms."""
 
     cluster_id: str
     node_id: int
@@ -43,15 +44,15 @@ class QuorumConfig:
     """Servers to ask for an unknown leader; empty with configured voters, which are asked instead."""
     can_become_voter: bool = True
     """True for a controller."""
-    auto_join: bool = False
-    """Value of auto.join.enable: an observing controller requests to become a voter (KIP-1186)."""
-    election_timeout_ms: int = 1000
-    fetch_timeout_ms: int = 2000
-    election_backoff_max_ms: int = 1000
-    request_timeout_ms: int = 2000
-    retry_backoff_ms: int = 20
-    fetch_max_bytes: int = 1024 * 1024
-    fetch_snapshot_max_bytes: int = 1024 * 1024
+    auto_join: bool = setting("controller.quorum.auto.join.enable", default=False)
+    """An observing controller requests to become a voter (KIP-1186)."""
+    election_timeout_ms: int = setting("controller.quorum.election.timeout.ms", default=1000)
+    fetch_timeout_ms: int = setting("controller.quorum.fetch.timeout.ms", default=2000)
+    election_backoff_max_ms: int = setting("controller.quorum.election.backoff.max.ms", default=1000)
+    request_timeout_ms: int = setting("controller.quorum.request.timeout.ms", default=2000)
+    retry_backoff_ms: int = setting("controller.quorum.retry.backoff.ms", default=20)
+    fetch_max_bytes: int = setting("controller.quorum.fetch.max.bytes", default=1024 * 1024)
+    fetch_snapshot_max_bytes: int = setting("controller.quorum.fetch.snapshot.max.bytes", default=1024 * 1024)
 
     @property
     def key(self) -> ReplicaKey:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
@@ -22,6 +22,7 @@ from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.replication.divergence import EpochEnd
 from kwire.cluster.replication.fetch_session import FetchSession, Key
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.not_ready import ready_in_steps
@@ -66,13 +67,23 @@ class Throttle(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherSettings:
+    """Settings of fetches from other leaders."""
+
+    partition_bytes_max: int = setting("replica.fetch.max.bytes")
+    bytes_min: int = setting("replica.fetch.min.bytes")
+    bytes_max: int = setting("replica.fetch.response.max.bytes")
+    wait_ms_max: int = setting("replica.fetch.wait.max.ms")
+    backoff_ms: int = setting("replica.fetch.backoff.ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FetchingBroker:
     """Broker that fetches, with its settings."""
 
     broker_id: int
     broker_epoch: Callable[[], int]
-    settings: Mapping[str, Any]
-    """Current settings of the broker."""
+    settings: CurrentSettings
     clock: Clock
     throttle: Throttle
 
@@ -98,6 +109,10 @@ class ReplicaFetcher:
         self._woken = asyncio.Event()
 
     # --- followed partitions
+
+    @property
+    def _settings(self) -> FetcherSettings:
+        return self._broker.settings.of(FetcherSettings)
 
     def add(self, partition: Partition) -> None:
         """Follow a partition in its current leader epoch."""
@@ -140,7 +155,7 @@ class ReplicaFetcher:
             fetch_offset=log.log_end_offset,
             last_fetched_epoch=log.leader_epochs.latest_epoch,
             log_start_offset=log.log_start_offset,
-            partition_max_bytes=self._broker.settings["replica.fetch.max.bytes"],
+            partition_max_bytes=self._settings.partition_bytes_max,
         )
         if self._session.position_of(key) != position:
             self._session.set_position(key, position)
@@ -155,7 +170,7 @@ class ReplicaFetcher:
         self._woken.set()  # the idle loop must wait for this pause
 
     def _rest_ms(self, failures: int) -> float:
-        backoff_ms = float(self._broker.settings["replica.fetch.backoff.ms"])
+        backoff_ms = float(self._settings.backoff_ms)
         return min(FIRST_REST_MS * 2.0 ** min(failures, 16), backoff_ms)
 
     def _end_rests(self) -> float | None:
@@ -197,14 +212,14 @@ class ReplicaFetcher:
             return
 
     async def _fetch(self) -> None:
-        settings = self._broker.settings
+        settings = self._settings
         request = FetchRequest(
             replica_state=FetchReplicaState(
                 replica_id=self._broker.broker_id, replica_epoch=self._broker.broker_epoch()
             ),
             max_wait_ms=self._wait_max_ms(),
-            min_bytes=settings["replica.fetch.min.bytes"],
-            max_bytes=settings["replica.fetch.response.max.bytes"],
+            min_bytes=settings.bytes_min,
+            max_bytes=settings.bytes_max,
         )
         self._session.fill(request)
         response: FetchResponse = await self._ask(request)
@@ -213,7 +228,7 @@ class ReplicaFetcher:
             logger.debug("broker %d: %s", self.leader_id, ErrorCode(response.error_code).name)
             self._session.reset()
             if response.error_code not in _SESSION_ERRORS:
-                await asyncio.sleep(settings["replica.fetch.backoff.ms"] / 1000)
+                await asyncio.sleep(settings.backoff_ms / 1000)
             return
         self._session.answered(response.session_id)
         size = 0
@@ -235,7 +250,7 @@ class ReplicaFetcher:
         The partition of that log is in no request until the flush ends. Its new position must not then wait for a
         request without news of the other partitions. The longer the flush takes, the longer the requests wait.
         """
-        wait_ms: int = self._broker.settings["replica.fetch.wait.max.ms"]
+        wait_ms = self._settings.wait_ms_max
         if not self._settling:
             return wait_ms
         since_ms = next(reversed(self._settling.values()))

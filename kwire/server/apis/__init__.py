@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.server.api import Api
 from kwire.server.apis import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -42,7 +43,6 @@ from kwire.server.apis import (
     txn_offset_commit,
     write_txn_markers,
 )
-from kwire.server.dispatch import Api
 
 SERVED: tuple[Api, ...] = tuple(
     sorted(

@@ -10,9 +10,9 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.transactional_ids import code_for_version, refusing
 
 FENCED_SINCE = 2

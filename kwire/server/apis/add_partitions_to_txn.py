@@ -23,9 +23,9 @@ from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.repeats import once_each
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.transactional_ids import code_for_version, refusing
 
 MANY_SINCE = 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.server.api import Api
 from kwire.server.apis import (
     alter_client_quotas,
     alter_configs,
@@ -17,10 +18,10 @@ from kwire.server.apis import (
     unregister_broker,
     update_features,
 )
-from kwire.server.dispatch import Api
-from kwire.server.forwarding import decided, forwarded
+from kwire.server.forwarding import Refuse, decided, forwarded
+from kwire.server.services import ControllerServices
 
-_DECIDED = (
+_DECIDED: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
     (alter_client_quotas.API, alter_client_quotas.refuse),
     (alter_partition_reassignments.API, alter_partition_reassignments.refuse),
     (create_partitions.API, create_partitions.refuse),
@@ -29,7 +30,7 @@ _DECIDED = (
     (unregister_broker.API, unregister_broker.refuse),
     (update_features.API, update_features.refuse),
 )
-_LOOKED_UP = (
+_LOOKED_UP: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
     (list_partition_reassignments.API, list_partition_reassignments.refuse),
     (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
     (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
@@ -40,7 +41,7 @@ _PASSED_ON = (*_DECIDED, *_LOOKED_UP)
 QUORUM_TIMEOUT_MS = 2000
 """Time in which a broker looks for a controller that describes the quorum: the lack of one is a valid response too."""
 
-AT_CONTROLLER: tuple[Api, ...] = (
+AT_CONTROLLER: tuple[Api[ControllerServices], ...] = (
     *(decided(api, refuse) for api, refuse in _DECIDED),
     describe_quorum.API,
     *(api for api, _ in _LOOKED_UP),

@@ -16,17 +16,16 @@ from kwire.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 
-async def handle(request: AlterClientQuotasRequest, context: RequestContext) -> AlterClientQuotasResponse:
+async def handle(request: AlterClientQuotasRequest, context: ControllerContext) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
         return await in_turns(refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
     requested = await in_turns(mapped_in_pieces(request.entries, _requested))
     hosts = await _resolvable(await in_turns(mapped(requested, lambda wanted: dict(wanted[0]).get(IP))))
-    outcomes = await of_controller(context).controller.alter_client_quotas(
+    outcomes = await context.services.controller.alter_client_quotas(
         requested, is_host=hosts.__contains__, validate_only=request.validate_only
     )
     entries = await in_turns(mapped_in_pieces(outcomes.items(), lambda outcome: _entry(*outcome)))

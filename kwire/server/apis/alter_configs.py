@@ -5,8 +5,6 @@ A broker checks changes of its own configuration, and the active controller chec
 
 from __future__ import annotations
 
-import dataclasses
-
 from kwire.chunks import Pieces, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import without_nulls
@@ -18,9 +16,9 @@ from kwire.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.services import ControllerContext
 from kwire.server.settings.altered_resources import Resource, check_broker_values, is_forwarded, pass_on, sift
 
 
@@ -35,10 +33,10 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
     return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
-async def handle(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
+async def handle(request: AlterConfigsRequest, context: ControllerContext) -> AlterConfigsResponse:
     accepted, refused = await sift(request.resources, context, _checked)
     requested = await in_turns(mapped_in_pieces(accepted, _requested))
-    outcomes = await of_controller(context).controller.replace_configs(
+    outcomes = await context.services.controller.replace_configs(
         requested, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += zip(accepted, outcomes, strict=True)
@@ -72,4 +70,4 @@ def refuse(request: AlterConfigsRequest, error: KafkaError) -> Pieces[AlterConfi
 
 
 API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle)
-AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)
+AT_BROKER = API.served_by(handle_at_broker)

@@ -7,13 +7,12 @@ from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 
 async def handle(
-    request: AlterPartitionReassignmentsRequest, context: RequestContext
+    request: AlterPartitionReassignmentsRequest, context: ControllerContext
 ) -> AlterPartitionReassignmentsResponse:
     try:
         if not context.allows_cluster():
@@ -21,7 +20,7 @@ async def handle(
         if not request.topics:
             # Kafka sends the defaults of a new response if the request is empty.
             return AlterPartitionReassignmentsResponse(error_message="")
-        return await of_controller(context).brokers.reassign(request)
+        return await context.services.brokers.reassign(request)
     except KafkaError as error:
         return refuse(request, error)
 

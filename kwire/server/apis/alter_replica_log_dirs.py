@@ -15,8 +15,8 @@ from kwire.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 FILE_NAME_LENGTH_MAX = 255
 FUTURE_DIRECTORY_SUFFIX_LENGTH = len("." + "0" * 32 + "-future")

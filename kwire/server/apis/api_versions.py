@@ -14,14 +14,14 @@ from kwire.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_LENGTH_KEPT = 256
 
 
-def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
+def handle(request: ApiVersionsRequest, context: NodeContext) -> ApiVersionsResponse:
     if context.version >= 3:
         software = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(text) for text in software):
@@ -47,13 +47,13 @@ def handle(request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsR
     )
 
 
-def unsupported_version(context: RequestContext) -> ApiVersionsResponse:
+def unsupported_version(context: NodeContext) -> ApiVersionsResponse:
     """Return the response to a newer ApiVersions version: in version 0, with the supported versions (KIP-511)."""
     own = [api for api in _api_keys(context) if api.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
-def _api_keys(context: RequestContext) -> list[ApiVersion]:
+def _api_keys(context: NodeContext) -> list[ApiVersion]:
     return [
         ApiVersion(
             api_key=api.key,

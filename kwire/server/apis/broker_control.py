@@ -23,9 +23,8 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import ControllerServices, of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext, ControllerServices
 
 Ask = Callable[[Any, int, ControllerServices], Awaitable[Any]]
 """Gets (request, version, services); returns the response. Raises KafkaError for the whole request."""
@@ -69,12 +68,12 @@ async def _assign_directories(
     return await services.brokers.assign_directories(request)
 
 
-def _api(request: type, response: type, ask: Ask) -> Api:
-    async def handle(message: Any, context: RequestContext) -> Any:
+def _api(request: type, response: type, ask: Ask) -> Api[ControllerServices]:
+    async def handle(message: Any, context: ControllerContext) -> Any:
         if not context.allows_cluster():
             return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         try:
-            return await ask(message, context.version, of_controller(context))
+            return await ask(message, context.version, context.services)
         except KafkaError as error:
             return response(error_code=error.code)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kwire.chunks import Pieces
 from kwire.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kwire.server.acl_elements import refuse_all
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: CreateAclsRequest, context: RequestContext) -> Pieces[CreateAclsResponse]:
+def handle(request: CreateAclsRequest, context: NodeContext) -> Pieces[CreateAclsResponse]:
     elements = (
         (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
         for each in request.creations

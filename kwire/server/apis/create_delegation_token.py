@@ -7,14 +7,14 @@ from kwire.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 NEVER = -1
 OWNERS_SINCE = 3
 
 
-def handle(request: CreateDelegationTokenRequest, context: RequestContext) -> CreateDelegationTokenResponse:
+def handle(request: CreateDelegationTokenRequest, context: NodeContext) -> CreateDelegationTokenResponse:
     kind, _, name = context.connection.principal.partition(":")
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,

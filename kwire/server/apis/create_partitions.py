@@ -11,14 +11,13 @@ from kwire.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kwire.repeats import repeated
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 STRICT_QUOTA_SINCE = 3
 
 
-async def handle(request: CreatePartitionsRequest, context: RequestContext) -> CreatePartitionsResponse:
+async def handle(request: CreatePartitionsRequest, context: ControllerContext) -> CreatePartitionsResponse:
     repeats = await in_turns(repeated(topic.name for topic in request.topics))
     refused: dict[str, CreatePartitionsTopicResult] = {}
     accepted: list[CreatePartitionsTopic] = []
@@ -41,7 +40,7 @@ async def handle(request: CreatePartitionsRequest, context: RequestContext) -> C
             lambda topic, replicas: (topic.name, topic.count, None if topic.assignments is None else replicas),
         )
     )
-    services = of_controller(context)
+    services = context.services
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.create_partitions(
         requested, validate_only=request.validate_only, count=quota.record

@@ -15,15 +15,14 @@ from kwire.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from kwire.repeats import repeated
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 CONFIGS_SINCE = 5
 STRICT_QUOTA_SINCE = 6
 
 
-async def handle(request: CreateTopicsRequest, context: RequestContext) -> CreateTopicsResponse:
+async def handle(request: CreateTopicsRequest, context: ControllerContext) -> CreateTopicsResponse:
     results: dict[str, CreatableTopicResult] = {}
     accepted = []
     repeats = await in_turns(repeated(topic.name for topic in request.topics))
@@ -39,7 +38,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
                 accepted.append(topic)
         if len(some) == CHUNK:
             await turn()
-    services = of_controller(context)
+    services = context.services
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     requested = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await services.controller.create_topics(
@@ -52,7 +51,7 @@ async def handle(request: CreateTopicsRequest, context: RequestContext) -> Creat
 def _describe(
     outcomes: Iterable[tuple[NewTopic, CreatedTopic | KafkaError]],
     results: dict[str, CreatableTopicResult],
-    context: RequestContext,
+    context: ControllerContext,
 ) -> Generator[None, None, None]:
     """Describe each topic with all its configurations, which takes longer than to create it."""
     for wanted, outcome in outcomes:
@@ -82,10 +81,10 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])
 
 
-def _created(wanted: NewTopic, created: CreatedTopic, context: RequestContext) -> CreatableTopicResult:
+def _created(wanted: NewTopic, created: CreatedTopic, context: ControllerContext) -> CreatableTopicResult:
     if context.version < CONFIGS_SINCE:
         return CreatableTopicResult(name=created.name, error_message=None)
-    services = of_controller(context)
+    services = context.services
     overrides = {name: value for name, value in wanted.configs.items() if value is not None}
     entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kwire.chunks import Pieces
 from kwire.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from kwire.server.acl_elements import refuse_all
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: DeleteAclsRequest, context: RequestContext) -> Pieces[DeleteAclsResponse]:
+def handle(request: DeleteAclsRequest, context: NodeContext) -> Pieces[DeleteAclsResponse]:
     elements = (
         (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
         for each in request.filters

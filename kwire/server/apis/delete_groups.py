@@ -8,8 +8,8 @@ from kwire.chunks import Pieces, mapped
 from kwire.coordinator.answers import Answer, when_many_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pieces[Answer[DeleteGroupsResponse]]:

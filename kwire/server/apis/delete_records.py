@@ -22,8 +22,8 @@ from kwire.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 Waiting = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 """Partition whose followers have not advanced yet, its new log start, and its part of the response."""

@@ -16,15 +16,15 @@ from kwire.protocol.messages.delete_topics import (
 )
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.repeats import repeated
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
+from kwire.server.settings.requests import RequestSettings
 
 STRICT_QUOTA_SINCE = 5
 _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
 
 
-async def handle(request: DeleteTopicsRequest, context: RequestContext) -> DeleteTopicsResponse:
+async def handle(request: DeleteTopicsRequest, context: ControllerContext) -> DeleteTopicsResponse:
     wanted = await in_turns(_wanted(request))
     repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in wanted))
     refused: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
@@ -40,7 +40,7 @@ async def handle(request: DeleteTopicsRequest, context: RequestContext) -> Delet
             await turn()
     by_id = {topic_id for name, topic_id in repeats if name is None}
     doomed, twice = await in_turns(_sort(found, by_id))
-    services = of_controller(context)
+    services = context.services
     quota = services.quotas.mutations(context, strict_since=STRICT_QUOTA_SINCE)
     outcomes = await services.controller.delete_topics(doomed, count=quota.record)
     decided = chain(((topic, _TWICE) for topic in twice), zip(doomed, outcomes, strict=True))
@@ -88,9 +88,9 @@ def _result(name: str | None, topic_id: UUID, error: KafkaError | None) -> Delet
     return result
 
 
-def _find(wanted: DeleteTopicState, context: RequestContext, *, is_repeated: bool) -> TopicImage:
-    services = of_controller(context)
-    if not services.config["delete.topic.enable"]:
+def _find(wanted: DeleteTopicState, context: ControllerContext, *, is_repeated: bool) -> TopicImage:
+    services = context.services
+    if not services.settings.of(RequestSettings).deletes_topics:
         raise KafkaError(
             ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST,
             "Topic deletion is disabled.",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from kwire.server.acl_elements import check_elements
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAclsResponse:
+def handle(request: DescribeAclsRequest, context: NodeContext) -> DescribeAclsResponse:
     check_elements(
         request.resource_type_filter,
         request.pattern_type_filter,

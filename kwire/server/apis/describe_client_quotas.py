@@ -14,8 +14,8 @@ from kwire.protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     DescribeClientQuotasValue,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.services import NodeContext
 
 BROKERS, CONTROLLERS = 1, 2
 NO_CONTROLLER = -1
@@ -35,7 +34,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     return _with_operations(response, request, context)
 
 
-def handle_at_controller(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+def handle_at_controller(request: DescribeClusterRequest, context: NodeContext) -> DescribeClusterResponse:
     """Describe the cluster as a controller: the leader, and the addresses of the controllers (KIP-919)."""
     if request.endpoint_type != CONTROLLERS:
         return _mismatch(request, CONTROLLERS, context.version)
@@ -73,7 +72,7 @@ def _mismatch(request: DescribeClusterRequest, here: int, version: int) -> Descr
 
 
 def _with_operations(
-    response: DescribeClusterResponse, request: DescribeClusterRequest, context: RequestContext
+    response: DescribeClusterResponse, request: DescribeClusterRequest, context: NodeContext
 ) -> DescribeClusterResponse:
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = (
@@ -82,7 +81,7 @@ def _with_operations(
     return response
 
 
-def _brokers(request: DescribeClusterRequest, context: RequestContext) -> list[DescribeClusterBroker]:
+def _brokers(request: DescribeClusterRequest, context: NodeContext) -> list[DescribeClusterBroker]:
     brokers = []
     for broker in context.services.image.brokers.values():
         if broker.fenced and not request.include_fenced_brokers:
@@ -99,4 +98,4 @@ def _brokers(request: DescribeClusterRequest, context: RequestContext) -> list[D
 
 
 API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle)
-AT_CONTROLLER = dataclasses.replace(API, handle=handle_at_controller)
+AT_CONTROLLER = API.served_by(handle_at_controller)

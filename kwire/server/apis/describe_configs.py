@@ -17,10 +17,10 @@ from kwire.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from kwire.server.api import Api
 from kwire.server.broker_loggers import check_node, levels
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.readable import readable
+from kwire.server.services import NodeContext
 from kwire.server.settings.config_entries import ConfigEntry
 
 DESCRIBED: Final = frozenset({2, 4, 8, 16, 32})
@@ -32,7 +32,7 @@ Any group name can be described, so that a short request would otherwise get an 
 """
 
 
-def handle(request: DescribeConfigsRequest, context: RequestContext) -> Pieces[DescribeConfigsResponse]:
+def handle(request: DescribeConfigsRequest, context: NodeContext) -> Pieces[DescribeConfigsResponse]:
     # A repeated resource is described once: a short request must not get an unbounded response.
     wanted: dict[tuple[int, str], DescribeConfigsResource] = {}
     kinds: set[int] = set()
@@ -73,7 +73,7 @@ def _refused(asked: DescribeConfigsResource) -> DescribeConfigsResult:
 
 
 def _resource(
-    asked: DescribeConfigsResource, request: DescribeConfigsRequest, context: RequestContext
+    asked: DescribeConfigsResource, request: DescribeConfigsRequest, context: NodeContext
 ) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         resource_type=asked.resource_type, resource_name=asked.resource_name, error_message=""
@@ -92,7 +92,7 @@ def _resource(
     return result
 
 
-def _loggers(asked: DescribeConfigsResource, context: RequestContext) -> list[DescribeConfigsResourceResult]:
+def _loggers(asked: DescribeConfigsResource, context: NodeContext) -> list[DescribeConfigsResourceResult]:
     if not context.allows_cluster():
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     check_node(context.services.node_id, asked.resource_name)
@@ -104,7 +104,7 @@ def _loggers(asked: DescribeConfigsResource, context: RequestContext) -> list[De
     ]
 
 
-def _entries(asked: DescribeConfigsResource, context: RequestContext) -> Sequence[ConfigEntry]:
+def _entries(asked: DescribeConfigsResource, context: NodeContext) -> Sequence[ConfigEntry]:
     services = context.services
     kind, name = asked.resource_type, asked.resource_name
     overrides = services.image.config_of(kind, name)
@@ -131,7 +131,7 @@ def _entries(asked: DescribeConfigsResource, context: RequestContext) -> Sequenc
     return services.config_entries.of_client_metrics(overrides)
 
 
-def _broker_entries(name: str, context: RequestContext) -> Sequence[ConfigEntry]:
+def _broker_entries(name: str, context: NodeContext) -> Sequence[ConfigEntry]:
     services = context.services
     if name == "":
         return services.config_entries.of_broker_defaults()

@@ -7,11 +7,11 @@ from kwire.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: DescribeDelegationTokenRequest, context: RequestContext) -> DescribeDelegationTokenResponse:
+def handle(request: DescribeDelegationTokenRequest, context: NodeContext) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

@@ -12,10 +12,10 @@ from kwire.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext) -> Pieces[DescribeGroupsResponse]:

@@ -18,9 +18,9 @@ from kwire.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
 from kwire.server.cordoned_directories import has_cordoned_directories
-from kwire.server.dispatch import Api
 from kwire.server.readable import readable
 
 logger = logging.getLogger(__name__)

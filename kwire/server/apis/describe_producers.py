@@ -17,8 +17,8 @@ from kwire.protocol.messages.describe_producers import (
     TopicResponse,
 )
 from kwire.repeats import once_each
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeProducersRequest, context: RequestContext) -> Pieces[DescribeProducersResponse]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 from kwire.coordinator.answers import Answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: DescribeQuorumRequest, context: RequestContext) -> Answer[DescribeQuorumResponse]:
+def handle(request: DescribeQuorumRequest, context: NodeContext) -> Answer[DescribeQuorumResponse]:
     if not context.allows_cluster():
         return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     node = context.services.metadata_log.node

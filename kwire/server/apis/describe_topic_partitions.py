@@ -18,10 +18,11 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.settings.requests import RequestSettings
 
 NAMES_AT_ONCE: Final = 1024
 """Names that are filtered in one step: each takes less time than the description of a topic."""
@@ -30,7 +31,7 @@ NAMES_AT_ONCE: Final = 1024
 def handle(
     request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
-    limit = context.services.config["max.request.partition.size.limit"]
+    limit = context.services.settings.of(RequestSettings).described_partitions_max
     remaining = max(1, min(request.response_partition_limit, limit))
     cursor = request.cursor
     if cursor is not None and _is_wrong(cursor, request):

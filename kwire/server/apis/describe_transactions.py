@@ -13,9 +13,9 @@ from kwire.protocol.messages.describe_transactions import (
     DescribeTransactionsTopicData,
     DescribeTransactionsTransactionState,
 )
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Pieces[DescribeTransactionsResponse]:

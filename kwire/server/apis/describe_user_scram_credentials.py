@@ -14,12 +14,12 @@ from kwire.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
 def handle(
-    request: DescribeUserScramCredentialsRequest, context: RequestContext
+    request: DescribeUserScramCredentialsRequest, context: NodeContext
 ) -> Pieces[DescribeUserScramCredentialsResponse]:
     if not context.allows_cluster():
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

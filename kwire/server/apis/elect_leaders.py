@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from kwire.chunks import Pieces, in_turns, mapped_by_group
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
@@ -12,21 +10,21 @@ from kwire.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     ReplicaElectionResult,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.forwarding import request_origin_of
-from kwire.server.services import of_controller
+from kwire.server.services import ControllerContext
 
 TOP_LEVEL_ERROR_SINCE = 1
 
 
-async def handle(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
+async def handle(request: ElectLeadersRequest, context: ControllerContext) -> ElectLeadersResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.topic_partitions == []:
             return ElectLeadersResponse()  # nothing to elect, whatever the kind of election
-        return await of_controller(context).brokers.elect_leaders(request)
+        return await context.services.brokers.elect_leaders(request)
     except KafkaError as error:
         return await in_turns(_refused(request, error, context.version))
 
@@ -62,4 +60,4 @@ API = Api(
     handle=handle,
     elements_of=lambda response: sum(len(topic.partition_result) + 1 for topic in response.replica_election_results),
 )
-AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)
+AT_BROKER = API.served_by(handle_at_broker)

@@ -10,16 +10,17 @@ from kwire.protocol.codec import pieces_decoder
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.framing import ParsedRequestHeader, parse_request_header, pieces_framer
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kwire.server.api import Api
 from kwire.server.apis.administration import AT_CONTROLLER
 from kwire.server.context import DistantClient, RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.envelopes import decode_principal, says_not_controller
+from kwire.server.services import ControllerContext, ControllerServices
 
 SIZE_BYTES = 4
 _FORWARDABLE = {int(api.key): api for api in AT_CONTROLLER}
 
 
-async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeResponse:
+async def handle(request: EnvelopeRequest, context: ControllerContext) -> EnvelopeResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -43,7 +44,7 @@ async def handle(request: EnvelopeRequest, context: RequestContext) -> EnvelopeR
     return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
 
 
-def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
+def _client(request: EnvelopeRequest, context: ControllerContext) -> DistantClient:
     try:
         host = str(ip_address(bytes(request.client_host_address)))
     except ValueError as error:
@@ -55,7 +56,7 @@ def _client(request: EnvelopeRequest, context: RequestContext) -> DistantClient:
     return DistantClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
 
 
-def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api, Any]]:
+def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api[ControllerServices], Any]]:
     """Return the request in an envelope, decoded in pieces. Raises KafkaError.
 
     As in Kafka, a request that cannot be decoded is UNSUPPORTED_VERSION, and one that must not be in

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 NEVER = -1
 
 
-def handle(request: ExpireDelegationTokenRequest, context: RequestContext) -> ExpireDelegationTokenResponse:
+def handle(request: ExpireDelegationTokenRequest, context: NodeContext) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
     )

@@ -29,17 +29,18 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
+from kwire.server.api import Api
 from kwire.server.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED
 from kwire.server.delayed_fetch import DelayedFetch
-from kwire.server.dispatch import Api
 from kwire.server.fetch_answers import answer_bytes, name_leader, refused, response, response_in_pieces
 from kwire.server.fetch_session import FetchSession
 from kwire.server.fetch_sessions import Asked, FetchPlan, names_many, unsupported_epoch_response
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.session_watch import Key
+from kwire.server.settings.requests import RequestSettings
 from kwire.server.unready_logs import UnreadyLogs
 
 logger = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ class Fetch:
         self.cold = ColdReads()
         """Reads that were skipped because the records are not in the page cache; to be repeated after `warm`."""
         services = context.services
-        self._bytes_max = min(request.max_bytes, services.config["fetch.max.bytes"])
+        self._bytes_max = min(request.max_bytes, services.settings.of(RequestSettings).fetch_bytes_max)
         if services.quotas.active and self.replica_id < 0:
             self._bytes_max = min(self._bytes_max, services.quotas.fetch_bytes_max(context))
         self.bytes_min = min(request.min_bytes, self._bytes_max)

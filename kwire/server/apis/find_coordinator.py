@@ -15,9 +15,9 @@ from kwire.cluster.image import NO_LEADER
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 MANY_KEYS_SINCE = 4
 NO_NODE = -1

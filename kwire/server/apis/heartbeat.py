@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:

@@ -6,7 +6,6 @@ the node that receives the request, a broker or a controller.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces
@@ -20,10 +19,10 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from kwire.server.api import Api
 from kwire.server.broker_loggers import alter_loggers
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.services import ControllerContext, NodeContext
 from kwire.server.settings.altered_resources import Resource, check_broker_changes, is_forwarded, pass_on, sift
 
 _Resource = IncrementalAlterConfigsAlterConfigsResource
@@ -45,12 +44,14 @@ async def handle_at_broker(
     return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
-async def handle(request: IncrementalAlterConfigsRequest, context: RequestContext) -> IncrementalAlterConfigsResponse:
+async def handle(
+    request: IncrementalAlterConfigsRequest, context: ControllerContext
+) -> IncrementalAlterConfigsResponse:
     sifted, refused = await sift(request.resources, context, _checked)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
     refused += altered
     changes = await in_turns(mapped_in_pieces(accepted, _requested))
-    outcomes = await of_controller(context).controller.alter_configs(
+    outcomes = await context.services.controller.alter_configs(
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
     refused += zip(accepted, outcomes, strict=True)
@@ -62,7 +63,7 @@ async def handle(request: IncrementalAlterConfigsRequest, context: RequestContex
 def _alter_loggers(
     resources: Sequence[_Resource],
     request: IncrementalAlterConfigsRequest,
-    context: RequestContext,
+    context: NodeContext,
 ) -> Pieces[tuple[list[_Resource], list[tuple[_Resource, KafkaError | None]]]]:
     """Alter the loggers among the resources; return the other resources, and the results of the loggers."""
     others: list[_Resource] = []
@@ -116,4 +117,4 @@ def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Pieces
 
 
 API = Api(request=IncrementalAlterConfigsRequest, response=IncrementalAlterConfigsResponse, handle=handle)
-AT_BROKER = dataclasses.replace(API, handle=handle_at_broker)
+AT_BROKER = API.served_by(handle_at_broker)

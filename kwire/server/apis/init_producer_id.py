@@ -6,9 +6,9 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 from kwire.server.transactional_ids import code_for_version
 
 FENCED_SINCE = 4

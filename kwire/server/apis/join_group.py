@@ -6,8 +6,8 @@ from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.group.joining import refused_join
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 PROTOCOL_NAME_MAY_BE_NULL_SINCE = 7
 

@@ -6,8 +6,8 @@ from kwire.chunks import Pieces, chunks
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 MANY_MEMBERS_SINCE = 3
 LEAVE_AT_ONCE = 512

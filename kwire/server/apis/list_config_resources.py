@@ -9,8 +9,8 @@ from kwire.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 _T = ConfigResourceType
 LISTED = (_T.TOPIC, _T.BROKER, _T.BROKER_LOGGER, _T.CLIENT_METRICS, _T.GROUP)

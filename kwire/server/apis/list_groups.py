@@ -6,8 +6,8 @@ from collections.abc import Generator
 
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: ListGroupsRequest, context: RequestContext) -> Generator[None, None, ListGroupsResponse]:

@@ -37,8 +37,8 @@ from kwire.protocol.messages.list_offsets import (
 )
 from kwire.protocol.records import InvalidRecordsError
 from kwire.repeats import repeated
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 

@@ -9,17 +9,16 @@ from kwire.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 
 def handle(
-    request: ListPartitionReassignmentsRequest, context: RequestContext
+    request: ListPartitionReassignmentsRequest, context: ControllerContext
 ) -> ListPartitionReassignmentsResponse | Pieces[ListPartitionReassignmentsResponse]:
     if not context.allows_cluster():
         return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
-    services = of_controller(context)
+    services = context.services
     if not services.metadata_log.is_active:
         return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
     return list_reassignments(services.image, request)

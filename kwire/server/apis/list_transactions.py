@@ -12,9 +12,9 @@ from kwire.protocol.messages.list_transactions import (
     ListTransactionsResponse,
     ListTransactionsTransactionState,
 )
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[ListTransactionsResponse]:

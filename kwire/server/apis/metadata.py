@@ -23,10 +23,11 @@ from kwire.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kwire.protocol.primitives import ZERO_UUID
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.authorized_operations import authorized_operations
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.settings.requests import RequestSettings
 
 OWN_TOPICS = INTERNAL_TOPICS | {METADATA_TOPIC}
 """Topics that the broker creates with settings of their own, or not at all."""
@@ -97,7 +98,7 @@ def _to_create(
 ) -> Generator[None, None, list[str]]:
     services = context.services
     allowed = request.allow_auto_topic_creation or context.version < 4
-    if not (allowed and services.config["auto.create.topics.enable"]):
+    if not (allowed and services.settings.of(RequestSettings).creates_topics):
         return []
     missing: list[str] = []
     for chunk in chunks(asked):

@@ -15,9 +15,9 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
+from kwire.server.api import Api
 from kwire.server.commit_answers import joined, merged, split
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 TOPIC_IDS_SINCE = 10
 COMMITTED_AT_ONCE = 256

@@ -15,9 +15,9 @@ from kwire.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from kwire.server.api import Api
 from kwire.server.commit_answers import joined
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 DELETED_AT_ONCE = 256
 """Partitions whose offsets are deleted in one step of the event loop."""

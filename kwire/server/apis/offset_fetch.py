@@ -25,8 +25,8 @@ from kwire.protocol.messages.offset_fetch import (
 )
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.repeats import once_each
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 GROUP_ERROR_SINCE = 2
 MANY_GROUPS_SINCE = 8

@@ -11,8 +11,8 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Pieces[OffsetForLeaderEpochResponse]:

@@ -39,10 +39,10 @@ from kwire.protocol.produce_exchange import (
 )
 from kwire.protocol.records import BATCH_HEADER_BYTES, CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
 from kwire.seams import Clock
+from kwire.server.api import Api, HandWrittenCodec
 from kwire.server.authorization import ResourceType
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import current_leader, node_endpoint
-from kwire.server.dispatch import Api, HandWrittenCodec
 from kwire.server.durable_answers import Admission, Append, DurableAnswer
 from kwire.server.network.pending import CloseConnection
 

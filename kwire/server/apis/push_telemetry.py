@@ -5,9 +5,9 @@ from __future__ import annotations
 from kwire.chunks import Pieces
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from kwire.server.api import Api
 from kwire.server.apis.get_telemetry_subscriptions import client_attributes
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: PushTelemetryRequest, context: RequestContext) -> Pieces[PushTelemetryResponse]:

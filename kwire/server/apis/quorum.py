@@ -18,12 +18,12 @@ from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSn
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kwire.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from kwire.protocol.messages.vote import VoteRequest, VoteResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext, NodeServices
 
 
-def _api(request: type, response: type) -> Api:
-    def handle(message: Any, context: RequestContext) -> Answer[Any]:
+def _api(request: type, response: type) -> Api[NodeServices]:
+    def handle(message: Any, context: NodeContext) -> Answer[Any]:
         if not context.allows_cluster():
             return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         node = context.services.metadata_log.node

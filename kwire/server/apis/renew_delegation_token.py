@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 NEVER = -1
 
 
-def handle(request: RenewDelegationTokenRequest, context: RequestContext) -> RenewDelegationTokenResponse:
+def handle(request: RenewDelegationTokenRequest, context: NodeContext) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
     )

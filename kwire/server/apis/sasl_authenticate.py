@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: SaslAuthenticateRequest, context: RequestContext) -> SaslAuthenticateResponse:
+def handle(request: SaslAuthenticateRequest, context: NodeContext) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

@@ -6,11 +6,11 @@ import logging
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
+from kwire.server.api import Api
+from kwire.server.services import NodeContext
 
 
-def handle(request: SaslHandshakeRequest, context: RequestContext) -> SaslHandshakeResponse:
+def handle(request: SaslHandshakeRequest, context: NodeContext) -> SaslHandshakeResponse:
     host, listener = context.connection.peer_host, context.listener_name
     context.services.messages.log(
         logging.WARNING,

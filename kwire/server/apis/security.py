@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.server.api import Api
 from kwire.server.apis import (
     create_acls,
     create_delegation_token,
@@ -14,9 +15,9 @@ from kwire.server.apis import (
     sasl_authenticate,
     sasl_handshake,
 )
-from kwire.server.dispatch import Api
+from kwire.server.services import NodeServices
 
-APIS: tuple[Api, ...] = (
+APIS: tuple[Api[NodeServices], ...] = (
     create_acls.API,
     create_delegation_token.API,
     delete_acls.API,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kwire.coordinator.answers import Answer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 PROTOCOL_GIVEN_SINCE = 5
 

@@ -21,10 +21,10 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kwire.protocol.records import NO_SEQUENCE
+from kwire.server.api import Api
 from kwire.server.authorization import ResourceType
 from kwire.server.commit_answers import joined, merged, split
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 LOADING_SINCE = 2
 """First version whose clients retry after COORDINATOR_LOAD_IN_PROGRESS."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 
-async def handle(request: UnregisterBrokerRequest, context: RequestContext) -> UnregisterBrokerResponse:
+async def handle(request: UnregisterBrokerRequest, context: ControllerContext) -> UnregisterBrokerResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        await of_controller(context).brokers.unregister_broker(request.broker_id)
+        await context.services.brokers.unregister_broker(request.broker_id)
     except KafkaError as error:
         return refuse(request, error)
     return UnregisterBrokerResponse()

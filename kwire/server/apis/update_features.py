@@ -9,14 +9,13 @@ from kwire.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
-from kwire.server.services import of_controller
+from kwire.server.api import Api
+from kwire.server.services import ControllerContext
 
 SINGLE_RESULTS_UNTIL = 1
 
 
-async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> UpdateFeaturesResponse:
+async def handle(request: UpdateFeaturesRequest, context: ControllerContext) -> UpdateFeaturesResponse:
     updates = [
         FeatureUpdate(
             name=update.feature,
@@ -29,7 +28,7 @@ async def handle(request: UpdateFeaturesRequest, context: RequestContext) -> Upd
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        services = of_controller(context)
+        services = context.services
         await services.controller.update_features(
             updates,
             controller_id=services.node_id,

@@ -17,8 +17,8 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from kwire.protocol.records import NO_PRODUCER_EPOCH
+from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.dispatch import Api
 
 
 def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pieces[Answer[WriteTxnMarkersResponse]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kwire.chunks import in_turns
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
@@ -29,7 +30,6 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Clock, Workers
 from kwire.server.compaction.rounds import RoundFailedError, Rounds
-from kwire.server.settings.config import BrokerConfig
 
 logger = logging.getLogger(__name__)
 
@@ -46,11 +46,22 @@ class _OvertakenError(Exception):
     """Error of a log that was truncated, deleted or moved during its round; the result is useless."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerSettings:
+    """Settings of the log cleaner."""
+
+    backoff_ms: int = setting("log.cleaner.backoff.ms")
+    dedupe_buffer_bytes: int = setting("log.cleaner.dedupe.buffer.size")
+    threads: int = setting("log.cleaner.threads")
+    load_factor: float = setting("log.cleaner.io.buffer.load.factor")
+    bytes_per_second_max: float = setting("log.cleaner.io.max.bytes.per.second")
+
+
 @dataclass(slots=True, kw_only=True)
 class CleanerParts:
     """Parts of the broker that the cleaner uses."""
 
-    config: BrokerConfig
+    settings: CurrentSettings
     logs: LogManager
     disk: Disk
     clock: Clock
@@ -68,6 +79,10 @@ class LogCleaner:
         """Consecutive rounds of a log that failed for an unknown reason, up to ROUNDS_TRIED."""
         self._wake = asyncio.Event()
         self._are_settings_new = False
+
+    @property
+    def _settings(self) -> CleanerSettings:
+        return self._parts.settings.of(CleanerSettings)
 
     def partition_removed(self, partition: object) -> None:
         """Rewrite the checkpoint at once, without the removed partition."""
@@ -94,7 +109,7 @@ class LogCleaner:
 
     async def _pause(self) -> None:
         """Wait until the next check of all logs; meanwhile remove deleted logs from checkpoints."""
-        seconds = max(self._parts.config["log.cleaner.backoff.ms"] / 1000.0, PAUSE_SECONDS_LEAST)
+        seconds = max(self._settings.backoff_ms / 1000.0, PAUSE_SECONDS_LEAST)
         end = asyncio.get_running_loop().time() + seconds
         with suppress(TimeoutError):
             while not self._are_settings_new:
@@ -191,16 +206,15 @@ class LogCleaner:
         return await in_turns(ready_in_steps(plan_now))
 
     def _map_bytes(self) -> int:
-        config = self._parts.config
-        share = config["log.cleaner.dedupe.buffer.size"] // max(1, config["log.cleaner.threads"])
-        wanted: float = share * config["log.cleaner.io.buffer.load.factor"]
+        settings = self._settings
+        share = settings.dedupe_buffer_bytes // max(1, settings.threads)
+        wanted = share * settings.load_factor
         if wanted > MAP_BYTES_MAX:
             return MAP_BYTES_MAX
         return int(wanted) if wanted > 1.0 else 1  # for 0 or NaN: one batch at a time
 
     def _bytes_per_second(self) -> float:
-        rate: float = self._parts.config["log.cleaner.io.max.bytes.per.second"]
-        return min(rate, sys.float_info.max)
+        return min(self._settings.bytes_per_second_max, sys.float_info.max)
 
     async def _swap_in(self, candidate: Candidate, group: CleanedGroup) -> None:
         parts = self._parts

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kwire.cluster.settings import setting
 from kwire.log.disk import open_files_default
 from kwire.server.network.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides
@@ -24,6 +25,22 @@ LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
 RESERVED_DESCRIPTORS = 64
 """File descriptors neither for segments nor for connections: checkpoints, listeners, the compaction process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSettings:
+    """Settings of listeners and their connections."""
+
+    request_bytes_max: int = setting("socket.request.max.bytes")
+    queued_bytes_max: int = setting("queued.max.request.bytes")
+    connections_max: int = setting("max.connections")
+    connections_max_per_ip: int = setting("max.connections.per.ip")
+    overrides_per_ip: str = setting("max.connections.per.ip.overrides")
+    created_per_second_max: int = setting("max.connection.creation.rate")
+    idle_ms_max: int = setting("connections.max.idle.ms")
+    backlog: int = setting("socket.listen.backlog.size")
+    send_buffer_bytes: int = setting("socket.send.buffer.bytes")
+    receive_buffer_bytes: int = setting("socket.receive.buffer.bytes")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,16 +80,16 @@ class ConnectionLimits:
     _next_place: float = 0.0
     """Time when the next connection would be due at the highest rate without a pause."""
 
-    def update(self, settings: Mapping[str, Any]) -> None:
+    def update(self, settings: ListenerSettings) -> None:
         """Apply the current settings."""
-        self.connections_max = min(settings["max.connections"], _descriptors_for_connections())
-        self.connections_max_per_ip = settings["max.connections.per.ip"]
-        overrides = connection_overrides(settings["max.connections.per.ip.overrides"])
+        self.connections_max = min(settings.connections_max, _descriptors_for_connections())
+        self.connections_max_per_ip = settings.connections_max_per_ip
+        overrides = connection_overrides(settings.overrides_per_ip)
         if overrides != self._overrides:
             self._overrides = overrides
             self._addresses.look_up(overrides, self._place_overrides)
             self._place_overrides()
-        self.created_per_second_max = settings["max.connection.creation.rate"]
+        self.created_per_second_max = settings.created_per_second_max
 
     def _place_overrides(self) -> None:
         self.per_ip_overrides = {self._addresses.find(host): count for host, count in self._overrides.items()}
@@ -107,16 +124,16 @@ def _descriptors_for_connections() -> int:
     return max(1, soft - open_files_default() - RESERVED_DESCRIPTORS) if soft > 0 else UNLIMITED
 
 
-def limits_of(settings: Mapping[str, Any]) -> ConnectionLimits:
+def limits_of(settings: ListenerSettings) -> ConnectionLimits:
     """Return the limits of the settings."""
     limits = ConnectionLimits(
-        request_bytes_max=settings["socket.request.max.bytes"],
-        connections_max=settings["max.connections"],
-        connections_max_per_ip=settings["max.connections.per.ip"],
-        idle_ms_max=settings["connections.max.idle.ms"],
-        backlog=settings["socket.listen.backlog.size"],
-        send_buffer_bytes=settings["socket.send.buffer.bytes"],
-        receive_buffer_bytes=settings["socket.receive.buffer.bytes"],
+        request_bytes_max=settings.request_bytes_max,
+        connections_max=settings.connections_max,
+        connections_max_per_ip=settings.connections_max_per_ip,
+        idle_ms_max=settings.idle_ms_max,
+        backlog=settings.backlog,
+        send_buffer_bytes=settings.send_buffer_bytes,
+        receive_buffer_bytes=settings.receive_buffer_bytes,
     )
     limits.update(settings)
     return limits

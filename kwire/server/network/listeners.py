@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from kwire.cluster.settings import CurrentSettings
 from kwire.server.network.addresses import shown_address
-from kwire.server.network.connection_limits import limits_of
+from kwire.server.network.connection_limits import ListenerSettings, limits_of
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.receive_buffer import ReceiveBuffer
@@ -23,6 +24,7 @@ class Listeners:
     def __init__(
         self,
         config: BrokerConfig,
+        settings: CurrentSettings,
         addresses: Sequence[ListenerAddress],
         *,
         turns: Turns,
@@ -32,10 +34,11 @@ class Listeners:
         self._turns = turns
         self._judge = judge
         self._config = config
+        self._settings = settings.of(ListenerSettings)
         self._addresses = addresses
         self._listeners: list[Listener] = []
         self.table = ConnectionTable()
-        self.limits = limits_of(config.typed)
+        self.limits = limits_of(self._settings)
         self.output = OutputMemory(self.limits.output_bytes_max)
 
     @property
@@ -50,7 +53,7 @@ class Listeners:
 
     async def bind(self) -> None:
         """Bind all addresses. Raises SettingError for one that cannot be bound; the earlier ones stay bound."""
-        memory_max = self._config["queued.max.request.bytes"]
+        memory_max = self._settings.queued_bytes_max
         memory = RequestMemory(UNLIMITED_MEMORY if memory_max < 0 else memory_max)
         receive_buffer = ReceiveBuffer(asyncio.get_running_loop().call_soon)
         for address in self._addresses:

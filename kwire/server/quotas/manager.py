@@ -25,6 +25,7 @@ from kwire.cluster.client_quotas import (
     ClientQuotas,
 )
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.settings import setting
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
 from kwire.server.network.addresses import AddressBook
@@ -35,7 +36,7 @@ from kwire.server.quotas.rate import SampledRate
 from kwire.server.quotas.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from kwire.server.context import RequestContext
+    from kwire.server.services import NodeContext
 
 UNLIMITED_BYTES = 2**31 - 1
 UNLIMITED = NoMutationQuota()
@@ -43,26 +44,12 @@ UNLIMITED = NoMutationQuota()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaConfig:
-    """Windows in which usage is sampled, by settings of the broker."""
+    """Windows in which usage is sampled."""
 
-    samples_max: int = 11
-    """The setting quota.window.num."""
-    window_ms: int = 1000
-    """The setting quota.window.size.seconds."""
-    controller_samples_max: int = 11
-    """The setting controller.quota.window.num."""
-    controller_window_ms: int = 1000
-    """The setting controller.quota.window.size.seconds."""
-
-
-def quota_config(settings: Mapping[str, Any]) -> QuotaConfig:
-    """Return the sampling windows from the settings of a node."""
-    return QuotaConfig(
-        samples_max=settings["quota.window.num"],
-        window_ms=settings["quota.window.size.seconds"] * 1000,
-        controller_samples_max=settings["controller.quota.window.num"],
-        controller_window_ms=settings["controller.quota.window.size.seconds"] * 1000,
-    )
+    samples_max: int = setting("quota.window.num", default=11)
+    window_ms: int = setting("quota.window.size.seconds", default=1000, scale=1000)
+    controller_samples_max: int = setting("controller.quota.window.num", default=11)
+    controller_window_ms: int = setting("controller.quota.window.size.seconds", default=1000, scale=1000)
 
 
 class ClientQuotaManager:
@@ -131,7 +118,7 @@ class ClientQuotaManager:
         """Return the time that the current request has used so far."""
         return self._clock.monotonic_ms() - self._began_ms
 
-    def throttle_ms(self, context: RequestContext, response: Any, request_bytes: int) -> int:
+    def throttle_ms(self, context: NodeContext, response: Any, request_bytes: int) -> int:
         """Count a request before its response (None: without a response); return how long its client must wait.
 
         The longest of several waits counts, and is written into the response.
@@ -150,7 +137,7 @@ class ClientQuotaManager:
             response.throttle_time_ms = throttle_ms
         return throttle_ms
 
-    def count_time(self, context: RequestContext) -> None:
+    def count_time(self, context: NodeContext) -> None:
         """Count the time since `begin` of a request that is answered later."""
         self._request.record(_client(context), self._spent_percent(), self._now_ms())
 
@@ -164,18 +151,18 @@ class ClientQuotaManager:
 
     # --- fetching
 
-    def fetch_bytes_max(self, context: RequestContext) -> int:
+    def fetch_bytes_max(self, context: NodeContext) -> int:
         """Return the largest response within the quota: a larger one would exceed it even after a long pause."""
         found = self._fetch.limits.find(*_client(context))
         if found is None:
             return UNLIMITED_BYTES
         return int(min(found[1] * (self._config.samples_max - 1) * self._config.window_ms / 1000.0, UNLIMITED_BYTES))
 
-    def limits_fetch(self, context: RequestContext) -> bool:
+    def limits_fetch(self, context: NodeContext) -> bool:
         """Return True if the client's fetched bytes count towards a quota."""
         return self._fetch.find(_client(context)) is not None
 
-    def fetch_throttle_ms(self, context: RequestContext, size: int) -> int:
+    def fetch_throttle_ms(self, context: NodeContext, size: int) -> int:
         """Count a fetch before its response. Above 0, the response must be empty, and the bytes are not counted."""
         client, now_ms = _client(context), self._now_ms()
         request_ms = self._request_throttle_ms(client)
@@ -200,7 +187,7 @@ class ClientQuotaManager:
 
     # --- changing the cluster
 
-    def mutations(self, context: RequestContext, *, strict_since: int) -> Mutations:
+    def mutations(self, context: NodeContext, *, strict_since: int) -> Mutations:
         """Return the mutation quota of a request. It is strict from a request version on."""
         found = self._mutation.find(_client(context))
         if found is None:
@@ -209,5 +196,5 @@ class ClientQuotaManager:
         return MutationQuota(bucket, limit, self._clock, is_strict=context.version >= strict_since)
 
 
-def _client(context: RequestContext) -> Client:
+def _client(context: NodeContext) -> Client:
     return context.connection.principal.partition(":")[2], context.client_id or ""

@@ -9,15 +9,16 @@ replication.quota.window.num windows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.partition import Partition
+from kwire.cluster.settings import CurrentSettings, setting
 from kwire.seams import Clock
 from kwire.server.quotas.rate import SampledRate
-from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 UNLIMITED: Final = 2**63 - 1
@@ -30,6 +31,14 @@ class Side(Enum):
     FOLLOWER = "follower"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationQuotaWindows:
+    """Windows in which replication traffic is sampled."""
+
+    samples_max: int = setting("replication.quota.window.num")
+    window_ms: int = setting("replication.quota.window.size.seconds", scale=1000)
+
+
 class ReplicationQuota:
     """Limit and measured rate of one side."""
 
@@ -37,21 +46,20 @@ class ReplicationQuota:
         self,
         side: Side,
         *,
-        config: BrokerConfig,
+        broker_id: int,
+        settings: CurrentSettings,
         dynamic_configs: DynamicConfigs,
         image: Callable[[], MetadataImage],
         clock: Clock,
     ) -> None:
         self._rate_key = f"{side.value}.replication.throttled.rate"
         self._replicas_key = f"{side.value}.replication.throttled.replicas"
-        self._broker_id = config.node_id
+        self._broker_id = broker_id
         self._dynamic_configs = dynamic_configs
         self._image = image
         self._clock = clock
-        self._sent = SampledRate(
-            samples_max=config["replication.quota.window.num"],
-            window_ms=config["replication.quota.window.size.seconds"] * 1000,
-        )
+        windows = settings.of(ReplicationQuotaWindows)
+        self._sent = SampledRate(samples_max=windows.samples_max, window_ms=windows.window_ms)
 
     @property
     def limit(self) -> int:

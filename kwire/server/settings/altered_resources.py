@@ -17,6 +17,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeats import repeated
 from kwire.server.context import DistantClient, RequestContext
 from kwire.server.forwarding import request_origin_of
+from kwire.server.services import NodeContext
 from kwire.server.settings.dynamic_checks import check_dynamic
 
 
@@ -31,7 +32,7 @@ R = TypeVar("R", bound=Resource)
 
 
 async def sift(
-    resources: Sequence[R], context: RequestContext, check: Callable[[R], Pieces[object]]
+    resources: Sequence[R], context: NodeContext, check: Callable[[R], Pieces[object]]
 ) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
     """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once."""
     repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
@@ -76,13 +77,13 @@ async def pass_on(
     return responses + list(response.responses)
 
 
-def is_forwarded(context: RequestContext) -> bool:
+def is_forwarded(context: NodeContext) -> bool:
     """Return True if a broker forwarded the request to the controller, in an Envelope or in the same process."""
     is_distant = isinstance(context.connection, DistantClient)
     return is_distant or context.listener_name not in context.services.config.controller_listener_names
 
 
-def _authorize(resource: Resource, context: RequestContext) -> None:
+def _authorize(resource: Resource, context: NodeContext) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if kind == ConfigResourceType.TOPIC:
         if not context.allows_topic(name):
@@ -118,7 +119,7 @@ def check_broker_values(name: str, values: Mapping[str, str], context: RequestCo
     """Raise KafkaError if the values are not a valid configuration of the broker, or without a name of all brokers."""
     _check_broker_name(name, context)
     services = context.services
-    check_dynamic(services.config, services.dynamic_configs, values, per_broker=bool(name))
+    check_dynamic(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
 
 
 def _check_broker_name(name: str, context: RequestContext) -> None:

@@ -10,6 +10,7 @@ import os
 import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from kwire.cluster.config_keys import ConfigError, Use, parse
@@ -36,10 +37,8 @@ class BrokerConfig:
     """Configuration of a node. `values` are the settings that were given, by their dotted names."""
 
     values: Mapping[str, str]
-    typed: dict[str, Any]
-    """Every known key with its parsed value: altered dynamically, given, or default."""
-    static: Mapping[str, Any]
-    """Parsed values as they were at start."""
+    parsed: Mapping[str, Any]
+    """Every known key with its parsed value: given, or default."""
     roles: frozenset[str]
     """Roles of the node: broker, controller, or both."""
     listeners: tuple[ListenerAddress, ...]
@@ -67,13 +66,9 @@ class BrokerConfig:
     is_default_quorum: bool
     """True if no quorum is configured. Only then a start formats an empty directory."""
 
-    def __getitem__(self, name: str) -> Any:
-        """Return the parsed value of a key."""
-        return self.typed[name]
-
     @property
     def node_id(self) -> int:
-        node_id: int = self.typed["node.id"]
+        node_id: int = self.parsed["node.id"]
         return node_id
 
     @property
@@ -133,8 +128,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
     check_rules(typed)
     return BrokerConfig(
         values=given,
-        typed=typed,
-        static=dict(typed),
+        parsed=MappingProxyType(dict(typed)),
         roles=quorum.roles,
         listeners=listeners.clients,
         advertised_listeners=listeners.advertised if is_broker else (),

@@ -17,6 +17,7 @@ from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.settings import CurrentSettings
 from kwire.cluster.topic_configs import topic_value
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs, dynamic_key
@@ -52,8 +53,9 @@ class ConfigEntry:
 class ConfigEntries:
     """Descriptions of resources by one broker's configuration."""
 
-    def __init__(self, config: BrokerConfig, dynamic: DynamicConfigs) -> None:
+    def __init__(self, config: BrokerConfig, settings: CurrentSettings, dynamic: DynamicConfigs) -> None:
         self._config = config
+        self._settings = settings
         self._dynamic = dynamic
 
     def of_topic(self, overrides: Values) -> list[ConfigEntry]:
@@ -94,14 +96,14 @@ class ConfigEntries:
 
     def _topic_text(self, key: ConfigKey, overrides: Values) -> str | None:
         """Return the value as text; an internal key is shown as it was written, with its spaces and signs."""
-        return overrides[key.name] if key.internal else render(topic_value(key.name, overrides, self._config.typed))
+        return overrides[key.name] if key.internal else render(topic_value(key.name, overrides, self._settings.values))
 
     def _group_entry(self, key: ConfigKey, overrides: Values) -> ConfigEntry:
         further = self._synonyms(key.synonyms) if key.synonyms else ((key.name, key.default, ConfigSource.DEFAULT),)
         if key.name in overrides:
             own = render(parse(key, overrides[key.name]))
             return _entry(key, own, ((key.name, own, ConfigSource.GROUP), *further))
-        return _entry(key, render(self._config[key.synonyms[0]]) if key.synonyms else key.default, further)
+        return _entry(key, render(self._settings.values[key.synonyms[0]]) if key.synonyms else key.default, further)
 
     def _client_metrics_entry(self, key: ConfigKey, values: Values) -> ConfigEntry:
         if key.name not in values:
@@ -112,7 +114,7 @@ class ConfigEntries:
     def _broker_entry(self, key: ConfigKey) -> ConfigEntry:
         names = SYNONYMS.get(key.name, (key.name,))
         synonyms = self._synonyms(names, first=key.name, hidden=key.sensitive)
-        value = None if key.sensitive else render(self._config[key.name])
+        value = None if key.sensitive else render(self._settings.values[key.name])
         return _entry(key, value, synonyms, read_only=not key.dynamic)
 
     def _given_entry(self, name: str) -> ConfigEntry:

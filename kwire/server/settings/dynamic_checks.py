@@ -7,6 +7,7 @@ from typing import Any
 
 from kwire.cluster.config_keys import ConfigError, ConfigType, Update, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.cluster.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig, SettingError, make_config
 from kwire.server.settings.dynamic_configs import NEVER_ALTERED_TO_NOTHING, DynamicConfigs, dynamic_key
@@ -41,7 +42,12 @@ _CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "
 
 
 def check_dynamic(
-    config: BrokerConfig, dynamic: DynamicConfigs, values: Mapping[str, str], *, per_broker: bool
+    config: BrokerConfig,
+    settings_now: CurrentSettings,
+    dynamic: DynamicConfigs,
+    values: Mapping[str, str],
+    *,
+    per_broker: bool,
 ) -> None:
     """Raise KafkaError if `values` are not valid as this broker's own (or the default) dynamic configuration."""
     try:
@@ -51,10 +57,10 @@ def check_dynamic(
             _check_level(values)
         layers = (dynamic.defaults, values) if per_broker else (values, dynamic.own)
         merged = {**config.values, **layers[0], **layers[1]}
-        settings = _settings(config, merged)
+        settings = _settings(settings_now, merged)
         _check_endpoints(config, merged, values)
         check_rules(settings)
-        _check_steps(config.typed, settings)
+        _check_steps(settings_now.values, settings)
         _check_served(values)
     except (ConfigError, RuleBrokenError, SettingError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
@@ -92,9 +98,9 @@ def _check_level(values: Mapping[str, str]) -> None:
     _refuse(narrow, "Cannot update these configs at default cluster level, broker id must be specified")
 
 
-def _settings(config: BrokerConfig, merged: Mapping[str, str]) -> dict[str, Any]:
+def _settings(settings_now: CurrentSettings, merged: Mapping[str, str]) -> dict[str, Any]:
     return {
-        **config.typed,
+        **settings_now.values,
         **{name: parse(key, merged.get(name, key.default)) for name, key in BROKER_KEYS.items() if key.dynamic},
     }
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.image import MetadataImage
-from kwire.server.settings.config import BrokerConfig
+from kwire.cluster.settings import CurrentSettings
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger(__name__)
@@ -29,19 +29,20 @@ NEVER_ALTERED_TO_NOTHING: Final = ("max.connections", "max.connection.creation.r
 
 
 class DynamicConfigs:
-    """Typed values of a BrokerConfig, kept equal to the committed metadata.
+    """Settings of a node, kept equal to the committed metadata.
 
     Committed values may be invalid: a controller accepts some changes without the broker's checks. A value that cannot
     be used is left out. As in Apache Kafka, inconsistent values change nothing.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, node_id: int, settings: CurrentSettings) -> None:
         self.defaults: Values = {}
         """Usable part of the dynamic default of all brokers."""
         self.own: Values = {}
         """Usable part of this broker's dynamic configuration."""
-        self._config = config
-        self._static = dict(config.static)
+        self._node_id = node_id
+        self._settings = settings
+        self._static = dict(settings.at_start)
         self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
         """Applied layers with the resulting settings: those before the last change, and those after."""
         self._watchers: list[Callable[[], None]] = []
@@ -80,7 +81,7 @@ class DynamicConfigs:
         self.defaults, self.own = (self._usable(layer) for layer in raw)
         settings = self._checked(self.defaults, self.own)
         self._taken.append((*raw, settings))
-        self._config.typed.update(settings)
+        self._settings.replace(settings)
         for watcher in self._watchers:
             try:
                 watcher()
@@ -89,7 +90,7 @@ class DynamicConfigs:
 
     def _raw(self, image: MetadataImage) -> tuple[Values, Values]:
         kind, configs = ConfigResourceType.BROKER, image.configs
-        return configs.get((kind, ""), NOTHING), configs.get((kind, str(self._config.node_id)), NOTHING)
+        return configs.get((kind, ""), NOTHING), configs.get((kind, str(self._node_id)), NOTHING)
 
     def _checked(self, defaults: Values, own: Values) -> Mapping[str, Any]:
         settings = self._static | {

@@ -1,12 +1,11 @@
-"""Soak: mixed load on three brokers for an hour; after a warm-up nothing that a node holds may grow.
+"""Soak test: mixed load on three brokers for an hour; after a warm-up, the resources of a node must not grow.
 
     python -m tests.campaign.soak --seconds 3600 --seed 1 --directory DIRECTORY
 
-One node is restarted every five minutes. Of the two others resident memory, descriptors, threads and objects are
-sampled, and their growth after the warm-up (ten minutes, or a third of a shorter run) may be 1 % an hour at most, or
-one thread. A run that measures less than an hour is judged by its own growth: 1 % of the mean. --leak connections
-plants a leak, which must be found. A row of docs/evidence/soak.jsonl is written at the end, and DIRECTORY/samples.jsonl
-meanwhile.
+One node is restarted every five minutes. On the two others, resident memory, descriptors, threads and objects are
+sampled. After the warm-up (ten minutes, or a third of a shorter run) they may grow by 1 % an hour, or by one thread. A
+run of less than an hour may grow by 1 % of the mean in total. --leak connections plants a leak, which must be found. A
+row of docs/evidence/soak.jsonl is written at the end; samples are appended to DIRECTORY/samples.jsonl.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ QUANTITIES = tuple(field.name for field in fields(Sample))
 
 
 class Soak:
-    """One run."""
+    """Single run of the soak test."""
 
     def __init__(self, nodes: Nodes, samples: Path) -> None:
-        """What is sampled is kept in the file `samples`, a line each."""
+        """Create a run; each sample becomes a line of the file `samples`."""
         self._nodes = nodes
         self._file = samples
         self._types: dict[int, dict[str, int]] = {}
         self._samples: dict[int, list[tuple[float, Sample]]] = defaultdict(list)
 
     def run(self, seconds: float) -> None:
-        """Raises AssertionError when a node or a client fails."""
+        """Run the load. Raises AssertionError if a node or a client fails."""
         begin = time.monotonic()
         restart_at = begin + RESTART_SECONDS
         while (now := time.monotonic()) < begin + seconds:
@@ -76,7 +75,7 @@ class Soak:
             file.write(json.dumps({"node": number, "seconds": round(seconds, 1), **asdict(sample)}) + "\n")
 
     def grown_types(self) -> dict[int, dict[str, int]]:
-        """Return by how many objects the types of each steady node have grown since the warm-up, the most first."""
+        """Return the growth of each type in objects on each steady node since the warm-up, largest first."""
         found = {}
         for number, before in self._types.items():
             now = self._nodes.types(number)
@@ -85,7 +84,9 @@ class Soak:
         return found
 
     def growth(self, seconds: float) -> dict[str, float]:
-        """Of each quantity, the larger one of the steady nodes, within an hour or the time measured if that is less."""
+        """Return the growth of each quantity, the larger one of the steady nodes, in an hour or the shorter time
+        measured.
+        """
         warm = warm_up_seconds(seconds)
         share = min(1.0, (seconds - warm) / HOUR_SECONDS)
         found = {}
@@ -98,7 +99,7 @@ class Soak:
         return found
 
     def growing(self, growth: dict[str, float]) -> list[str]:
-        """Return the quantities that have grown by more than is allowed: 1 %, or one thread."""
+        """Return the quantities that have grown by more than 1 %, or one thread."""
         threads = [sample.threads for samples in self._samples.values() for _, sample in samples]
         allowed = {"threads": max(GROWTH_MAX, len(threads) / sum(threads))}
         return [quantity for quantity, share in growth.items() if share > allowed.get(quantity, GROWTH_MAX)]

@@ -1,4 +1,4 @@
-"""Load of a soak, by confluent-kafka: transactions with aborts, groups that churn, short-lived topics, compaction."""
+"""Load of a soak test with confluent-kafka: transactions, aborts, churning groups, short-lived topics, compaction."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ GROUPS_MAX = 4
 WAIT_SECONDS = 60
 KINDS = ("aborts", "commits", "keyed records", "members", "offset commits", "records", "topics")
 TOPIC_IDS = 4096
-"""How many topic ids a node remembers (kwire.protocol.wire): as many are named at first, so that the memory is full."""
+"""Number of topic ids that a node caches (kwire.protocol.wire): as many are sent at first to fill the cache."""
 
 
 class Load:
-    """Threads that work until `stop`; an error that a client should never see is kept in `errors`."""
+    """Threads that work until `stop`; unexpected errors are added to `errors`."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self._client = {"bootstrap.servers": bootstrap, "log_level": 2}
@@ -70,7 +70,7 @@ class Load:
                 self.errors.append("a client does not end")
 
     def note_what_was_not_done(self) -> None:
-        """A soak without some kind of its work has shown nothing."""
+        """Record an error if some kind of work was never done, because the soak test would prove nothing."""
         self.errors += [f"no {what} in the whole run" for what in KINDS if not self.done[what]]
 
     def _guard(self, work: Callable[[random.Random, int], None], random_source: random.Random, number: int) -> None:
@@ -104,7 +104,7 @@ class Load:
             self._stop.wait(0.05)
 
     def _members(self, random_source: random.Random, number: int) -> None:
-        """One life of a member."""
+        """Run a member from its join to its end."""
         consumer = Consumer(
             {
                 **self._client,
@@ -148,7 +148,7 @@ class Load:
             self._stop.wait(0.2)
 
     def _topics(self, random_source: random.Random, number: int) -> None:
-        """Topics that are made, written to once, and deleted; first those that an earlier error left."""
+        """Create topics, write to each once, and delete them; first delete those left by an earlier error."""
         admin = AdminClient({**self._client})
         producer = Producer({**self._client})
         left = [name for name in admin.list_topics(timeout=WAIT_SECONDS).topics if name.startswith(SHORT_LIVED)]

@@ -1,4 +1,4 @@
-"""Nodes of a soak as processes, and what each of them holds: memory, descriptors, threads, objects."""
+"""Nodes of a soak test as processes, and samples of their memory, descriptors, threads and objects."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ SETTINGS = {
     "producer.id.expiration.ms": 60_000,
     "producer.id.expiration.check.interval.ms": 10_000,
 }
-"""What comes and goes does so within minutes, so that nothing grows after the first ten; a producer that asks once more
-for a topic that was deleted must not bring it back."""
+"""Settings with short lifetimes, so that data stops to grow within ten minutes. A producer's late metadata request must
+not create a deleted topic again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one process holds."""
+    """Resources of one process."""
 
     resident_bytes: int
     descriptors: int
@@ -43,7 +44,7 @@ class Sample:
 
 
 class Nodes:
-    """Three brokers that are controllers, too."""
+    """Three brokers that are also controllers."""
 
     def __init__(self, directory: Path, *, leak: str = "") -> None:
         self._directory = directory
@@ -74,7 +75,7 @@ class Nodes:
             )
 
     def stop(self, number: int) -> None:
-        """End one cleanly. Raises AssertionError if it ends with another status than 0."""
+        """Stop a node cleanly. Raises AssertionError if its exit status is not 0."""
         process = self._processes.pop(number)
         process.terminate()
         status = process.wait(STOP_SECONDS)
@@ -86,7 +87,7 @@ class Nodes:
             assert process.poll() is None, f"broker {number} ended by itself with status {process.returncode}"
 
     def sample(self, number: int) -> Sample | None:
-        """None until the process has counted its objects."""
+        """Return a sample; None until the process has counted its objects."""
         pid = self._processes[number].pid
         written = self._samples / f"{pid}.json"
         if not written.exists():
@@ -102,7 +103,7 @@ class Nodes:
         )
 
     def types(self, number: int) -> dict[str, int]:
-        """The commonest types of objects, by name."""
+        """Return the most frequent types of objects by name."""
         counted = json.loads((self._samples / f"{self._processes[number].pid}.json").read_text())
         return dict(counted["types"])
 

@@ -1,8 +1,7 @@
-"""Loaded as sitecustomize by every node of a soak: writes what the node holds, and plants a leak.
+"""Module that each node of a soak test loads as sitecustomize: it writes samples of the node, and can plant a leak.
 
-Memory is that which is left when the C library has given back what it only keeps for later: a peak of what was once
-needed is no growth. SOAK_SAMPLES names the directory of the samples. SOAK_LEAK=connections keeps every connection that
-was ever made.
+Memory is measured after the C library has released its free memory, because a former peak is not growth. SOAK_SAMPLES
+is the directory of the samples. SOAK_LEAK=connections keeps a reference to every connection.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""Growth of a sampled quantity: the slope of the line that fits it best."""
+"""Growth of a sampled quantity: the slope of its least-squares line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HOUR_SECONDS = 3600.0
 
 
 def growth_an_hour(seconds: Sequence[float], values: Sequence[float]) -> float:
-    """Return the growth within an hour as a share of the mean: 0.01 for one per cent. 0 for fewer than two samples."""
+    """Return the growth in an hour as a share of the mean (0.01 is one per cent); 0 for fewer than two samples."""
     count = len(values)
     if count < 2:
         return 0.0

@@ -28,7 +28,7 @@ def directory(broker: int, number: int = 0) -> UUID:
 
 
 def epoch(broker: int) -> int:
-    """The broker epoch that test images give."""
+    """Return the broker epoch that test images use for a broker."""
     return 1000 + broker
 
 
@@ -68,7 +68,7 @@ def topic_config(name: str, key: str, value: str) -> records.ConfigRecord:
 
 
 def view_of(batch: Iterable[Any], *, elr: bool = False, settings: Mapping[str, Any] = SETTINGS) -> ControllerView:
-    """A view of what the records make."""
+    """Return a view of the image that the records make."""
     levels = [records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0)]
     if elr:
         levels.append(records.FeatureLevelRecord(name=ELIGIBLE_LEADER_REPLICAS_VERSION, feature_level=1))
@@ -87,7 +87,7 @@ def one_partition(
     unclean: bool = False,
     **fields: Any,
 ) -> ControllerView:
-    """Brokers 1 to 6, and a topic t with one partition."""
+    """Return a view of brokers 1 to 6, and a topic t with one partition."""
     batch: list[Any] = [broker_record(broker, directories=directories, fenced=broker in fenced) for broker in brokers]
     batch += [records.TopicRecord(name="t", topic_id=TOPIC_ID), partition_record(replicas, **fields)]
     batch += [
@@ -107,7 +107,7 @@ def partition_of(view: ControllerView, name: str = "t", index: int = 0) -> Parti
 
 
 def set_fields(record: Any) -> dict[str, Any]:
-    """What a PartitionChangeRecord or BrokerRegistrationChangeRecord changes."""
+    """Return the fields that a PartitionChangeRecord or BrokerRegistrationChangeRecord changes."""
     blank = type(record)()
     names = [each.name for each in dataclasses.fields(record)]
     identity = {"topic_id", "partition_id", "broker_id", "broker_epoch"}
@@ -119,14 +119,14 @@ def set_fields(record: Any) -> dict[str, Any]:
 
 
 def made_by(view: ControllerView, plan: Callable[..., Pieces[T]], *asked: Any, **options: Any) -> T:
-    """What comes of a plan that is made in steps."""
+    """Return the result of a plan that runs in steps."""
     return at_once(plan(view, *asked, **options))
 
 
 def plan_incremental(
     image: MetadataImage, resource: ConfigResource, changes: Sequence[Change], **options: Any
 ) -> list[Any]:
-    """The records of an incremental change to one resource."""
+    """Return the records of an incremental change to one resource."""
     at_once(check_changes(changes))
     after = at_once(changed(resource, image.config_of(*resource), changes))
     return plan_replacement(image, resource, after, **options)

@@ -1,4 +1,4 @@
-"""What becomes of partitions when a broker is fenced, unfenced, stops, is forgotten, or loses a directory."""
+"""Partition changes when a broker is fenced, unfenced, shut down, unregistered, or loses a directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def three_partitions(*, elr: bool = False, min_insync: int = 1, fenced: tuple[in
 
 
 def shown(made: list[Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Each record with what it changes; partitions by number."""
+    """Return each record with the fields that it changes; partitions by number."""
     return [
         (
             f"t-{each.partition_id}" if isinstance(each, records.PartitionChangeRecord) else type(each).__name__,
@@ -135,7 +135,7 @@ def test_a_broker_that_stops_gives_leaderships_away() -> None:
 
 
 def test_a_broker_that_has_stopped_may_get_replicas() -> None:
-    """While it stops it gets none; once it is fenced it counts like every fenced broker, as in Kafka."""
+    """A broker gets no replicas during its shutdown; once fenced, it counts like every fenced broker, as in Kafka."""
     view = three_partitions()
     view = view.after(made_by(view, plan_controlled_shutdown, 2))
     view = view.after(made_by(view, plan_fencing, 2))

@@ -1,4 +1,4 @@
-"""What eligible leader replicas ask of min.insync.replicas, and where settings of topics come from."""
+"""Eligible leader replicas: the effect of min.insync.replicas, and the sources of topic settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heartbeats: sessions, states, and what follows."""
+"""Heartbeats: broker sessions, broker states, and their effects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMEOUT_MS = 9000
 @pytest.mark.parametrize(
     ("current", "wish", "expected"),
     [
-        # current; fence, shut down, caught up, leads any, may stop
+        # current state; (fence requested, shutdown requested, caught up, leads partitions, may stop); next state
         (FENCED, (False, False, True, False, False), UNFENCED),
         (FENCED, (False, False, False, False, False), FENCED),
         (FENCED, (True, False, True, False, False), FENCED),
@@ -60,7 +60,7 @@ def test_the_next_state(current: BrokerState, wish: tuple[bool, ...], expected: 
 
 
 class Cluster:
-    """A controller's view and sessions, in which heartbeats take effect at once."""
+    """A controller's view and sessions; heartbeats take effect at once."""
 
     def __init__(self, view: ControllerView) -> None:
         self.view = view

@@ -1,4 +1,4 @@
-"""What holds of every partition whatever happens to brokers and whatever is asked for (RELIABILITY 2.3)."""
+"""Invariants of every partition under any broker failures and any requests (RELIABILITY 2.3)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REPLICAS = ([1, 2, 3], [3, 4], [5, 1, 2])
 
 
 class World:
-    """A cluster to which things happen, one after the other, and what must hold in between."""
+    """A cluster to which random events happen in sequence, with invariants checked after each."""
 
     def __init__(self, *, elr: bool, unclean: bool, min_insync: int) -> None:
         batch: list[Any] = [broker_record(broker, directories=2) for broker in BROKERS]
@@ -67,10 +67,10 @@ class World:
             ]
         self.view = view_of(batch, elr=elr)
         self.aims: dict[str, tuple[int, ...]] = {}
-        """Where partitions are to move."""
+        """Targets of reassignments by topic."""
 
     def take(self, made: list[Any]) -> None:
-        """Write records, as the controller does, and look at each."""
+        """Apply records, as the controller does, and check each."""
         for record in made:
             assert records.decode_metadata_record(records.encode_metadata_record(record)) == record
             if isinstance(record, records.PartitionChangeRecord):
@@ -120,7 +120,7 @@ class World:
         topic = self.view.image.topics[f"t{number % len(REPLICAS)}"]
         return Place(topic, 0, topic.partitions[0])
 
-    # What may happen.
+    # Possible events
 
     def fence(self, broker: int, _: int) -> None:
         if broker in self.view.image.brokers:
@@ -165,7 +165,7 @@ class World:
         self.take([*plan.records])
 
     def alter(self, number: int, random_source: int) -> None:
-        """The leader is in sync with some of those who may be."""
+        """Let the leader propose an in-sync set: itself and a random choice of the other replicas."""
         place = self.place(number)
         partition = place.partition
         if partition.leader == NO_LEADER:
@@ -224,7 +224,7 @@ class World:
         self.take(made_by(self.view, plan_unclean_leaders))
 
     def settle(self) -> None:
-        """Everybody comes back and catches up: all partitions are led, and all moves end."""
+        """Let all brokers return and catch up: all partitions get leaders, and all reassignments end."""
         for broker in BROKERS:
             self.start(broker, 1)
             self.unfence(broker, 0)

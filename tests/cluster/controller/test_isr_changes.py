@@ -1,4 +1,4 @@
-"""AlterPartition: what a leader may say, and what it is answered."""
+"""AlterPartition: valid and invalid requests of a leader, and their responses."""
 
 from __future__ import annotations
 

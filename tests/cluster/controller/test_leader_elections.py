@@ -1,4 +1,4 @@
-"""ElectLeaders, and the elections that the controller makes by itself."""
+"""ElectLeaders, and the elections that the controller starts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def four_partitions(*, unclean: bool = False) -> ControllerView:
-    """0 has its preferred leader, 1 another, 2 cannot have it, 3 has none. Broker 3 is fenced."""
+    """Return a view of four partitions; broker 3 is fenced.
+
+    The preferred replica leads partition 0. Another replica leads partition 1; for partition 2, the preferred replica
+    is not in sync. Partition 3 has no leader.
+    """
     batch: list[Any] = [broker_record(broker, fenced=broker == 3) for broker in (1, 2, 3)]
     batch += [
         records.TopicRecord(name="t", topic_id=TOPIC_ID),
@@ -51,7 +55,7 @@ def planned(view: ControllerView, request: ElectLeadersRequest) -> tuple[list[An
 
 
 def elected(kind: int, wanted: dict[str, list[int]] | None) -> tuple[dict[int, int], dict[str, list[tuple[int, int]]]]:
-    """New leaders by partition, and what is answered."""
+    """Return the new leaders by partition, and the answers."""
     asked = None
     if wanted is not None:
         asked = [ElectLeadersTopicPartitions(topic=name, partitions=indexes) for name, indexes in wanted.items()]
@@ -94,7 +98,7 @@ def test_leaders_are_elected_when_asked_for(
 
 
 def test_a_preferred_replica_that_cannot_lead_is_told_in_kafkas_words() -> None:
-    """Its tools, and tests of clients, look for them."""
+    """Kafka's tools, and tests of clients, search for these messages."""
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[2])]
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked)
     _, response = planned(four_partitions(), request)

@@ -1,4 +1,4 @@
-"""Whether a plan still holds when partitions have changed since it was begun."""
+"""Validity of a plan when partitions have changed since the plan was begun."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.cluster.controller.support import (
 
 
 def changed(view: ControllerView, index: int = 0, **fields: Any) -> ControllerView:
-    """The view after a change of a partition, at a later offset."""
+    """Return the view after a change of a partition, at a later offset."""
     change = records.PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=index, **fields)
     image = view.image.apply([change], offset=view.image.offset + 1, epoch=1)
     return dataclasses.replace(view, image=image)
@@ -40,7 +40,7 @@ def holds(make: Planner, old: ControllerView, new: ControllerView, **options: bo
 
 
 def heartbeat(current: BrokerState, following: BrokerState) -> Planner:
-    """Broker 1 has lost its second directory."""
+    """Return the plan of a heartbeat of broker 1, which has lost its second directory."""
     request = BrokerHeartbeatRequest(
         broker_id=1, broker_epoch=epoch(1), current_metadata_offset=9999, offline_log_dirs=[directory(1, 1)]
     )
@@ -48,7 +48,7 @@ def heartbeat(current: BrokerState, following: BrokerState) -> Planner:
 
 
 def test_a_broker_is_not_elected_in_a_directory_that_it_has_lost() -> None:
-    """The replica was moved there while its broker was unfenced."""
+    """The replica moved to that directory while its broker was being unfenced."""
     old = one_partition([1], fenced=(1,), brokers=(1, 2), directories=2, leader=-1)
     new = changed(old, directories=[directory(1, 1)])
     make = heartbeat(BrokerState.FENCED, BrokerState.UNFENCED)

@@ -1,4 +1,4 @@
-"""What follows from a change of one partition: leaders, eligible leaders, epochs, directories, ended reassignments."""
+"""Effects of one partition change: leaders, eligible leaders, epochs, directories, completed reassignments."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ def changed(target: Target, replicas: list[int], **fields: Any) -> dict[str, Any
 @pytest.mark.parametrize(
     ("election", "fields", "expected"),
     [
-        # The leader leads well: nothing to do.
+        # The leader is alive and in sync: no change.
         (ONLINE, {}, None),
         (UNCLEAN, {}, None),
         (PREFERRED, {}, None),
-        # The preferred replica is asked for, and in sync or not.
+        # A preferred election: it needs the preferred replica in sync.
         (PREFERRED, {"leader": 2}, {"leader": 1}),
         (PREFERRED, {"leader": 2, "isr": [2, 3]}, None),
         (ONLINE, {"leader": 2}, None),
-        # Nobody leads: the first live one that is in sync does.
+        # Without a leader, the first live in-sync replica leads.
         (ONLINE, {"leader": -1}, {"leader": 1}),
         (ONLINE, {"leader": -1, "isr": [3]}, {"leader": 3}),
         (PREFERRED, {"leader": -1, "isr": [2, 3]}, {"leader": 2}),
         (ONLINE, {"fenced": (1,)}, {"leader": 2}),
         (ONLINE, {"leader": -1, "isr": [3], "fenced": (3,)}, None),
         (ONLINE, {"leader": 3, "isr": [3], "fenced": (3,)}, {"leader": -1}),
-        # Nobody in sync lives, and the topic allows an unclean leader.
+        # No in-sync replica is alive, and the topic allows an unclean leader.
         (
             UNCLEAN,
             {"leader": 3, "isr": [3], "fenced": (3,)},
@@ -52,7 +52,7 @@ def changed(target: Target, replicas: list[int], **fields: Any) -> dict[str, Any
         ),
         (UNCLEAN, {"leader": -1, "isr": [3], "fenced": (1, 2, 3)}, None),
         (PREFERRED, {"leader": -1, "isr": [3], "fenced": (3,)}, None),
-        # A replica in a directory that failed does not lead.
+        # A replica in a failed directory cannot lead.
         (ONLINE, {"directories_of": [LOST, directory(2), directory(3)]}, {"leader": 2}),
         (ONLINE, {"directories_of": [directory(1, 9), directory(2), directory(3)]}, {"leader": 2}),
         (ONLINE, {"directories_of": [UNASSIGNED, directory(2), directory(3)]}, None),
@@ -75,34 +75,34 @@ ELR = {"elr": True, "min_insync": 3}
 @pytest.mark.parametrize(
     ("target", "fields", "expected"),
     [
-        # Below min.insync.replicas who leaves the set becomes eligible.
+        # Below min.insync.replicas, a replica that leaves the in-sync set becomes eligible.
         (Target(isr=(1, 2)), {}, {"isr": [1, 2], "eligible_leader_replicas": [3]}),
         (
             Target(isr=(1,)),
             {"isr": [1, 2], "eligible_leader_replicas": [3]},
             {"isr": [1], "eligible_leader_replicas": [2, 3]},
         ),
-        # At min.insync.replicas nobody is.
+        # At min.insync.replicas, no replica is eligible.
         (
             Target(isr=(1, 2, 3)),
             {"isr": [1, 2], "eligible_leader_replicas": [3]},
             {"isr": [1, 2, 3], "eligible_leader_replicas": []},
         ),
         (Target(isr=(1, 2)), {"min_insync": 2}, {"isr": [1, 2]}),
-        # Who may have lost records is not.
+        # A replica that may have lost records is not eligible.
         (Target(isr=(1,), lost=frozenset({2})), {}, {"isr": [1], "eligible_leader_replicas": [3]}),
         (
             Target(lost=frozenset({3})),
             {"isr": [1, 2], "eligible_leader_replicas": [3]},
             {"eligible_leader_replicas": []},
         ),
-        # The set may become empty; the leader is remembered.
+        # The in-sync set may become empty; the last leader is stored.
         (
             Target(isr=()),
             {"fenced": (1, 2, 3)},
             {"isr": [], "eligible_leader_replicas": [1, 2, 3], "leader": -1, "last_known_elr": [1]},
         ),
-        # An eligible one leads.
+        # An eligible replica becomes leader.
         (
             Target(),
             {"isr": [], "eligible_leader_replicas": [2, 3], "leader": -1, "last_known_elr": [1], "fenced": (1, 2)},
@@ -113,13 +113,13 @@ ELR = {"elr": True, "min_insync": 3}
             {"isr": [1], "eligible_leader_replicas": [2], "fenced": (1,)},
             {"isr": [2], "eligible_leader_replicas": [1], "leader": 2},
         ),
-        # Not while somebody is in sync.
+        # No eligible replica leads while the in-sync set is not empty.
         (
             Target(),
             {"isr": [1], "eligible_leader_replicas": [2], "fenced": (1,)},
             {"leader": -1, "last_known_elr": [1]},
         ),
-        # The last known leader comes back when nobody is eligible: that is unclean.
+        # Without eligible replicas, the last known leader is elected when it returns: an unclean election.
         (
             Target(),
             {"isr": [], "leader": -1, "last_known_elr": [1]},
@@ -132,7 +132,7 @@ ELR = {"elr": True, "min_insync": 3}
             {"isr": [], "eligible_leader_replicas": [2], "leader": -1, "last_known_elr": [1], "fenced": (2,)},
             None,
         ),
-        # An unclean leader makes nobody else eligible.
+        # After an unclean election, no other replica is eligible.
         (
             Target(election=Election.UNCLEAN),
             {"isr": [], "eligible_leader_replicas": [2], "leader": -1, "last_known_elr": [2], "fenced": (2,)},
@@ -166,34 +166,34 @@ MOVING = {"removing_replicas": [2], "adding_replicas": [4]}
 @pytest.mark.parametrize(
     ("isr", "fields", "expected"),
     [
-        # The new replica is in sync: the move ends, and the leader's epoch grows for the one that goes.
+        # The new replica is in sync: the move completes, and a new leader epoch excludes the removed replica.
         (
             (1, 2, 3, 4),
             MOVING,
             {"replicas": [1, 3, 4], "isr": [1, 3, 4], "leader": 1, "removing_replicas": [], "adding_replicas": []},
         ),
-        # As many come as go, so that the others need not be in sync.
+        # As many replicas are added as removed, so the others need not be in sync.
         (
             (1, 4),
             MOVING,
             {"replicas": [1, 3, 4], "isr": [1, 4], "leader": 1, "removing_replicas": [], "adding_replicas": []},
         ),
-        # The new one is not in sync yet.
+        # The added replica is not in sync yet.
         ((1, 2, 3), MOVING, {"isr": [1, 2, 3]}),
-        # More go than come: those that stay must be in sync.
+        # More replicas are removed than added: the remaining ones must be in sync.
         ((1, 2, 3), {"removing_replicas": [2, 3]}, {"isr": [1, 2, 3]}),
         (
             (1, 2, 4),
             {"removing_replicas": [2, 3]},
             {"replicas": [1, 4], "isr": [1, 4], "leader": 1, "removing_replicas": []},
         ),
-        # The leader's own replica goes: another leads.
+        # The leader's replica is removed: another leads.
         (
             (1, 2, 3, 4),
             {"removing_replicas": [1], "adding_replicas": [4]},
             {"replicas": [2, 3, 4], "isr": [2, 3, 4], "leader": 2, "removing_replicas": [], "adding_replicas": []},
         ),
-        # Nobody that stays is in sync.
+        # No remaining replica is in sync.
         ((2,), {"removing_replicas": [2], "leader": 2}, {"isr": [2]}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Moves of partitions: begun, changed, ended, cancelled, listed."""
+"""Reassignments: begun, changed, completed, cancelled and listed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def moved(
 
 
 def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | None:
-    """What one wish changes, but for directories."""
+    """Return the fields that one reassignment request changes, without directories."""
     made, (answer,) = moved(view, wish)
     assert (answer.error_code, answer.error_message) == (0, None)
     if not made:
@@ -64,12 +64,12 @@ def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | Non
     ("wish", "expected"),
     [
         ([1, 2, 3], None),
-        # Another order is done at once.
+        # A change of the order takes effect at once.
         ([2, 1, 3], {"replicas": [2, 1, 3]}),
-        # Who only goes, goes at once.
+        # A removal without an addition takes effect at once.
         ([1, 2], {"replicas": [1, 2], "isr": [1, 2], "leader": 1}),
         ([3], {"replicas": [3], "isr": [3], "leader": 3}),
-        # Who comes must first be in sync.
+        # An added replica must first become in sync.
         ([1, 2, 3, 4], {"replicas": [1, 2, 3, 4], "adding_replicas": [4]}),
         ([1, 2, 4], {"replicas": [1, 2, 4, 3], "adding_replicas": [4], "removing_replicas": [3]}),
         ([5, 4], {"replicas": [5, 4, 1, 2, 3], "adding_replicas": [4, 5], "removing_replicas": [1, 2, 3]}),
@@ -85,7 +85,7 @@ def test_new_replicas_have_directories() -> None:
 
 
 def under_way(**fields: Any) -> ControllerView:
-    """From (1, 2, 3) to (1, 2, 4)."""
+    """Return a view of a reassignment in progress from (1, 2, 3) to (1, 2, 4)."""
     fields = {"isr": [1, 2, 3], "removing_replicas": [3], "adding_replicas": [4]} | fields
     return one_partition([1, 2, 4, 3], **fields)
 
@@ -94,14 +94,14 @@ def under_way(**fields: Any) -> ControllerView:
     ("wish", "expected"),
     [
         ([1, 2, 4], None),
-        # To go somewhere else: who was coming goes with the others.
+        # Another target: the replica being added is removed with the others.
         (
             [1, 2, 5],
             {"replicas": [1, 2, 5, 3, 4], "adding_replicas": [5], "removing_replicas": [3, 4]},
         ),
-        # To keep who was going.
+        # A target that includes the replica being removed keeps it.
         ([1, 2, 3, 4], {"replicas": [1, 2, 3, 4], "removing_replicas": []}),
-        # To go back is to be there.
+        # A return to the original replicas completes at once.
         (
             [1, 2, 3],
             {"replicas": [1, 2, 3], "leader": 1, "adding_replicas": [], "removing_replicas": []},
@@ -151,7 +151,7 @@ def test_a_cancellation_with_eligible_leaders() -> None:
 
 
 def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> None:
-    """Broker 4 led last, and is dead: without it nobody could lead again, and it must not lead as no replica."""
+    """Broker 4 led last and is fenced. Without it no replica could lead; outside the replica set it must not lead."""
     nobody = {"isr": [], "leader": -1, "last_known_elr": [4], "elr": True, "min_insync": 2}
     made, (answer,) = moved(under_way(**nobody, fenced=(4,)), None)
     assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
@@ -197,7 +197,7 @@ def test_a_partition_named_twice_goes_where_the_last_wish_says() -> None:
 
 
 def test_a_single_replica_that_restarts_is_eligible_while_it_moves() -> None:
-    """As long as it is alone it stays in sync; a fenced broker is in sync with no other replica."""
+    """A single replica stays in sync on a fenced broker. With a second one, a fenced broker leaves the in-sync set."""
     view = one_partition([5], elr=True, fenced=(5,), leader=-1)
     made, (response,) = moved(view, [5])
     assert (made, response.error_code) == ([], ErrorCode.NONE)

@@ -1,4 +1,4 @@
-"""Who may register, and what the record says."""
+"""Broker registration: which brokers may register, and the record's fields."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_the_same_process_keeps_its_epoch_and_its_standing(has_session: bool) ->
 
 @pytest.mark.parametrize(("level", "cordoned"), [(30, [directory(1, 1)]), (29, None)])
 def test_the_same_process_keeps_its_cordoned_directories(level: int, cordoned: list[UUID] | None) -> None:
-    """Those that it still has, if the metadata can say which ones are cordoned."""
+    """The remaining directories stay cordoned, if the metadata version supports cordoned directories."""
     before = broker_record(1, directories=3, cordoned_log_dirs=[directory(1, 1), directory(1, 2)])
     view = view_of([before, records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)])
     features = [feature(METADATA_VERSION, 1, 40)]

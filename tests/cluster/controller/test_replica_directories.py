@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: brokers tell where their replicas are."""
+"""AssignReplicasToDirs: brokers report the directories of their replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Q1 to Q10: what must hold after everything that happens, in any world."""
+"""Invariants Q1 to Q10: they must hold after every event in any world."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Invariants:
-    """Sees everything that the driver does."""
+    """Checker of the invariants; the driver reports all its actions to it."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[int, int, int], tuple[int, UUID]] = {}
         self.log: dict[int, Batch] = {}
-        """What was committed anywhere, by base offset."""
+        """Committed batches of all nodes, by base offset."""
         self.end = 0
         self._high_watermarks: dict[tuple[int, int], int] = {}
         self._compared: dict[tuple[int, int], int] = {}
         self.checked = 0
 
-    # --- at every event
+    # --- after every event
 
     def check(self) -> None:
         self.checked += 1
@@ -58,7 +58,7 @@ class Invariants:
             assert earliest is not None, "Q10: the log begins after a snapshot"
             assert earliest.offset == node.log.start_offset, "Q10: the snapshot is where the log begins"
 
-    # --- what the driver does
+    # --- actions of the driver
 
     def storing(self, node: Node, new: QuorumState) -> None:
         old = node.stored
@@ -106,7 +106,7 @@ class Invariants:
         self._compared[key] = high_watermark
 
     def _compare(self, node: Node, end: int, begin: int = 0) -> None:
-        """What is committed is the same everywhere; `begin`: what was compared before."""
+        """Check that committed batches are equal on all nodes; `begin` is the end of what was compared before."""
         batches = node.log.now.batches if node.log.start_offset <= begin else node.log.all_batches()
         for batch in batches:
             if begin < batch.end <= end:
@@ -127,7 +127,7 @@ class Invariants:
         assert holders >= voters.majority, f"Q4: {high_watermark} is durable on {holders} voters only"
 
     def elected(self, node: Node) -> None:
-        """Q5: who leads has all that is committed."""
+        """Q5: check that a new leader has all committed batches."""
         mine = {batch.base: batch for batch in node.log.all_batches()}
         for base, batch in self.log.items():
             assert mine.get(base) == batch, f"Q5: leader {node.node_id} lacks what is committed at {base}"

@@ -1,4 +1,4 @@
-"""A metadata log in memory that can lose its unflushed tail: what the quorum's tests give it to look at."""
+"""Metadata log in memory that can lose its unflushed tail: the LogView for the quorum's tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a disk holds."""
+    """Contents of a disk."""
 
     batches: tuple[Batch, ...] = ()
     start: int = 0
@@ -32,7 +32,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a test's snapshot holds: all batches before its end, and the voters."""
+    """Snapshot of a test: all batches before its end, and the voters."""
 
     batches: tuple[Batch, ...]
     records: tuple[QuorumRecord, ...]
@@ -46,7 +46,7 @@ def unpacked(data: bytes) -> Snapshot:
 
 @dataclass(slots=True)
 class MemoryLog:
-    """Implements LogView."""
+    """Implementation of LogView in memory."""
 
     now: Content = field(default_factory=Content)
     durable: Content = field(default_factory=Content)
@@ -94,7 +94,7 @@ class MemoryLog:
         found = self.snapshots.get(snapshot_id)
         return len(found) if found is not None else None
 
-    # --- what drivers do
+    # --- actions of drivers
 
     def append(self, epoch: int, value: str) -> None:
         base = self.end_offset
@@ -125,7 +125,7 @@ class MemoryLog:
         self.now = self.durable
 
     def truncate(self, offset: int) -> list[Batch]:
-        """Durably; what went."""
+        """Truncate the log durably and return the removed batches."""
         gone = [batch for batch in self.now.batches if batch.end > offset]
         kept = tuple(batch for batch in self.now.batches if batch.end <= offset)
         self.now = Content(kept, self.now.start)
@@ -141,7 +141,7 @@ class MemoryLog:
     # --- snapshots
 
     def take_snapshot(self, offset: int, records: tuple[QuorumRecord, ...]) -> OffsetAndEpoch | None:
-        """Of everything before `offset`, the end of a batch; the log begins there then."""
+        """Create a snapshot of all batches before `offset`, the end of a batch; the log starts there afterwards."""
         before = tuple(batch for batch in self.now.batches if batch.end <= offset)
         if not before or before[-1].end != offset or self.flushed_end_offset < offset:
             return None
@@ -166,7 +166,7 @@ class MemoryLog:
         return (*self.snapshot_batches(), *self.now.batches)
 
     def records(self) -> Iterator[tuple[int, QuorumRecord]]:
-        """Those of the snapshot and of the log, for a quorum that starts."""
+        """Yield the records of the snapshot and of the log, for a quorum that starts."""
         latest = self.latest_snapshot_id
         if latest is not None:
             for record in unpacked(self.snapshots[latest]).records:
@@ -175,5 +175,5 @@ class MemoryLog:
             yield from quorum_records(batch.data)
 
     def bootstrap(self, records: tuple[QuorumRecord, ...]) -> None:
-        """What formatting with voters writes."""
+        """Write the records that formatting with voters writes."""
         self.snapshots = {OffsetAndEpoch(0, 0): pickle.dumps(Snapshot((), records))}

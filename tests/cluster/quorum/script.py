@@ -1,8 +1,8 @@
-"""Runs the quorum's scripts: one replica, node 1, to which a script says what others would say.
+"""Runner of the quorum's scripts: one replica, node 1; the script plays all other nodes.
 
-A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all that the
-replica wants done because of it. Random numbers are as low as they can be: election timeouts are 1000 ms. What is
-appended is flushed at once, unless flushes are held. Offsets with epochs are written offset@epoch.
+A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all actions
+that the replica requests because of it. Random numbers are as low as possible: election timeouts are 1000 ms. Appended
+batches are flushed at once, unless flushes are held. Offsets with epochs are written offset@epoch.
 
     > start voters=1,2,3 log=1,1,2 state=2,3,-1    log: the epoch of each record; state: epoch, leader, vote
                                                    others: static observer auto-join snapshot=10@2
@@ -13,7 +13,7 @@ appended is flushed at once, unless flushes are held. Offsets with epochs are wr
     > fetch 2 epoch=3 from=4@2 wait=500 known=4    known: the follower's high watermark
     > fetch-snapshot 2 epoch=3 snapshot=10@2 position=0
     > add 4, remove 3, update 2, describe          others: directory= wrong-listener versions=0-1 ack=written
-    > reply 2 granted                              an answer to what was asked of node 2; others: refused epoch= leader=
+    > reply 2 granted                              a response of node 2; others: refused epoch= leader=
                                                    error= top= known= records=2,2 diverging=3@1 snapshot=10@2 bytes=5/9
     > unreachable 2
     > upgrade 1 validate
@@ -42,7 +42,7 @@ from tests.cluster.quorum.world import CLUSTER, LISTENER, directory, endpoints, 
 
 
 class LowChance:
-    """Always the lowest."""
+    """Random source that always returns the lowest number."""
 
     def uuid(self) -> UUID:
         raise AssertionError("the quorum draws no ids")
@@ -66,7 +66,7 @@ class ScriptRunner:
         self._seen: list[str] = []
 
     def run(self, command: str) -> list[str]:
-        """Do what a line says; everything that was seen."""
+        """Run the command of a line and return all observed actions."""
         verb, *words = command.split()
         options = dict((word if "=" in word else f"{word}=yes").split("=", 1) for word in words)
         handle = getattr(self, "_" + verb.replace("-", "_"), None)
@@ -79,7 +79,7 @@ class ScriptRunner:
 
     @property
     def asked(self) -> list[int]:
-        """The nodes that were asked something."""
+        """Return the nodes that have a request in flight."""
         return sorted(self._sent)
 
     def _see(self, text: str) -> None:

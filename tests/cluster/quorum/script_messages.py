@@ -1,4 +1,4 @@
-"""What the quorum's scripts make of their words, and how they show messages."""
+"""Messages of the quorum's scripts: parsed from the words of a script, and formatted as text."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def newest(message: Any) -> int:
 
 
 def disk_of(node_id: int, options: dict[str, str]) -> UUID:
-    """directory=other: the node comes with another disk."""
+    """Return the disk of a node; the option directory=other gives it another disk."""
     return directory(node_id, 7 if options.get("directory") == "other" else 0)
 
 
@@ -183,11 +183,13 @@ def _voter_change(verb: str, node_id: int, options: dict[str, str], cluster: str
     )
 
 
-# --- answers to what the replica asked
+# --- responses to the replica's requests
 
 
 def reply(send: Send, options: dict[str, str], quorum: Quorum, records: bytes) -> Any:
-    """The response of the API that was asked, with what the words say; epoch and leader are the replica's own."""
+    """Return the response of the requested API with the options of the script; epoch and leader default to the
+    replica's.
+    """
     asked = send.request
     epoch = int(options.get("epoch", quorum.epoch))
     leader = int(options.get("leader", quorum.leader_id))
@@ -236,7 +238,7 @@ def _fetch_reply(response: Any, options: dict[str, str], epoch: int, leader: int
 
 
 def _snapshot_reply(asked: Any, options: dict[str, str], epoch: int, leader: int, error: ErrorCode) -> Any:
-    """bytes=5/9: five bytes of nine, at the position that was asked for."""
+    """Return a FetchSnapshot response; bytes=5/9 means five bytes of nine, at the requested position."""
     partition = asked.topics[0].partitions[0]
     count, size = (int(it) for it in options.get("bytes", "0/0").split("/"))
     named = position(options["snapshot"]) if "snapshot" in options else None
@@ -266,7 +268,7 @@ def _snapshot_reply(asked: Any, options: dict[str, str], epoch: int, leader: int
     )
 
 
-# --- how messages are shown
+# --- messages as text
 
 
 def control_record(kind: ControlRecordType, record: Any) -> str:
@@ -344,7 +346,7 @@ def _description(message: describe_quorum.DescribeQuorumResponse) -> str:
         return ErrorCode(partition.error_code).name
 
     def replica(it: describe_quorum.QuorumReplicaState) -> str:
-        """A question mark stands for a directory that is not told."""
+        """Return a replica as text; a question mark stands for an unknown directory."""
         directory = "" if it.replica_directory_id.int else "?"
         times = f"{it.last_fetch_timestamp},{it.last_caught_up_timestamp}"
         return f"{it.replica_id}{directory}:{it.log_end_offset}({times})"

@@ -1,4 +1,4 @@
-"""Which requests are under way, and what is kept of nodes that are not asked again."""
+"""Requests in flight, and the state that remains of nodes that receive no more requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever others send, the replica lives on: requests and answers with any numbers in them, by seed."""
+"""Invalid messages: the replica survives requests and responses with random numbers, by seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STARTS = [
 
 
 def nonsense(random_source: random.Random, runner: ScriptRunner) -> str:
-    """A command with numbers near the truth."""
+    """Return a command with numbers near the valid ones."""
     near = lambda number: max(0, number + random_source.choice([-1, 0, 0, 0, 1, 2]))  # noqa: E731
     node, epoch = random_source.choice([1, 2, 3, 4]), near(runner.quorum.epoch)
     end = f"{near(runner.log.end_offset)}@{near(runner.log.last_epoch)}"

@@ -1,4 +1,4 @@
-"""Late answers, errors of whole requests, nodes without an address, and nonsense: what a replica makes of them."""
+"""Late responses, errors of whole requests, nodes without an address, invalid messages: reactions of a replica."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ELECTED = (
     "fetch 2 epoch=2 from=5@2",
     "fetch 4 epoch=2 from=5@2",
 )
-"""Node 1 leads epoch 2, and has committed all of its log up to offset 5; nodes 2 and 4 have all of it."""
+"""Script after which node 1 leads epoch 2 and has committed its log up to offset 5; nodes 2 and 4 have all of it."""
 
 
 def run(*commands: str) -> ScriptRunner:
@@ -35,7 +35,7 @@ def run(*commands: str) -> ScriptRunner:
 
 
 def answered(runner: ScriptRunner, node_id: int, change: Callable[[Any], None], **options: str) -> list[str]:
-    """What is done because of an answer with something changed in it."""
+    """Return the actions after a response with one change."""
     send = runner._sent[node_id]
     response = script_messages.reply(send, options, runner.quorum, b"")
     change(response)
@@ -48,7 +48,7 @@ def answered(runner: ScriptRunner, node_id: int, change: Callable[[Any], None], 
 def requested(
     runner: ScriptRunner, verb: str, node_id: int, change: Callable[[Any], None], **options: str
 ) -> list[str]:
-    """What is done because of a request with something changed in it."""
+    """Return the actions after a request with one change."""
     message = script_messages.incoming(verb, node_id, options, runner.config)
     change(message)
     version = script_messages.newest(message)
@@ -242,7 +242,7 @@ def test_an_addition_that_was_answered_when_it_was_written_is_not_answered_again
 
 
 def late_addition(runner: ScriptRunner) -> None:
-    """An addition of node 4 that has timed out; what it was asked is still under way."""
+    """Run an AddVoter request for node 4 that has timed out; the leader's request to node 4 is still in flight."""
     runner.run("add 4")
     seen: list[str] = []
     for _ in range(5):
@@ -269,7 +269,7 @@ def test_what_a_new_voter_says_too_late_does_not_count_for_another(command: str)
 
 
 def test_voters_that_a_leader_writes_in_its_last_moment_count_as_written() -> None:
-    """The node slept: the answer that it waited for and the end of its time come together."""
+    """After a pause of the process, the awaited response and the end of the leader's timeout arrive together."""
     runner = run(*ELECTED, "wait 2000", "add 4")
     runner.run("fetch 4 epoch=2 from=5@2")
     runner.now_ms += 1500
@@ -284,7 +284,7 @@ def test_voters_that_a_leader_writes_in_its_last_moment_count_as_written() -> No
 
 @pytest.fixture
 def third_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third voter has no listener of the name that controllers speak through."""
+    """Give the third voter no listener with the name that controllers use."""
 
     def made(node_id: int, disk: int = 0) -> Voter:
         found = voter(node_id, disk)

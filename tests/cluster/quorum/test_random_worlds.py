@@ -1,4 +1,4 @@
-"""Seeded worlds in which anything may go wrong, with Q1 to Q10 looked at after every event; then all heals (Q13)."""
+"""Random worlds by seed with failures of all kinds: Q1 to Q10 after every event; then all failures end (Q13)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACTIONS = 30
 
 
 class Trouble:
-    """What goes wrong, and what is done, in a world."""
+    """Random failures and requests in a world."""
 
     def __init__(self, seed: int) -> None:
         self.world = world = World(seed)
@@ -111,7 +111,7 @@ class Trouble:
         self.world.ask(leader.node_id, f"change at {self.world.now_ms}", request)
 
     def end_well(self) -> None:
-        """All heals: soon there is a leader, and everybody has all."""
+        """End all failures: soon a leader must exist, and all nodes must have all records."""
         world = self.world
         world.heal()
         world.loss = world.duplication = 0.0

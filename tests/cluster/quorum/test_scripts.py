@@ -1,6 +1,6 @@
-"""The scripts of this folder: what the quorum wants done is exactly what each script says.
+"""Scripts of this folder: the quorum requests exactly the actions in each script.
 
-KWIRE_REWRITE_SCRIPTS=1 writes what is seen into the scripts, to be read before it is believed.
+KWIRE_REWRITE_SCRIPTS=1 writes the observed actions into the scripts; review them before use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kafka's raft simulation scenarios, and random ones, with Q1 to Q10 looked at after every event."""
+"""Scenarios of Kafka's raft simulation, and random ones, with Q1 to Q10 checked after every event."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_minority_that_is_cut_off_changes_nothing() -> None:
     assert leader.running.high_watermark == leader.log.end_offset
     world.heal()
     world.run(5_000)
-    # Pre-votes cost nobody an epoch: those who were away follow the leader that stayed (KIP-996).
+    # Pre-votes do not increase the epoch: nodes that were isolated follow the current leader (KIP-996).
     assert {node.running.epoch for node in world.nodes.values()} == {epoch}
     assert {node.running.leader_id for node in world.nodes.values()} == {leader.node_id}
 
@@ -102,7 +102,7 @@ def test_a_leader_that_is_cut_off_with_a_minority_goes() -> None:
 
 
 def test_a_leader_that_nobody_hears_resigns() -> None:
-    """It sends, but nothing comes back: one-way cut."""
+    """The network drops all messages to the leader, but none that it sends."""
     world = three(6)
     old = world.elect()
     for other in world.nodes:
@@ -294,7 +294,7 @@ def test_a_removed_leader_goes_when_that_is_committed() -> None:
 
 
 def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quorum() -> None:
-    """The removed one has the longest log, so the other cannot be elected: it leads once more, to commit that."""
+    """The removed leader has the longer log, so the other node cannot win: the removed one leads again to commit it."""
     world = World(22)
     world.add_voters(1, 2)
     old = world.elect()
@@ -311,7 +311,7 @@ def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quoru
 
 
 def test_a_wiped_voter_is_not_the_voter_of_before() -> None:
-    """Its old self is removed and its new one added, by itself (KIP-1186)."""
+    """The voter with the old directory id is removed, and the new one is added automatically (KIP-1186)."""
     world = three(23)
     leader = world.elect()
     world.append("a")

@@ -1,4 +1,4 @@
-"""Who gets a vote: every role, log and kind of vote (Q7), and what must never happen."""
+"""Votes: each role, log and kind of vote (Q7), and outcomes that must never happen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Replicas in virtual time, with disks that crash and a network that loses: the quorum's driver for tests.
+"""Replicas in virtual time, with disks that crash and a network that loses messages: the quorum's driver for tests.
 
-World carries out each Ready in its order, may crash a node between two of its parts, and looks at the invariants after
-everything that happens (see invariants.py).
+World runs each Ready in its order, and may crash a node between two of its parts. It checks the invariants after every
+event (see invariants.py).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def voter(node_id: int, disk: int = 0) -> Voter:
 
 @dataclass(slots=True)
 class Node:
-    """One replica: what its disk holds, and its quorum while it runs."""
+    """A replica: the contents of its disk, and its quorum while it runs."""
 
     node_id: int
     config: QuorumConfig
@@ -57,11 +57,11 @@ class Node:
     static_voters: VoterSet | None = None
     quorum: Quorum | None = None
     life: int = 0
-    """Grows with each start and stop: what was meant for another life is not heard."""
+    """Number that each start and stop increases: messages to an earlier life are dropped."""
     tick_at: float = math.inf
     fetched: bytes = b""
     crash_in: int = -1
-    """Crash after so many more parts of a Ready."""
+    """Number of parts of a Ready until the node crashes; negative: no crash."""
 
     @property
     def running(self) -> Quorum:
@@ -70,7 +70,7 @@ class Node:
 
 
 class CrashedError(Exception):
-    """The node's process has ended in the middle of a step."""
+    """Simulated crash: the node's process ended within a step."""
 
 
 class World:
@@ -79,7 +79,7 @@ class World:
         self.now_ms = 0.0
         self.nodes: dict[int, Node] = {}
         self.cut: set[tuple[int, int]] = set()
-        """(from, to): nothing goes that way."""
+        """Links (from, to) that drop all messages."""
         self.loss = 0.0
         self.duplication = 0.0
         self.latency_ms = (1.0, 5.0)
@@ -109,7 +109,7 @@ class World:
         return node
 
     def add_voters(self, *ids: int, **settings: Any) -> None:
-        """Nodes formatted as the voters of a new cluster."""
+        """Format nodes as the voters of a new cluster."""
         voters = VoterSet(voter(node_id) for node_id in ids)
         for node_id in ids:
             node = self.add_node(node_id, bootstrap=ids, **settings)
@@ -118,7 +118,7 @@ class World:
             self.start(node_id)
 
     def add_static_voters(self, *ids: int) -> None:
-        """Nodes that know each other from controller.quorum.voters."""
+        """Create nodes that get each other's addresses from controller.quorum.voters."""
         voters = VoterSet.static([(it, f"node{it}", 9000 + it) for it in ids], LISTENER)
         for node_id in ids:
             self.add_node(node_id).static_voters = voters
@@ -147,14 +147,14 @@ class World:
         self.pump(node)
 
     def crash(self, node_id: int) -> None:
-        """The process ends; what was not flushed is gone."""
+        """End the process; unflushed data is lost."""
         node = self.nodes[node_id]
         node.life += 1
         node.quorum = None
         node.log.crash()
 
     def wipe(self, node_id: int) -> None:
-        """The node comes back with an empty disk: another directory."""
+        """Give the node an empty disk with another directory id."""
         self.crash(node_id)
         old = self.nodes[node_id]
         bootstrap = [it for it in self.nodes if it != node_id]
@@ -168,7 +168,7 @@ class World:
         heapq.heappush(self._events, (self.now_ms + delay_ms, self._sequence, action))
 
     def step(self) -> bool:
-        """The next event; False if nothing will ever happen."""
+        """Run the next event; return False if no event is left."""
         if not self._events:
             return False
         when, _, action = heapq.heappop(self._events)
@@ -189,10 +189,10 @@ class World:
             assert self.now_ms <= end, f"not within {limit_ms} ms"
             assert self.step(), "nothing happens any more"
 
-    # --- the driver's part
+    # --- actions of the driver
 
     def pump(self, node: Node) -> None:
-        """Carry out what the node's quorum wants."""
+        """Run all actions that the node's quorum requests."""
         try:
             while node.quorum is not None and (ready := node.quorum.take()) is not None:
                 offsets = self._carry_out(node, ready)
@@ -352,7 +352,7 @@ class World:
         )
 
     def _coded(self, message: Any) -> Any:
-        """The message as it comes out of the codec, in its newest version."""
+        """Return the message after it was encoded and decoded, in its newest version."""
         if not self._through_codec:
             return message
         out = bytearray()
@@ -360,12 +360,12 @@ class World:
         encode(message, version, out)
         return decode(type(message), version, bytes(out))
 
-    # --- what tests do
+    # --- actions of tests
 
     def ask(
         self, node_id: int, token: str, message: Any, *, version: int | None = None, listener: str = LISTENER
     ) -> None:
-        """A request of a client; its answer is noted in client_answers."""
+        """Send a client's request to a node; the response is stored in client_answers."""
         node = self.nodes[node_id]
         version = schema_of(type(message)).versions.high if version is None else version
         self._into(
@@ -381,12 +381,12 @@ class World:
         return self.answer_to(token) is not None
 
     def leader(self) -> Node | None:
-        """The established leader of the newest epoch."""
+        """Return the established leader of the newest epoch."""
         leaders = [node for node in self.nodes.values() if node.quorum is not None and node.quorum.is_leader]
         return max(leaders, key=lambda node: node.running.epoch, default=None)
 
     def elect(self, limit_ms: float = 30_000) -> Node:
-        """Run until there is a leader that has committed something of its epoch."""
+        """Run until a leader has committed a record of its epoch."""
         self.run_until(lambda: self._established() is not None, limit_ms)
         found = self._established()
         assert found is not None
@@ -400,7 +400,7 @@ class World:
         return node if getattr(role, "has_high_watermark", False) else None
 
     def append(self, value: str) -> int | None:
-        """The leader's controller writes something: its offset."""
+        """Append a record at the leader, as its controller does, and return its offset."""
         node = self.leader()
         if node is None:
             return None
@@ -412,7 +412,7 @@ class World:
         return offset
 
     def isolate(self, *ids: int) -> None:
-        """These hear only each other."""
+        """Isolate these nodes: they receive messages only from each other."""
         for one in self.nodes:
             for other in self.nodes:
                 if (one in ids) != (other in ids):
@@ -422,7 +422,7 @@ class World:
         self.cut.clear()
 
     def snapshot(self, node_id: int) -> bool:
-        """A node makes a snapshot of all that it knows to be committed."""
+        """Create a snapshot on a node of all records that it has as committed."""
         node = self.nodes[node_id]
         quorum = node.running
         ends = [batch.end for batch in node.log.now.batches if batch.end <= quorum.high_watermark]

@@ -1,4 +1,4 @@
-"""A follower's session against the leader's end of it: the leader always knows exactly what is wished."""
+"""A follower's fetch session with a leader: the leader's state always equals the requested partitions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Pair:
 
 
 def _nothing(partitions: list[tuple[Key, FetchPartition]]) -> list[tuple[Key, FetchPartitionData]]:
-    """The answer of a leader without anything new."""
+    """Return the response of a leader without new data."""
     return [
         (
             key,
@@ -98,7 +98,7 @@ def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int]
 def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
     pair = Pair(10)
     key = KEYS[0]
-    for offset in (5, 4):  # the second time it has cut its log back, and knows nothing of what the first answer said
+    for offset in (5, 4):  # the second position follows a truncation, so the follower forgets the first response
         pair.follower.set_position(key, FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1))
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=2, replica_epoch=1))
         pair.follower.fill(request)

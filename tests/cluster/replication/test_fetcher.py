@@ -1,4 +1,4 @@
-"""A fetcher and the leader that it follows: what it asks, what it does with answers, when it rests."""
+"""A fetcher and its leader: requests, handling of responses, and pauses."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.partition import Partition
 from kwire.cluster.raft_node import Unreachable
 from kwire.cluster.replication import fetcher
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.errors import NotReadyError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import (
@@ -46,7 +48,7 @@ SETTINGS = {
 
 
 class Leader:
-    """Answers as broker 1, from its partition; without a session, and at once when there is something to say."""
+    """Leader on broker 1 that responds from its partition; without a session, and at once when there is news."""
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -109,7 +111,11 @@ class Scene:
         self.leader = Leader(replica(directory, image((1,)), KnownPeers(1)))
         self.follower = replica(directory, image((1,)), KnownPeers(2))
         broker = FetchingBroker(
-            broker_id=2, broker_epoch=lambda: 102, settings=SETTINGS, clock=VirtualClock(loop), throttle=self
+            broker_id=2,
+            broker_epoch=lambda: 102,
+            settings=CurrentSettings(default_settings() | SETTINGS),
+            clock=VirtualClock(loop),
+            throttle=self,
         )
         self.fetcher = ReplicaFetcher(1, broker=broker, ask=self.leader.ask)
         self._task = loop.create_task(self.fetcher.run())
@@ -129,7 +135,7 @@ class Scene:
         self.loop.run_until_complete(asyncio.gather(self._task, return_exceptions=True))
 
     def lead_in(self, epoch: int) -> None:
-        """Broker 1 leads in a new epoch, and both know it."""
+        """Make broker 1 the leader in a new epoch; both brokers know the epoch."""
         new = image((1,), leader_epoch=epoch, partition_epoch=epoch)
         self.leader.partition.update(new, is_led=True)
         self.follower.update(new, is_led=False)
@@ -194,7 +200,7 @@ def test_a_log_that_ends_behind_the_leaders_is_cut(scene: Scene) -> None:
     scene.run()
     scene.leader.partition.log.truncate_to(1)
     scene.leader.partition.high_watermark = 1
-    scene.follower.log.leader_epochs.clear()  # nothing to compare by
+    scene.follower.log.leader_epochs.clear()  # no epochs to compare
     scene.fetcher.add(scene.follower)
     scene.run()
     assert values_of(scene.follower) == [b"a"]
@@ -371,7 +377,7 @@ def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
 
 
 def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
-    """It would seem to keep up, having all but what comes next."""
+    """Otherwise the leader would see a follower at the log end that cannot append the next records."""
     scene.follower.log.health.failure = OSError("the disk")  # type: ignore[assignment]
     scene.fetcher.add(scene.follower)
     scene.run(20)
@@ -428,7 +434,7 @@ def test_a_log_that_became_durable_does_not_end_a_rest(scene: Scene) -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
 def test_a_request_that_is_refused_as_a_whole_is_repeated(scene: Scene, code: ErrorCode) -> None:
-    """At once where only the session is gone, else after a rest."""
+    """The retry follows at once if only the session is lost, else after a pause."""
     refused: list[float] = []
     ask = scene.leader.ask
 

@@ -1,4 +1,4 @@
-"""Which fetcher a partition is followed by."""
+"""Assignment of partitions to fetchers."""
 
 from __future__ import annotations
 

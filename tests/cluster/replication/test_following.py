@@ -1,4 +1,4 @@
-"""What a follower makes of what its leader says: appends, cuts, high watermark (R6, R7, R8)."""
+"""Follower's handling of the leader's responses: appends, truncations, high watermark (R6, R7, R8)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lead(partition: Partition, *, epoch: int, isr: tuple[int, ...] = (1, 2, 3)) 
 
 
 def agree(leader: Partition, follower: Partition) -> int:
-    """Cut the follower back as its fetches would; how often it was."""
+    """Truncate the follower as its fetches would; return the number of truncations."""
     for cuts in range(10):
         end, epoch = follower.log.log_end_offset, follower.log.leader_epochs.latest_epoch
         leaders = EpochEnd(*leader.log.epoch_end_offset(epoch))
@@ -66,7 +66,7 @@ def test_the_log_start_follows_the_leaders(leader: Partition, follower: Partitio
 
 
 def test_a_log_that_begins_anew_inside_a_batch_takes_the_whole_batch(leader: Partition, follower: Partition) -> None:
-    """DeleteRecords has moved the leader's start into a batch of three records while the follower was away."""
+    """DeleteRecords has moved the leader's start into a batch of three records while the follower was offline."""
     leader.append(batch(b"d", b"e", b"f"), 3)
     leader.delete_records_before(4)
     follower.restart_log_at(4)
@@ -143,13 +143,16 @@ def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Par
 
 
 class Watching:
-    """Notes the bytes that waiters of a partition are notified of."""
+    """A waiter that records the byte counts of the partition's notifications."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         self.sizes.append(size)
+
+    def state_changed(self) -> None:
+        self.sizes.append(0)
 
 
 def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition, follower: Partition) -> None:
@@ -157,7 +160,7 @@ def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition
     follower.wait(reader)
     follower.append_as_follower(
         leader.log.read(0, 2**30), leader_epoch=0, high_watermark=0, log_start_offset=0
-    )  # the leader commits it when this follower fetches again
+    )  # the leader commits them on this follower's next fetch
     assert reader.sizes == []
     each = follower.log.size_in_bytes // 3
     for high_watermark in (1, 3, 3):
@@ -171,7 +174,7 @@ def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition
 def test_who_reads_from_a_follower_looks_again_where_the_bytes_are_not_known(
     leader: Partition, follower: Partition
 ) -> None:
-    """So many batches came at once that it is not kept in memory where the first one is."""
+    """So many batches arrived at once that the position of the first one is no longer in memory."""
     append(leader, *[b"v"] * POSITIONS_KEPT)
     reader = Watching()
     follower.wait(reader)

@@ -1,4 +1,4 @@
-"""What a leader commits, whom it takes into the in-sync set and whom it leaves out (R3, R9, R10, R17)."""
+"""Leader's decisions: the high watermark, and additions to and removals from the in-sync set (R3, R9, R10, R17)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def peers() -> KnownPeers:
 
 @pytest.fixture
 def leader(tmp_path: Path, peers: KnownPeers) -> Partition:
-    """Of epoch 0, with brokers 2 and 3 in sync and three records."""
+    """Return the leader of epoch 0, with brokers 2 and 3 in sync and three records."""
     partition = replica(tmp_path, image(), peers)
     append(partition, b"a", b"b", b"c")
     return partition
@@ -136,7 +136,7 @@ def test_who_is_proposed_counts_before_the_controller_has_decided(tmp_path: Path
 def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: KnownPeers) -> None:
     append(replica(tmp_path, image((1,)), peers), b"a")
     partition = replica(tmp_path, image((1, 2), leader_epoch=1), peers)
-    fetched(partition, 3, 0)  # not far enough to be proposed
+    fetched(partition, 3, 0)  # too low for a proposal to add it
     append(partition, b"b")
     fetched(partition, 3, 1)
     in_sync = partition.in_sync
@@ -222,7 +222,7 @@ def test_a_refused_proposal_leaves_all_as_it_was(leader: Partition, peers: Known
     proposal = in_sync.proposal
     assert proposal is not None
     in_sync.refused(replace(proposal))
-    proposals = [in_sync.proposal]  # what answers another proposal changes nothing
+    proposals = [in_sync.proposal]  # the response to another proposal changes nothing
     in_sync.refused(proposal)
     proposals.append(in_sync.proposal)
     assert proposals == [proposal, None]
@@ -279,8 +279,11 @@ class Watching:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def more_data(self, size: int) -> None:
+    def data_available(self, size: int) -> None:
         self.sizes.append(size)
+
+    def state_changed(self) -> None:
+        self.sizes.append(0)
 
 
 def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, peers: KnownPeers) -> None:

@@ -1,7 +1,7 @@
-"""Two replicas whose leadership flaps, against plain lists: what consumers may see, skip and be told of the end.
+"""Two replicas with alternating leadership, against plain lists: records and end offsets that consumers receive.
 
-The model knows what each replica stored, in order, and nothing of producer state, indexes or in-sync sets. It derives
-what is committed from the batches that both have, and what is aborted from the markers.
+The model stores the batches of each replica in order, without producer state, indexes or in-sync sets. A batch is
+committed if both replicas have it; markers decide which batches are aborted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DATA, COMMIT, ABORT = "data", "commit", "abort"
 
 @dataclass(frozen=True)
 class Stored:
-    """One batch of one record, or a marker; its place in a list is its offset."""
+    """Batch of one record, or a marker; its place in a list is its offset."""
 
     kind: str
     producer: int | None
@@ -40,7 +40,7 @@ class Stored:
 
 
 class PartitionModel(RuleBasedStateMachine):
-    """Brokers 1 and 2, both always in sync."""
+    """Model of brokers 1 and 2, both always in sync."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class PartitionModel(RuleBasedStateMachine):
         self.epoch = 0
         self.leader_id = 1
         self.seen = 0
-        """Where consumers have read to."""
+        """Highest offset that consumers have read."""
 
     @initialize()
     def start(self) -> None:
@@ -72,7 +72,7 @@ class PartitionModel(RuleBasedStateMachine):
     def log(self) -> list[Stored]:
         return self.stored[self.leader_id]
 
-    # --- what clients and brokers do
+    # --- actions of clients and brokers
 
     @rule(producer=st.none() | PRODUCERS, count=st.integers(1, 3))
     def produce(self, producer: int | None, count: int) -> None:
@@ -131,7 +131,7 @@ class PartitionModel(RuleBasedStateMachine):
             if each.kind == DATA and each.producer is not None:
                 self.sequences[each.producer] = self.sequences.get(each.producer, 0) + 1
 
-    # --- what consumers see
+    # --- reads of consumers
 
     @rule()
     def read_uncommitted(self) -> None:
@@ -141,7 +141,7 @@ class PartitionModel(RuleBasedStateMachine):
 
     @rule(start=st.integers(0, 30), max_bytes=st.integers(80, 600))
     def read_committed(self, start: int, max_bytes: int) -> None:
-        """As Kafka's consumer reads: the records of the aborted transactions that an answer names are skipped."""
+        """Read as Kafka's consumer does: skip the records of the aborted transactions that a response lists."""
         limit = self.leader.end_offset(READ_COMMITTED)
         assert limit == self.first_unstable()
         start = offset = min(start, limit)
@@ -165,7 +165,7 @@ class PartitionModel(RuleBasedStateMachine):
 
     @rule()
     def list_the_end(self) -> None:
-        """Nobody who has read up to somewhere is told that the end is before that (KIP-207)."""
+        """Check that ListOffsets never returns an end below an offset that a consumer has read (KIP-207)."""
         request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=READ_UNCOMMITTED)
         try:
             _, end, _ = list_offsets._known(self.leader, LATEST, request)
@@ -182,10 +182,12 @@ class PartitionModel(RuleBasedStateMachine):
         request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=READ_UNCOMMITTED)
         assert list_offsets._known(self.leader, LATEST, request)[1] == len(self.log)
 
-    # --- what the lists say
+    # --- expectations from the lists
 
     def transactions(self) -> list[tuple[int, int, int, str]]:
-        """(producer, first offset, marker's offset, how it ended) of the leader's log, open ones with marker -1."""
+        """Return (producer, first offset, marker's offset, outcome) of the leader's transactions; open ones have marker
+        -1.
+        """
         opened: dict[int, int] = {}
         found = []
         for offset, each in enumerate(self.log):
@@ -224,7 +226,7 @@ class PartitionModel(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_kept_of_what_is_decided_and_replicated(self) -> None:
-        """Memory follows what is open or not replicated, not what is stored: on a leader and on a follower."""
+        """Memory depends on open or unreplicated transactions, not on the log size, on a leader and on a follower."""
         for broker, partition in getattr(self, "replicas", {}).items():
             committed = partition.high_watermark
             markers = sum(each.kind != DATA for each in self.stored[broker][committed:])

@@ -1,4 +1,4 @@
-"""Replicas of one partition, each on a broker of its own, and what their leader knows of other brokers."""
+"""Replicas of one partition, each on its own broker, and the leader's view of other brokers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ TOPIC_ID = UUID(int=7)
 
 
 class KnownPeers:
-    """Peers whose standing a test sets."""
+    """Peers whose state a test sets."""
 
     def __init__(self, broker_id: int = 1) -> None:
         self.broker_id = broker_id
         self.clock = ManualClock()
         self.epochs = {1: 101, 2: 102, 3: 103}
-        """Of the brokers that may join."""
+        """Broker epochs of the brokers that may join the in-sync set."""
         self.leaving: set[int] = set()
-        """Brokers that live and may not join."""
+        """Brokers that are alive and may not join the in-sync set."""
         self.wanted: list[Partition] = []
 
     def broker_epoch(self) -> int:
@@ -79,7 +79,7 @@ def replica(
     flush_messages: int = 2**63 - 1,
     high_watermark: int = 0,
 ) -> Partition:
-    """The replica of one broker, as it is after a start."""
+    """Return the replica of one broker in its state after a start."""
     config = LogConfig(min_insync_replicas=min_insync_replicas, flush_messages=flush_messages)
     return Partition(
         topic="t",
@@ -95,20 +95,20 @@ def replica(
 
 
 def append(partition: Partition, *values: bytes) -> None:
-    """As a client does with acks=1."""
+    """Append as a client does with acks=1."""
     for value in values:
         partition.append(batch(value), 1)
 
 
 def values_of(partition: Partition, end: int | None = None) -> list[bytes | None]:
-    """All that is in the log, below `end`."""
+    """Return the values of all records in the log below `end`."""
     log = partition.log
     data = log.read(log.log_start_offset, 2**30, limit_offset=log.log_end_offset if end is None else end)
     return [record.value for record in decode_all(data)]
 
 
 def fetched(leader: Partition, broker_id: int, offset: int, *, broker_epoch: int | None = None) -> None:
-    """A follower, which agrees with the leader so far, asks for what comes at an offset."""
+    """Fetch at an offset as a follower whose log agrees with the leader's up to there."""
     leader.follower_fetched(
         broker_id,
         offset=offset,
@@ -119,7 +119,7 @@ def fetched(leader: Partition, broker_id: int, offset: int, *, broker_epoch: int
 
 
 def copy(leader: Partition, follower: Partition) -> None:
-    """One whole fetch of a follower, without a look at whether the logs agree."""
+    """Copy one whole fetch to a follower, without a check that the logs agree."""
     data = leader.log.read(follower.log.log_end_offset, 2**30)
     follower.append_as_follower(
         data,

@@ -1,4 +1,4 @@
-"""Cycles among transactions: by the order of their writes (ww), and by who read whose write (wr)."""
+"""Cycles among transactions: by the order of their writes (ww), and by reads of other transactions' writes (wr)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ Graph = dict[str, set[str]]
 
 
 def write_cycles(timeline: Timeline) -> Iterator[Finding]:
-    """G0: transactions whose writes interleave in circles. Kafka's model has them."""
+    """Yield G0: transactions whose writes interleave in cycles. Kafka's model allows them."""
     for group in cycles(_write_order(timeline)):
         yield Finding("G0", f"{', '.join(group)} write in a circle", REPORTED, tuple(group))
 
 
 def information_cycles(timeline: Timeline) -> Iterator[Finding]:
-    """G1c: information flows in a circle. Bad where reads alone show it; with the order of writes it is allowed."""
+    """Yield G1c: cycles of information flow. An anomaly if they consist of reads; with the order of writes they are
+    allowed.
+    """
     reads = _read_order(timeline)
     certain = cycles(reads)
     for group in certain:
@@ -53,7 +55,7 @@ def _read_order(timeline: Timeline) -> Graph:
 
 
 def cycles(graph: Graph) -> list[list[str]]:
-    """The strongly connected components of more than one node: Tarjan's algorithm, without recursion."""
+    """Return strongly connected components of several nodes, by Tarjan's algorithm without recursion."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []

@@ -1,4 +1,4 @@
-"""Groups: committed offsets that go back, and partitions with two owners."""
+"""Checks of groups: committed offsets that decrease, and partitions with two owners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One commit of an offset: it took effect, if it did, between the two times."""
+    """Commit of an offset; if it took effect, it did between the two times."""
 
     offset: int
     invoked: float
@@ -31,7 +31,7 @@ def _later(one: Write, other: Write) -> Write:
 
 
 class Register:
-    """The committed offset of one key in one group."""
+    """Committed offset of one key in one group."""
 
     def __init__(self, writes: list[Write]) -> None:
         self._by_offset: dict[int, list[Write]] = defaultdict(list)
@@ -41,16 +41,16 @@ class Register:
         self._newest = list(accumulate(self._certain, _later))
 
     def newest(self, restore: Restore) -> Write | None:
-        """Of the writes that were certainly over when the read began, the one that began last."""
+        """Return the write that began last among those that certainly ended before the read began."""
         place = bisect_left(self._certain, restore.invoked, key=lambda write: write.completed)
         return self._newest[place - 1] if place else None
 
     def candidates(self, restore: Restore, offset: int) -> list[Write]:
-        """Writes of this offset that the read may have seen; there may be a certain one after them."""
+        """Return writes of this offset that the read may have returned, even if a certain write follows them."""
         return [write for write in self._by_offset[offset] if write.invoked < restore.completed]
 
     def may_be(self, restore: Restore, offset: int) -> bool:
-        """Whether it is the offset of a write that no other one had certainly replaced when the read began."""
+        """Return True if it is the offset of a write that no other one had certainly replaced when the read began."""
         newest = self.newest(restore)
         if newest is None:
             return offset == NONE or bool(self.candidates(restore, offset))
@@ -58,7 +58,7 @@ class Register:
 
 
 def rewound_commits(timeline: Timeline) -> Iterator[Finding]:
-    """A group's committed offset is not what the last accepted commit made it."""
+    """Yield reads of a group's committed offset that differ from the last accepted commit."""
     registers, stored_in = _registers(timeline), _transactions(timeline)
     for restore in timeline.all(Restore):
         if restore.outcome != OK:
@@ -70,7 +70,7 @@ def rewound_commits(timeline: Timeline) -> Iterator[Finding]:
             newest = register.newest(restore)
             involved = [*register.candidates(restore, offset), *([newest] if newest else [])]
             named = {write.transaction for write in involved if write.transaction}
-            # It may be that of a transaction which was aborted, and committed all the same.
+            # A transaction that was aborted may have committed it all the same.
             named |= stored_in.get((restore.group, key, offset), set())
             text = f"{restore.group} is at {key}:{offset}, not {newest.offset if newest else 'without an offset'}"
             yield Finding("rewound commit", text, transactions=tuple(sorted(named)))
@@ -86,7 +86,7 @@ def _registers(timeline: Timeline) -> dict[tuple[str, str], Register]:
 
 
 def _transactions(timeline: Timeline) -> dict[tuple[str, str, int], set[str]]:
-    """Which transactions, however they ended, stored an offset of a key in a group."""
+    """Return the transactions that stored an offset of a key in a group, whatever their end."""
     found: dict[tuple[str, str, int], set[str]] = defaultdict(set)
     for store in timeline.all(Store):
         if store.transaction is not None:
@@ -96,7 +96,7 @@ def _transactions(timeline: Timeline) -> dict[tuple[str, str, int], set[str]]:
 
 
 def _span(timeline: Timeline, store: Store) -> tuple[float, float, bool] | None:
-    """Between which times it took effect, and whether it did for certain. None if it did not."""
+    """Return the times between which it took effect, and whether that is certain; None if it did not."""
     if store.outcome == FAIL:
         return None
     if store.transaction is None:
@@ -109,7 +109,7 @@ def _span(timeline: Timeline, store: Store) -> tuple[float, float, bool] | None:
 
 
 def double_owners(timeline: Timeline) -> Iterator[Finding]:
-    """Two members own one key: in one generation, or at one time with both giving it back in order."""
+    """Yield keys with two owners: in one generation, or at the same time if both gave the key back in order."""
     owned: dict[tuple[str, str], list[Own]] = defaultdict(list)
     for own in timeline.all(Own):
         for key in own.keys:
@@ -132,7 +132,7 @@ def _same_generation(intervals: list[Own]) -> Iterator[tuple[Own, Own]]:
 
 
 def _overlapping(intervals: list[Own]) -> Iterator[tuple[Own, Own]]:
-    """Only where both gave the key back: who lost it had not been told in time."""
+    """Yield overlapping intervals whose owners both gave the key back: one that lost it may not have known in time."""
     longest: Own | None = None
     for own in (own for own in intervals if own.outcome == OK):
         if longest is not None and own.invoked < longest.completed and own.process != longest.process:
@@ -142,7 +142,7 @@ def _overlapping(intervals: list[Own]) -> Iterator[tuple[Own, Own]]:
 
 
 def _late_commits(timeline: Timeline) -> Iterator[Finding]:
-    """A commit of an older generation was accepted although it began when a newer one was there already."""
+    """Yield commits of an older generation that began after a newer one existed, and were accepted."""
     evidence = [(own.invoked, own.group, own.generation) for own in timeline.all(Own)]
     stores = [store for store in timeline.all(Store) if store.outcome == OK and store.generation >= 0]
     evidence += [(store.completed, store.group, store.generation) for store in stores]

@@ -1,4 +1,4 @@
-"""The order in which one process reads, and in which its writes land."""
+"""Checks of order: reads of one process, and offsets of its writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.history.timeline import Timeline
 
 
 class Reader:
-    """Follows the positions of one process."""
+    """Positions of one process."""
 
     def __init__(self, timeline: Timeline, process: str) -> None:
         self._timeline = timeline
@@ -43,13 +43,13 @@ class Reader:
             yield Finding(f"{prefix}poll skip", text, verdict, self._timeline.names(jumped))
 
     def _between(self, level: str, key: str, last: int, offset: int) -> list[str]:
-        """Values known to be there that were jumped over."""
+        """Return known values that were skipped."""
         log = self._timeline.log[level].get(key, [])
         return [value for _, value in log[bisect_left(log, (last + 1, "")) : bisect_left(log, (offset, ""))]]
 
 
 def poll_order(timeline: Timeline) -> Iterator[Finding]:
-    """Polls that go back or jump over what is there: inside one poll, and from one to the next."""
+    """Yield polls that go back or skip existing records, inside one poll and between polls."""
     readers: dict[str, Reader] = {}
     for operation in timeline.operations:
         if isinstance(operation, Assign | Poll) and operation.process not in readers:
@@ -61,7 +61,7 @@ def poll_order(timeline: Timeline) -> Iterator[Finding]:
 
 
 def send_order(timeline: Timeline) -> Iterator[Finding]:
-    """Acknowledged writes of one process to one key whose offsets are in reverse."""
+    """Yield acknowledged writes of one process to one key with offsets in reverse order."""
     last: dict[tuple[str, str], Send] = {}
     for send in timeline.sends:
         if send.offset is None or send.outcome != OK:
@@ -78,7 +78,7 @@ def send_order(timeline: Timeline) -> Iterator[Finding]:
 
 
 def interleaved_sends(timeline: Timeline) -> Iterator[Finding]:
-    """Others wrote to a key between the writes of one transaction: Kafka allows it."""
+    """Yield transactions with other clients' writes between their own in a key: Kafka allows it."""
     for transaction in timeline.transactions.values():
         for key in {send.key for send in transaction.sends}:
             log = timeline.log[UNCOMMITTED].get(key, [])
@@ -90,7 +90,7 @@ def interleaved_sends(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _span(log: list[tuple[int, str]], key: str, sends: list[Send]) -> Iterator[tuple[int, tuple[int, str]]]:
-    """What lies between the first and the last of these, with its place in the log."""
+    """Yield the entries between the first and the last of these sends, with their place in the log."""
     offsets = [send.offset for send in sends if send.key == key and send.offset is not None]
     if not offsets:
         return

@@ -1,4 +1,4 @@
-"""How far behind readers are, and whether the cluster came back to work."""
+"""Checks of progress: lag of readers, and availability of the cluster after the faults."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.history.operations import ASSIGN, COMMITTED, OK, Assign, End, Healed,
 from tests.history.timeline import Timeline
 
 LAG_SECONDS_MAX = 5.0
-"""After the healing."""
+"""Maximum lag after the end of all faults."""
 SECOND = 1_000_000_000
 
 
 class Clock:
-    """For a key: since when it is known that there is something behind an offset."""
+    """Times since which records after an offset of a key are known to exist."""
 
     def __init__(self, timeline: Timeline, key: str) -> None:
         known = sorted(
@@ -29,13 +29,13 @@ class Clock:
         self._since = list(accumulate((time for _, time in reversed(known)), min))[::-1]
 
     def lag(self, position: int, now: float) -> float:
-        """At least so old is what a reader that has read up to this offset lacks."""
+        """Return the minimum age of the records that a reader at this position lacks."""
         place = bisect_right(self._offsets, position)
         return max(0.0, now - self._since[place]) if place < len(self._since) else 0.0
 
 
 class Readers:
-    """How far the assigned readers are behind, poll by poll."""
+    """Lag of the assigned readers, poll by poll."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._clocks = {key: Clock(timeline, key) for key in {send.key for send in timeline.sends}}
@@ -43,7 +43,7 @@ class Readers:
         self._caught_up: set[tuple[str, str]] = set()
         self.worst = 0.0
         self.last: dict[tuple[str, str], float] = {}
-        """Seconds of each (process, key) at its newest poll."""
+        """Lag in seconds of each (process, key) at its newest poll."""
 
     def assign(self, assign: Assign) -> None:
         self._positions[assign.process] = dict.fromkeys(assign.keys, -1)
@@ -61,7 +61,7 @@ class Readers:
 
 
 def realtime_lag(timeline: Timeline) -> Iterator[Finding]:
-    """A lower bound of how stale polls were, from when a reader has caught up; after the healing none may be stuck."""
+    """Yield lower bounds of the staleness of polls, once a reader has caught up; after all faults none may be stuck."""
     readers = Readers(timeline)
     healed = min((each.invoked for each in timeline.all(Healed)), default=float("inf"))
     stopped: dict[str, float] = {}
@@ -78,7 +78,7 @@ def realtime_lag(timeline: Timeline) -> Iterator[Finding]:
 
 
 def availability(timeline: Timeline) -> Iterator[Finding]:
-    """After the healing some transaction is committed."""
+    """Check that some transaction is committed after the end of all faults."""
     for healed in timeline.all(Healed):
         ends = (end for end in timeline.all(End) if end.invoked > healed.invoked)
         if not any(end.commit and end.outcome == OK for end in ends):

@@ -1,4 +1,4 @@
-"""What readers saw of transactions that they should not have seen, or not yet, or not in part."""
+"""Checks of visibility: reads of transactions that are aborted, undecided or incomplete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.history.timeline import ABORTED, Timeline
 
 
 def aborted_reads(timeline: Timeline) -> Iterator[Finding]:
-    """G1a: what certainly failed, or belongs to a transaction that was certainly aborted, was read."""
+    """Yield G1a: reads of values that certainly failed, or belong to a transaction that was certainly aborted."""
     for poll in timeline.polls:
         for key, offset, value in poll.records:
             send = timeline.by_value.get(value)
@@ -23,7 +23,7 @@ def aborted_reads(timeline: Timeline) -> Iterator[Finding]:
 
 
 def precommitted_reads(timeline: Timeline) -> Iterator[Finding]:
-    """A transaction read its own write, or read_committed gave what nobody had asked to commit yet."""
+    """Yield a transaction's reads of its own writes, and read_committed reads before any request to commit."""
     for poll in timeline.polls:
         if poll.level == COMMITTED:
             yield from (_precommitted(timeline, poll, value) for value in _early(timeline, poll))
@@ -45,7 +45,7 @@ def _precommitted(timeline: Timeline, poll: Poll, value: str) -> Finding:
 
 
 def torn_transactions(timeline: Timeline) -> Iterator[Finding]:
-    """After the final reads some acknowledged writes of a transaction are visible and some are not."""
+    """Yield transactions of which the final reads found some acknowledged writes and not others."""
     for transaction in timeline.transactions.values():
         judged = [send for send in transaction.sends if send.outcome == OK and send.key in timeline.ends[COMMITTED]]
         visible = [send.value for send in judged if send.value in timeline.seen[COMMITTED]]
@@ -56,7 +56,7 @@ def torn_transactions(timeline: Timeline) -> Iterator[Finding]:
 
 
 def hanging_transactions(timeline: Timeline) -> Iterator[Finding]:
-    """The last stable offset did not reach the end, although nobody writes and all timeouts are over."""
+    """Yield keys whose last stable offset did not reach the end, although all writes and timeouts are over."""
     for each in timeline.all(Hanging):
         text = f"{each.key} is stable up to {each.last_stable_offset} of {each.end} only"
         yield Finding("hanging transaction", text)

@@ -1,4 +1,4 @@
-"""Writes that are gone, doubled, or not where they were acknowledged."""
+"""Checks of writes: lost, duplicated, or at another offset than acknowledged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.history.timeline import LEVELS, Place, Timeline
 
 
 def lost_writes(timeline: Timeline) -> Iterator[Finding]:
-    """Readers of a level came past the offset of a value that must be there, and none of them saw it."""
+    """Yield values that must exist, but that no reader of a level found although readers passed their offset."""
     for send in timeline.sends:
         for level in LEVELS:
             if _is_passed(timeline, send, level) and send.value not in timeline.seen[level]:
@@ -27,7 +27,7 @@ def _is_passed(timeline: Timeline, send: Send, level: str) -> bool:
 
 
 def unseen(timeline: Timeline) -> Iterator[Finding]:
-    """A value that must be there was not seen by the final reads, and nobody knows of anything behind it."""
+    """Yield values that must exist, but that the final reads did not find, with no known record after them."""
     for send in timeline.sends:
         for level in LEVELS:
             is_due = timeline.is_certain(send, level) and send.key in timeline.ends[level]
@@ -38,7 +38,7 @@ def unseen(timeline: Timeline) -> Iterator[Finding]:
 
 
 def _known_places(timeline: Timeline) -> dict[str, set[Place]]:
-    """Where each value is, as its acknowledgement and its readers say."""
+    """Return the offsets of each value according to its acknowledgement and its readers."""
     found: dict[str, set[Place]] = defaultdict(set)
     for value, places in timeline.places.items():
         found[value] |= places
@@ -49,7 +49,7 @@ def _known_places(timeline: Timeline) -> dict[str, set[Place]]:
 
 
 def duplicates(timeline: Timeline) -> Iterator[Finding]:
-    """One value at several places, or several committed copies of one value."""
+    """Yield values at several offsets, or with several committed copies."""
     for value, places in _known_places(timeline).items():
         if len(places) > 1:
             where = ", ".join(f"{key}:{offset}" for key, offset in sorted(places))
@@ -66,7 +66,7 @@ def duplicates(timeline: Timeline) -> Iterator[Finding]:
 
 
 def inconsistent_offsets(timeline: Timeline) -> Iterator[Finding]:
-    """Several values at one place."""
+    """Yield offsets with several values."""
     values: dict[Place, set[str]] = defaultdict(set)
     for value, places in _known_places(timeline).items():
         for place in places:
@@ -78,7 +78,7 @@ def inconsistent_offsets(timeline: Timeline) -> Iterator[Finding]:
 
 
 def spurious_offsets(timeline: Timeline) -> Iterator[Finding]:
-    """The final reads covered the offset that was acknowledged, and the value was not found there."""
+    """Yield values that the final reads did not find at the acknowledged offset, which they covered."""
     for send in timeline.sends:
         if send.offset is None or (send.key, send.offset) in timeline.places.get(send.value, ()):
             continue

@@ -1,5 +1,6 @@
-"""aiokafka as a transactional producer (v1), or as an idempotent one without transactions:
-`python -m tests.history.clients.aiokafka_producer transactional ...`"""
+"""aiokafka as a transactional producer (v1), or as an idempotent one without transactions: `python -m
+tests.history.clients.aiokafka_producer transactional ...`
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.history.operations import INFO, OK
 
 REQUEST_TIMEOUT_MS = 3_000
 PATIENCE_SECONDS = 20.0
-"""For one step. What takes longer is in doubt, and the producer is made anew."""
+"""Time limit of one step. After it the outcome is unknown, and a new producer is created."""
 FAILURES = (KafkaError, TimeoutError, OSError)
 TRANSACTIONAL = "transactional"
 
@@ -38,7 +39,7 @@ def producer(session: Session, kind: str) -> Any:
 
 
 async def send(session: Session, process: str, client: Any, key: str, **about: Any) -> None:
-    """A record, whose outcome is noted whenever it is known. Raises what the client raises."""
+    """Send a record and record its outcome once it is known. Raises the client's exceptions."""
     topic, partition = partition_of(key)
     value = session.value()
     complete = session.journal.invoke(process, "send", key=key, value=value, **about)
@@ -78,7 +79,7 @@ async def write(session: Session, process: str, client: Any) -> None:
 
 
 async def live(session: Session, process: str, kind: str) -> None:
-    """One producer, until it fails or the session ends."""
+    """Run one producer until it fails or the session ends."""
     client = producer(session, kind)
     step = transact if kind == TRANSACTIONAL else write
     try:

@@ -1,4 +1,4 @@
-"""What every client of a history needs: its place in the run, a name for each incarnation, and when to stop."""
+"""Base of all clients of a history: their identity in the run, a name for each incarnation, and their stop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ COPIES = "copies"
 PARTITIONS = 3
 TRANSACTION_TIMEOUT_MS = 6_000
 REQUEST_SECONDS = 1.5
-"""Shorter than most faults: clients have to give up and try again."""
+"""Request timeout, shorter than most faults, so that clients give up and retry."""
 ABORTS = 0.25
-"""The share of transactions that are aborted on purpose."""
+"""Share of transactions that are aborted on purpose."""
 
 
 def key_of(topic: str, partition: int) -> str:
@@ -37,7 +37,7 @@ KEYS = [key_of(topic, partition) for topic in (TOPIC, COPIES) for partition in r
 
 @dataclass(slots=True)
 class Session:
-    """One client program, from its start to its end or its kill."""
+    """Run of a client program, from its start to its end or its kill."""
 
     name: str
     bootstrap_server: str
@@ -48,18 +48,18 @@ class Session:
 
     @property
     def id(self) -> str:
-        """The same for all incarnations: transactional id, client id, member of a group."""
+        """Return the id of all incarnations: transactional id, client id, or group member."""
         return self.name.partition(".")[0]
 
     def number(self) -> int:
         return next(self._numbers)
 
     def value(self) -> str:
-        """One that nobody else writes."""
+        """Return a unique value."""
         return f"{self.name}:{self.number()}"
 
     def plan(self) -> tuple[list[str], bool]:
-        """The keys of the next transaction's records, and whether to commit it."""
+        """Return the keys of the next transaction's records, and whether to commit it."""
         keys = [
             key_of(TOPIC, self.random_source.randrange(PARTITIONS)) for _ in range(self.random_source.randint(2, 5))
         ]
@@ -70,7 +70,7 @@ class Session:
 
 
 def run(main: Callable[[Session], None], description: str | None) -> None:
-    """Run a client until it is told to stop by SIGTERM."""
+    """Run a client until SIGTERM."""
     arguments = argparse.ArgumentParser(description=description)
     arguments.add_argument("--name", required=True, help="what it is, and which incarnation: payments.3")
     arguments.add_argument("--bootstrap-server", required=True)

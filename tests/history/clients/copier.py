@@ -1,5 +1,6 @@
-"""confluent-kafka as a copier: reads committed records as a member of a group, writes a copy of each and commits the
-group's offsets in the same transaction. So each committed record has one committed copy."""
+"""confluent-kafka as a copier: a group member that reads committed records and writes a copy of each, and commits the
+group's offsets in the same transaction. Therefore each committed record has one committed copy.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ GROUP = "copiers"
 
 
 class Copier:
-    """A consumer and a producer, from the first assignment until something goes wrong."""
+    """A consumer and a producer, from the first assignment until an error."""
 
     def __init__(self, session: Session, process: str) -> None:
         self.session = session
@@ -53,7 +54,7 @@ class Copier:
             self.consumer.close()
 
     def restore(self) -> None:
-        """Where the group is, as a start finds it."""
+        """Fetch the group's committed position, as at a start."""
         asked = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
         complete = self.session.journal.invoke(self.process, "restore", group=GROUP)
         try:
@@ -106,7 +107,7 @@ def transact(copier: Copier) -> None:
     copier.copy(records, name)
     commit = session.random_source.random() > 0.1
     if not end(session, copier.process, copier.producer, commit=commit, transaction=name):
-        raise UnusableError  # the consumer has to go back to what is committed
+        raise UnusableError  # the consumer must return to the committed position
 
 
 def main(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""kafka-python as a member of a classic group: subscribes, commits what it has read, and tells what it owns."""
+"""kafka-python as a member of a classic group: subscribes, commits its position, records its partitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.history.journal import Complete
 from tests.history.operations import COMMITTED, INFO, OK, SUBSCRIBE
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # its way to load schemas is deprecated in newer Pythons
+    warnings.simplefilter("ignore", DeprecationWarning)  # its schema loader is deprecated in newer Python versions
     from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
     from kafka.errors import KafkaError
 
@@ -21,7 +21,7 @@ SESSION_TIMEOUT_MS = 4_000
 
 
 class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # the library has no types
-    """Notes what comes and goes."""
+    """Rebalance listener that records assigned and revoked partitions."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # the library 
 
 
 def restore(session: Session, consumer: Any) -> None:
-    """Ask for the group's offsets of what this member owns."""
+    """Fetch the group's offsets of this member's partitions."""
     owned = sorted(consumer.assignment())
     complete = session.journal.invoke(session.name, "restore", group=GROUP)
     try:
@@ -77,7 +77,7 @@ def store(session: Session, consumer: Any, offsets: dict[str, int]) -> None:
 
 
 def poll(session: Session, consumer: Any, ownership: Ownership) -> dict[str, int]:
-    """One poll; the offsets to commit after it."""
+    """Poll once and return the offsets to commit afterwards."""
     ownership.has_changed = False
     invoked = time.monotonic_ns()
     polled = consumer.poll(timeout_ms=200, max_records=50)

@@ -1,4 +1,4 @@
-"""confluent-kafka as a transactional producer: librdkafka, which speaks v1."""
+"""confluent-kafka as a transactional producer: librdkafka, which uses v1."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from tests.history.operations import INFO, OK
 
 END_SECONDS = 8.0
 WITHOUT_BOOTSTRAP_AGAIN = {"metadata.recovery.strategy": "none"}
-"""librdkafka 2.16 that bootstraps again after a lost connection gives its coordinator up, waits for ever for the answer
-to a transaction's offsets, and cannot be closed."""
+"""If librdkafka 2.16 bootstraps again after a lost connection, it drops its coordinator. Then it waits forever for the
+response to a transaction's offsets, and cannot be closed.
+"""
 
 
 class UnusableError(Exception):
-    """The producer has to be made anew."""
+    """Raised if a new producer must be created."""
 
 
 def settings(session: Session) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def settings(session: Session) -> dict[str, Any]:
 
 
 def delivered(complete: Complete, failed: list[str], error: Any, message: Any) -> None:
-    """Whether a record was taken. One that was not is noted for the sake of what comes after it."""
+    """Record the outcome of a record; failures are recorded because later records depend on them."""
     if error is None:
         complete(OK, offset=message.offset() if message.offset() >= 0 else None)
     else:
@@ -56,7 +57,7 @@ def send(session: Session, process: str, producer: Any, key: str, failed: list[s
 
 
 def end(session: Session, process: str, producer: Any, *, commit: bool, transaction: str) -> bool:
-    """Commit or abort; a commit that fails is aborted if the client says that it can be. Whether it was committed."""
+    """Commit or abort; a failed commit is aborted if the client allows it. Return True if it was committed."""
     complete = session.journal.invoke(process, "end", commit=commit, transaction=transaction)
     given_up = time.monotonic() + END_SECONDS
     while True:
@@ -75,8 +76,10 @@ def end(session: Session, process: str, producer: Any, *, commit: bool, transact
 
 
 def transact(session: Session, process: str, producer: Any) -> None:
-    """One transaction. A producer that purged a record is used no more: librdkafka 2.16 gives the sequence number of
-    one that it had sent, and taken back to send it again, to the next record, which the broker then takes for that one.
+    """Run one transaction. A producer that purged a record must not be used again.
+
+    librdkafka 2.16 may give the sequence number of such a record, already sent once, to the next one. The broker then
+    takes the next one for a duplicate.
     """
     keys, commit = session.plan()
     failed: list[str] = []

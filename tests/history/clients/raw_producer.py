@@ -1,7 +1,7 @@
-"""A transactional producer made of frames, which speaks either protocol: v1, or v2 with an epoch per transaction.
+"""Transactional producer of plain frames with either protocol: v1, or v2 with an epoch for each transaction.
 
-It does what a careful client may: a batch or an end without an answer is sent again on a new connection, with the same
-sequence and the same epoch. When it is refused it begins anew with InitProducerId.
+It behaves as a correct client: a batch or an EndTxn without a response is sent again on a new connection, with the same
+sequence and epoch. After an error it starts again with InitProducerId.
 """
 
 from __future__ import annotations
@@ -27,13 +27,15 @@ VERSIONS = {"v1": {"init": 4, "produce": 11, "end": 4}, "v2": {"init": 5, "produ
 ADD_VERSION = 3
 PATIENCE_SECONDS = 8.0
 RETRIABLE = {3, 5, 6, 7, 14, 15, 16, 19, 20, 51, 56}
-"""Unknown topic, no leader, timed out, a coordinator that loads or moved, too few replicas, concurrent transactions."""
+"""Error codes: unknown topic, no leader, timeout, coordinator loading or moved, too few replicas, concurrent
+transactions.
+"""
 NOT_APPENDED = {2, 10, 29, 42, 53, 87}
-"""Codes of a Produce that was turned away before anything could happen."""
+"""Error codes of Produce after which nothing was appended."""
 
 
 class RefusedError(Exception):
-    """The broker said no, or nothing for too long."""
+    """Raised if the broker returns an error, or does not respond for too long."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"error {code}")
@@ -41,7 +43,7 @@ class RefusedError(Exception):
 
 
 class Producer:
-    """One producer id and epoch, from InitProducerId until something goes wrong."""
+    """Producer id and epoch, from InitProducerId until an error."""
 
     def __init__(
         self, transactional_id: str, bootstrap_server: str, protocol: str, *, request_seconds: float = REQUEST_SECONDS
@@ -58,7 +60,7 @@ class Producer:
         self._routes.close()
 
     def _until(self, attempt: Callable[[], tuple[int, Any]]) -> Any:
-        """Repeat what has no answer or may go better later; (code, answer) come from an attempt."""
+        """Repeat an attempt, which returns (code, response), while it has no response or a retriable error."""
         given_up, code = time.monotonic() + PATIENCE_SECONDS, -1
         while time.monotonic() < given_up:
             with contextlib.suppress(OSError):
@@ -89,7 +91,7 @@ class Producer:
             self._sequences.clear()
 
     def send(self, key: str, value: str) -> int:
-        """Its offset."""
+        """Send a record and return its offset."""
         if self.protocol == "v1" and key not in self._added:
             self._until(functools.partial(self._add, key))
             self._added.add(key)
@@ -155,7 +157,7 @@ class Producer:
 
 
 def transact(session: Session, process: str, producer: Producer) -> None:
-    """One transaction; raises RefusedError when the producer is of no more use."""
+    """Run one transaction. Raises RefusedError if the producer cannot be used any more."""
     journal = session.journal
     keys, commit = session.plan()
     name = f"{process}/{session.number()}"

@@ -1,4 +1,6 @@
-"""confluent-kafka as a reader of every partition, assigned: `python -m tests.history.clients.reader committed ...`"""
+"""confluent-kafka as a consumer of all partitions, by assignment: `python -m tests.history.clients.reader committed
+...`
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from tests.history.journal import Journal
 from tests.history.operations import ASSIGN
 
 EMPTY_POLLS_SECONDS = 0.5
-"""So often an empty poll is worth a line."""
+"""Interval in which empty polls are recorded."""
 
 
 def consumer(bootstrap_server: str, level: str, **more: Any) -> Any:
@@ -37,7 +39,7 @@ def consumer(bootstrap_server: str, level: str, **more: Any) -> Any:
 
 
 def assign(reading: Any, process: str, journal: Journal) -> None:
-    """Every key, from its beginning."""
+    """Assign every key from its beginning."""
     reading.assign([TopicPartition(*partition_of(key), OFFSET_BEGINNING) for key in KEYS])
     journal.note(process, "assign", keys=KEYS)
 

@@ -1,4 +1,4 @@
-"""Where a client made of frames has to ask: the leader of a partition, the coordinator of its transactional id."""
+"""Routes of a client of plain frames: partition leaders, and the coordinator of its transactional id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TRANSACTIONAL = 1
 
 
 class Routes:
-    """Connections by address, and who is where. What fails is forgotten, and asked for again at the next broker."""
+    """Connections by address, leaders and coordinator. After an error they are looked up again at the next broker."""
 
     def __init__(self, transactional_id: str, bootstrap_servers: str, request_seconds: float) -> None:
         self._transactional_id = transactional_id
@@ -35,12 +35,12 @@ class Routes:
         self.forget()
 
     def forget(self) -> None:
-        """Who is where may have changed."""
+        """Drop all routes, because leaders may have changed."""
         self._coordinator = None
         self._leaders.clear()
 
     def ask_coordinator(self, request: Any, version: int) -> Any:
-        """One attempt. Raises OSError."""
+        """Send a request to the coordinator once. Raises OSError."""
         if self._coordinator is None:
             find = FindCoordinatorRequest(key_type=TRANSACTIONAL, coordinator_keys=[self._transactional_id])
             [found] = self._ask_anybody(find, FIND_VERSION).coordinators
@@ -50,7 +50,7 @@ class Routes:
         return self._ask(self._coordinator, request, version)
 
     def ask_leader(self, key: str, request: Any, version: int) -> Any:
-        """One attempt. Raises OSError."""
+        """Send a request to a partition's leader once. Raises OSError."""
         if key not in self._leaders:
             self._leaders[key] = self._find_leader(key)
         return self._ask(self._leaders[key], request, version)

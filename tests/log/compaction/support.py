@@ -1,4 +1,4 @@
-"""Compaction in a straight line: what the broker's cleaner does with workers and a process, here and now."""
+"""Synchronous compaction: the same work as the broker's cleaner, without its workers and its process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def keyed(
     sequence: int = -1,
     transactional: bool = False,
 ) -> bytearray:
-    """A batch of (key, value) records, one millisecond apart."""
+    """Return a batch of (key, value) records with timestamps one millisecond apart."""
     return encode_batch(
         [Record(key=key, value=value, timestamp=timestamp + index) for index, (key, value) in enumerate(pairs)],
         codec=codec,
@@ -39,7 +39,7 @@ def keyed(
 
 
 def append(log: PartitionLog, *pairs: Pair, **options: int) -> int:
-    """Store one batch; its base offset."""
+    """Append one batch and return its base offset."""
     return log.append(keyed(*pairs, **options), leader_epoch=0).base_offset  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def candidate_of(log: PartitionLog, now_ms: int = NOW_MS) -> Candidate | None:
 def compact(
     log: PartitionLog, disk: Disk | None = None, *, now_ms: int = NOW_MS, map_bytes: int = MAP_BYTES
 ) -> RoundEnd | None:
-    """One round, if the log is due."""
+    """Run one compaction round if the log is due for compaction."""
     candidate = candidate_of(log, now_ms)
     if candidate is None:
         return None

@@ -1,4 +1,4 @@
-"""Compaction against a dict: any order of appends, transactions, rounds with little memory or much, crashes."""
+"""Compaction against a dict: random appends, transactions, crashes, and rounds with little or much memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CODECS = st.sampled_from(list(Codec))
 
 @dataclass
 class Stored:
-    """What was appended at an offset."""
+    """A record that was appended at an offset."""
 
     key: bytes
     value: bytes | None
@@ -38,7 +38,7 @@ class Stored:
 
 
 class CompactionModel(RuleBasedStateMachine):
-    """Every record that was ever appended, with what became of its transaction."""
+    """Model of a log: every record that was appended, with the outcome of its transaction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class CompactionModel(RuleBasedStateMachine):
                 assert offset not in present
 
     def last_below(self, end: int) -> dict[bytes, int]:
-        """The last decided record of each key; those that are not decided are not below."""
+        """Return the last decided record of each key; undecided records are not below the end."""
         return {
             record.key: offset
             for offset, record in sorted(self.records.items())

@@ -1,4 +1,4 @@
-"""Compaction of segments that are large, damaged, empty or begin inside what is clean, and on disks that fail."""
+"""Compaction of segments that are large, damaged or empty, that begin inside the clean part, or on failing disks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def survivors(log: PartitionLog) -> list[tuple[int, bytes | None]]:
 
 
 def stored(log: PartitionLog) -> list[tuple[int, int]]:
-    """(last offset, number of records) of each batch."""
+    """Return (last offset, number of records) of each batch."""
     data = b"".join(segment.file.read(0, segment.size) for segment in log.segments)
     return [(found.last_offset, found.record_count) for found in headers(data)]
 
@@ -70,7 +70,7 @@ def test_what_is_larger_than_a_piece_is_compacted_all_the_same(tmp_path: Path, s
 
 
 def closed_segment(tmp_path: Path) -> tuple[PartitionLog, Path]:
-    """A log whose first segment has ten batches, and that segment's file."""
+    """Return a log whose first segment has ten batches, and that segment's file."""
     log = open_at(tmp_path / "orders-0", CONFIG)
     for index in range(10):
         append(log, (b"%d" % (index % 3), b"x"))
@@ -85,7 +85,7 @@ def cut_to_half_a_header(data: bytearray) -> bytearray:
 
 
 def lengthened(data: bytearray) -> bytearray:
-    """The last batch ends behind its segment."""
+    """Make the last batch extend beyond its segment's end."""
     struct.pack_into(">i", data, 9 * len(data) // 10 + 8, 1000)
     return data
 
@@ -147,7 +147,7 @@ def test_a_log_whose_disk_fails_is_no_candidate_and_goes_offline(tmp_path: Path)
 
 
 def with_empty_segment(tmp_path: Path, base_offset: int, next_base_offset: int) -> PartitionLog:
-    """A log with an empty segment, of whose records compaction has left none."""
+    """Return a log with an empty segment: compaction has removed all its records."""
     log = open_at(tmp_path / "orders-0", CONFIG)
     for index in range(base_offset):
         append(log, (b"%d" % (index % 3), b"x"))
@@ -226,7 +226,7 @@ def test_the_last_batch_of_a_producer_that_was_forgotten_goes(tmp_path: Path) ->
 
 
 def test_a_producer_of_which_only_a_marker_is_left_keeps_it_as_an_empty_batch(tmp_path: Path) -> None:
-    """Its epoch is newer than that of the transaction (KIP-890), so that no batch of data is the producer's last."""
+    """The marker's epoch is newer than the transaction's (KIP-890), so no data batch is the producer's last one."""
     log = open_at(tmp_path / "orders-0", CONFIG)
     append(log, (b"a", b"1"), producer_id=7, sequence=0, transactional=True)
     log.append(marker(7, 1, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR, transaction_version=2)
@@ -240,7 +240,7 @@ def test_a_producer_of_which_only_a_marker_is_left_keeps_it_as_an_empty_batch(tm
     assert stored(log)[:2] == [(1, 0), (2, 1)]
     log.close(clean=False)
     again = open_at(tmp_path / "orders-0", CONFIG)
-    assert again.producers.entries == {}  # nor does Apache Kafka take a producer from an empty control batch
+    assert again.producers.entries == {}  # Apache Kafka does not restore a producer from an empty control batch either
 
 
 def test_a_control_batch_of_another_kind_stays(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_thinned_batch_of_log_append_time_keeps_its_time(tmp_path: Path) -> No
 def test_timestamps_that_leave_64_bits_are_compacted_like_others(tmp_path: Path, value: bytes | None) -> None:
     log = open_at(tmp_path / "orders-0", CONFIG)
     batch = with_deltas((0, b"a", value), (2**63 - 1, b"b", value), (5, b"c", value))
-    log.append(batch, leader_epoch=0, origin=AppendOrigin.REPLICATION)  # as stored before the topic was compacted
+    log.append(batch, leader_epoch=0, origin=AppendOrigin.REPLICATION)  # as stored before the topic became compacted
     append(log, (b"a", b"2"))
     log.roll()
     compact(log)
@@ -323,7 +323,7 @@ def test_a_round_that_finds_no_space_for_an_index_is_of_no_use(tmp_path: Path) -
 
 
 def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp_path: Path) -> None:
-    """The sources are gone by then: there is nothing to go back to but a start."""
+    """The source segments are already removed, so the log cannot be restored without a restart."""
     disk = FaultyDisk()
     log, _ = closed_segment(tmp_path)
     candidate = candidate_of(log)

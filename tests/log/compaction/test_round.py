@@ -1,4 +1,4 @@
-"""What one round keeps and drops, case by case."""
+"""Compaction round: the records that it keeps and drops, case by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crash anywhere in a compaction leaves the old segments or the new ones."""
+"""A crash at any point of a compaction leaves either the old segments or the new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Picture = list[tuple[int, bytes | None, bytes | None]]
 
 
 class Renames(RealDisk):
-    """Keeps the renames since the directory was last synced."""
+    """A disk that records the renames since the last sync of the directory."""
 
     def __init__(self) -> None:
         super().__init__(open_files_max=64)
@@ -44,7 +44,7 @@ class Renames(RealDisk):
 
 
 def fill(directory: Path, disk: RealDisk) -> PartitionLog:
-    """Two segments that become one; of the second only obsolete records, with an aborted transaction in the first."""
+    """Fill two segments that become one: an aborted transaction in the first, only obsolete records in the second."""
     log = open_at(directory, CONFIG, surroundings(disk=disk))
     append(log, (b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
     append(log, (b"a", b"2"), producer_id=7, sequence=0)
@@ -64,7 +64,7 @@ def picture(log: PartitionLog) -> Picture:
 
 
 def recovered(directory: Path) -> Picture:
-    """What a start after a crash finds; a second start finds the same."""
+    """Return the state after a crash and a start; check that a second start finds the same."""
     log = open_at(directory, CONFIG, recovery_point=10)
     found = picture(log)
     assert log.log_end_offset == 11
@@ -91,7 +91,7 @@ def group_of(log: PartitionLog, disk: RealDisk) -> CleanedGroup:
 
 
 def states(before: Path, renames: list[tuple[str, str]], work: Path) -> list[Picture]:
-    """What is recovered when any of the renames are lost."""
+    """Return the recovered states for each number of lost renames."""
     found = []
     possible = list(product((False, True), repeat=len(renames)))
     some = possible if len(possible) < STATES_MAX else random.Random(0).sample(possible[1:-1], STATES_MAX - 2)
@@ -198,7 +198,7 @@ def test_a_round_that_was_overtaken_is_discarded(tmp_path: Path, when: str) -> N
 
 
 def decided(tmp_path: Path, disk: RealDisk) -> tuple[PartitionLog, Picture, Swap]:
-    """A log, its records, and a swap whose decision a worker makes durable next."""
+    """Return a log, its records, and a swap that is decided; a worker makes the decision durable next."""
     log = fill(tmp_path / "orders-0", disk)
     old = picture(log)
     swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
@@ -211,14 +211,14 @@ def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tm
     log.truncate_to(4)
     log.append(keyed((b"z", b"1"), (b"z", b"2")), leader_epoch=1)
     assert swap.is_overtaken()
-    log.close(clean=False)  # killed, before the cleaner hears of it
+    log.close(clean=False)  # the process is killed before the cleaner receives the result
     log = open_at(tmp_path / "orders-0", CONFIG)
     assert picture(log) == [*[record for record in old if record[0] < 4], (4, b"z", b"1"), (5, b"z", b"2")]
     log.close(clean=False)
 
 
 def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) -> None:
-    """Some file systems need space to remove a file. What is left would take the place of the log after a crash."""
+    """Some file systems need space to remove a file. The remaining files would replace the log's after a crash."""
     disk = FaultyDisk()
     log, old, swap = decided(tmp_path, disk)
     swap.sync()

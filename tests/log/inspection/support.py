@@ -1,4 +1,4 @@
-"""A log directory as a broker leaves it after a clean stop: two segments, an aborted transaction, checkpoints."""
+"""A log directory after a clean stop of a broker: two segments, an aborted transaction, checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=1)
 
 
 def write_directory(path: Path) -> Path:
-    """The partition's directory."""
+    """Write the files and return the partition's directory."""
     disk = RealDisk()
     write_identity(disk, str(path), MetaProperties(cluster_id="cluster", node_id=1, directory_id=uuid.UUID(int=77)))
     manager = LogManager([str(path)], surroundings(disk))

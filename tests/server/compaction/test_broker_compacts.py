@@ -1,4 +1,4 @@
-"""A whole broker, in a thread that is not the main one, with its real process."""
+"""Compaction in a whole broker, which runs in a thread other than the main one, with its real process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPIC_SETTINGS: dict[str, Any] = {"cleanup_policy": "compact", "min_cleanable_di
 
 
 def fill(broker: RunningBroker, topic: str) -> None:
-    """Ten records of two keys in a closed segment that is durable."""
+    """Store ten records of two keys in a closed, durable segment."""
     with broker.client() as client:
         for index in range(10):
             produce(client, topic, bytes(keyed((b"%d" % (index % 2), b"x"))))

@@ -1,15 +1,17 @@
-"""The cleaner in virtual time: what it chooses, what it notes, what it does when something comes between."""
+"""Cleaner in virtual time: choice of logs, checkpoints, and events during a round."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import pytest
 
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.checkpoints import CLEANER_FILE, read_offsets
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.config import LogConfig
@@ -38,7 +40,7 @@ SETTINGS = {
 
 
 class Rounds(InlineRounds):
-    """Does something before a report is passed on, and counts."""
+    """Rounds that count, and run a callback before each report."""
 
     def __init__(self) -> None:
         super().__init__(RealDisk())
@@ -54,7 +56,7 @@ class Rounds(InlineRounds):
                 self.between()
                 yield report
         finally:
-            await asyncio.sleep(1)  # a process that ends
+            await asyncio.sleep(1)  # the process takes a second to exit
             self.running -= 1
 
 
@@ -66,7 +68,7 @@ class World:
         more: list[str] = settings.pop("more_directories", [])
         random_source: FixedChance | None = settings.pop("random_source", None)
         self.clock = ManualClock()
-        self.settings: dict[str, Any] = SETTINGS | settings
+        self.settings = CurrentSettings(default_settings() | SETTINGS | settings)
         self.rounds = Rounds()
         self.workers = InlineWorkers()
         self.directory = directory
@@ -74,7 +76,7 @@ class World:
         self.logs.load_all(lambda topic: CONFIG)
         self.cleaner = LogCleaner(
             CleanerParts(
-                config=cast("Any", self.settings),
+                settings=self.settings,
                 logs=self.logs,
                 disk=disk,
                 clock=self.clock,
@@ -91,6 +93,10 @@ class World:
         log.roll()
         log.flush()
         return log
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Change settings."""
+        self.settings.replace({**self.settings.values, **values})
 
     def clean(self) -> bool:
         with virtual_loop() as loop:
@@ -175,11 +181,11 @@ def test_a_deleted_topic_leaves_the_checkpoint(world: World) -> None:
 
 
 def test_a_deletion_makes_it_look_at_no_other_log(world: World) -> None:
-    """With 50,000 partitions a look takes 30 ms."""
+    """With 50,000 partitions, a check of all logs takes 30 ms."""
     with virtual_loop() as loop:
         task = loop.create_task(world.cleaner.run())
         loop.run_until_complete(asyncio.sleep(1))
-        world.log("orders")  # which is dirty
+        world.log("orders")  # makes the log dirty
         for _ in range(3):
             world.cleaner.partition_removed(None)
             loop.run_until_complete(asyncio.sleep(1))
@@ -225,8 +231,7 @@ def test_altered_settings_count_at_once(world: World) -> None:
         task = loop.create_task(world.cleaner.run())
         loop.run_until_complete(asyncio.sleep(1))
         world.log("orders")
-        world.settings["log.cleaner.dedupe.buffer.size"] = 10_000
-        world.settings["log.cleaner.io.buffer.load.factor"] = 0.5
+        world.set({"log.cleaner.dedupe.buffer.size": 10_000, "log.cleaner.io.buffer.load.factor": 0.5})
         world.cleaner.settings_changed()
         loop.run_until_complete(asyncio.sleep(0.1))
         assert [plan.offset_map_bytes for plan in world.rounds.plans] == [5000]
@@ -387,7 +392,7 @@ def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> Non
 
 
 class HeldAt(InlineWorkers):
-    """Holds one of its calls."""
+    """Workers that hold one of the calls."""
 
     def __init__(self, call: int) -> None:
         super().__init__()
@@ -399,7 +404,7 @@ class HeldAt(InlineWorkers):
 
 
 DECIDE, SYNC = 1, 2
-"""Calls of workers in a round of one group."""
+"""Positions of these calls among the workers' calls in a round of one group."""
 
 
 def held_at(tmp_path: Path, call: int) -> World:
@@ -479,7 +484,7 @@ def test_a_failure_about_a_log_that_is_deleted_meanwhile_is_none_of_the_director
 
 
 def test_records_without_a_key_are_counted_aloud(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """They were stored before their topic was compacted."""
+    """The records were stored before their topic became compacted."""
     log = world.log("orders", dirty=0, config=LogConfig())
     log.append(batch(b"v", key=None), leader_epoch=0)
     log.update_config(CONFIG)

@@ -1,4 +1,4 @@
-"""cleaner-offset-checkpoint: it never says of records that they are compacted which are not."""
+"""File cleaner-offset-checkpoint: it never covers records that are not compacted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_checkpoint_is_written_again_when_a_log_was_cut_meanwhile(tmp_path: Pa
 
 
 def reopened(world: World) -> LogManager:
-    """The logs of a broker whose cleaner has not begun, or has log.cleaner.enable=false."""
+    """Reopen the logs as a broker whose cleaner has not started, or has log.cleaner.enable=false."""
     world.logs.close(clean=False)
     logs = LogManager([str(world.directory)], surroundings(RealDisk(), world.clock))
     logs.load_all(lambda topic: CONFIG)
@@ -91,7 +91,7 @@ def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: 
 
 
 def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_was_there(tmp_path: Path) -> None:
-    """The files of the directory were not written between: they speak of a log of an earlier topic."""
+    """The directory's checkpoint was not rewritten in between, and its entry belongs to a log of an earlier topic."""
     world = World(tmp_path / "d", more_directories=[str(tmp_path / "e")])
     first, second = world.logs.directories
 

@@ -1,4 +1,4 @@
-"""How far logs were compacted, as a start finds it after logs were cut or deleted."""
+"""Cleaner checkpoints at start after logs were truncated or deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def world(tmp_path: Path) -> World:
 
 
 def test_a_deleted_topic_leaves_the_checkpoint_while_another_log_is_cleaned(world: World) -> None:
-    """A round may take hours, and end with the broker: a topic of the name would be taken for clean."""
+    """A round may take hours, and end with the broker: a new topic with this name would count as clean."""
     world.log("orders")
     assert world.clean()
     assert world.checkpoint() == {("orders", 0): 10}
@@ -36,7 +36,7 @@ def test_a_deleted_topic_leaves_the_checkpoint_while_another_log_is_cleaned(worl
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_what_comes_where_a_log_was_cut_is_dirty_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
-    """Else its keys are never looked at: older values stay, and come back when tombstones go."""
+    """Otherwise its keys would never be compacted: older values stay, and return when tombstones are removed."""
     world = World(tmp_path / "d")
     log = world.log("orders")
     assert world.clean()

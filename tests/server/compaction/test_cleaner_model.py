@@ -1,7 +1,7 @@
-"""The cleaner and what else happens to a compacted log: who reads it from its start sees the latest value of each key.
+"""Cleaner and other changes to a compacted log: a reader from its start always gets the latest value of each key.
 
-Logs are cut as by a new leader, moved to another directory, deleted and made anew, closed cleanly or killed, and
-cleaned in between. A key that was deleted must not come back, whatever the checkpoint says.
+Logs are truncated by a new leader, moved to another directory, deleted and created again, closed cleanly or killed, and
+cleaned in between. A deleted key must not return, whatever the checkpoint contains.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ PAIRS = st.lists(st.tuples(KEYS, st.one_of(st.none(), st.binary(min_size=1, max_
 
 
 class CleanerModel(RuleBasedStateMachine):
-    """All records that are in the log by what was done to it, compacted or not."""
+    """Model of a log: all records that it should contain, compacted or not."""
 
     def __init__(self) -> None:
         super().__init__()
         self.path = Path(tempfile.mkdtemp(prefix="kwire-cleaner-"))
         self.records: list[tuple[int, bytes, bytes | None]] = []
         self.superseded: set[bytes] = set()
-        """Keys whose later values were cut off, after compaction may have removed the earlier ones."""
+        """Keys whose later values were truncated, after compaction may have removed the earlier ones."""
         self.cleaned_to = 0
-        """Up to where records may have been removed, though the log's first dirty offset was lowered by a cut since."""
+        """Offset below which records may have been removed; a truncation does not lower it, unlike the first dirty
+        offset.
+        """
         self.topics = self.starts = 0
         self.now_ms = 0
 
@@ -70,10 +72,10 @@ class CleanerModel(RuleBasedStateMachine):
     def log(self) -> PartitionLog:
         log = self.world.logs.get(TOPIC, 0)
         assert log is not None
-        log.update_config(CONFIG)  # the world loads logs with its own
+        log.update_config(CONFIG)  # the world loads logs with its own config
         return log
 
-    # --- what a leader sends
+    # --- appends of a leader
 
     @rule(pairs=PAIRS)
     def append(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
@@ -84,9 +86,9 @@ class CleanerModel(RuleBasedStateMachine):
     @precondition(lambda self: self.records)
     @rule(share=st.floats(0, 1), pairs=PAIRS, is_restarted=st.booleans())
     def follow_another_leader(self, share: float, pairs: list[tuple[bytes, bytes | None]], is_restarted: bool) -> None:
-        """Cut the log, also below what was compacted, as after an unclean election.
+        """Truncate the log as after an unclean election, possibly below the compacted part.
 
-        Earlier values of a key may be gone with the later ones then.
+        Then both earlier and later values of a key may be lost.
         """
         cleaned_to = max(self.cleaned_to, self.log.offsets.first_dirty)
         self.log.truncate_to(int(self.log.log_end_offset * share))
@@ -103,7 +105,7 @@ class CleanerModel(RuleBasedStateMachine):
         self.world.logs.delete(TOPIC, 0)
         self._make_topic()
 
-    # --- what the broker does
+    # --- actions of the broker
 
     @rule()
     def time_passes(self) -> None:
@@ -117,9 +119,9 @@ class CleanerModel(RuleBasedStateMachine):
 
     @rule(fillers=st.sampled_from([1, 10, 200]))
     def clean_until_tombstones_are_gone(self, fillers: int) -> None:
-        """The first round gives them their time, one after it takes them away.
+        """Clean twice: the first round sets the tombstones' delete horizon, a later one removes them.
 
-        With many fillers the log passes the end that it had before it was cut.
+        With many fillers, the log grows past its end before the truncation.
         """
         for count in (fillers, 1, 1):
             self.append([(b"filler", b"1")] * count)
@@ -143,7 +145,7 @@ class CleanerModel(RuleBasedStateMachine):
         self.world.logs.close(clean=clean)
         self._start()
 
-    # --- what a reader sees
+    # --- reads
 
     @invariant()
     def a_reader_sees_the_latest_values(self) -> None:

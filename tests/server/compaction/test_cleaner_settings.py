@@ -1,4 +1,4 @@
-"""Settings of the cleaner that make little sense, as Kafka takes them: the broker goes on."""
+"""Extreme settings of the cleaner, accepted as in Kafka: the broker keeps running."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_rate_ends_the_cleaner(tmp_path: Path, rate: float) -> None:
     log = world.log("orders")
     assert world.clean() is (rate > 0.0)
     assert offsets(log) == ([8, 9] if rate > 0.0 else list(range(10)))
-    world.settings[RATE] = 1e9
+    world.set({RATE: 1e9})
     world.cleaner.settings_changed()
     world.clean()
     assert offsets(log) == [8, 9]
@@ -67,7 +67,7 @@ def test_a_log_that_was_given_up_is_tried_again_with_other_settings(tmp_path: Pa
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_cleaner_that_is_woken_as_it_is_cancelled_ends(tmp_path: Path, turns: int) -> None:
-    """As when topics are deleted just before the broker stops: the stop waited for it without an end."""
+    """A topic deletion just before a stop wakes the cleaner during its cancellation; the stop then never ended."""
     world = World(tmp_path / "d")
 
     async def play() -> bool:

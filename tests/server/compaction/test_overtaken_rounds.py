@@ -1,4 +1,4 @@
-"""Rounds whose log is cut or deleted meanwhile, in virtual time."""
+"""Compaction rounds whose log is truncated or deleted during the round, in virtual time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["world"]
 
 
 def test_a_round_that_is_overtaken_is_over_before_the_next_begins(world: World) -> None:
-    """Else the next log would take the reports that are left for its own."""
+    """Otherwise the next log's round would receive the remaining reports."""
     world.log("orders")
     world.rounds.between = lambda: world.logs.delete("orders", 0)
     assert world.clean()
@@ -22,7 +22,7 @@ def test_a_round_that_is_overtaken_is_over_before_the_next_begins(world: World) 
 
 
 def test_a_log_that_is_cut_and_refilled_meanwhile_keeps_its_new_records(world: World) -> None:
-    """An unclean election: the segment under the round has the same name, and the new leader's records."""
+    """After an unclean election, the new leader's segment has the same name as the segment being compacted."""
     log = world.log("orders", dirty=20)
 
     def cut() -> None:

@@ -1,4 +1,4 @@
-"""The compacting process, for real: its talk, its errors, its end."""
+"""Compacting process, real and not simulated: its messages, its errors, its exit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
 from kwire import event_loop
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
@@ -40,7 +41,7 @@ FAST = 1e308
 
 
 def never(seconds: float) -> bool:
-    """The broker lives on."""
+    """Never report that the broker has ended."""
     return False
 
 
@@ -55,7 +56,7 @@ def filled(directory: Path) -> tuple[RoundPlan, object]:
 
 
 def wrongly_compressed(directory: Path) -> RoundPlan:
-    """Of a log with a batch that was stored before its topic was compacted, and that cannot be opened."""
+    """Store a batch that cannot be decompressed, as if from before its topic became compacted."""
     log = open_at(directory)
     broken = batch(b"a" * 50, b"b" * 50, codec=Codec.GZIP)
     broken[BATCH_HEADER_BYTES] ^= 0xFF
@@ -283,12 +284,12 @@ def test_a_pipe_that_is_closed_fails_the_round(tmp_path: Path, monkeypatch: pyte
 
 @on_both_loops
 def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path, run: Callable[..., None]) -> None:
-    """What the process has yet to say of the first log must not be taken for what it says of the second."""
+    """Remaining reports about the first log must not count for the second one."""
     logs = LogManager([str(tmp_path)], surroundings())
     config = replace(CONFIG, segment_bytes=20_000)
     logs.load_all(lambda _: config)
     first, second = (logs.get_or_create(topic, 0, config, None) for topic in ("first", "second"))
-    for log, count in ((first, 500), (second, 300)):  # the first is the dirtier one: it has fewer clean bytes
+    for log, count in ((first, 500), (second, 300)):  # the first has the higher dirty ratio
         for index in range(count):
             append(log, (b"%d" % index, b"x" * 200))
         log.roll()
@@ -300,7 +301,7 @@ def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path,
         workers = ThreadWorkers()
         cleaner = LogCleaner(
             CleanerParts(
-                config=cast("Any", CLEANER_SETTINGS),
+                settings=CurrentSettings(default_settings() | CLEANER_SETTINGS),
                 logs=logs,
                 disk=RealDisk(),
                 clock=ManualClock(),

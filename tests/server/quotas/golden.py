@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1's own Rate and TokenBucket measure, recorded by a small Java program that used its classes.
+"""Measurements of Apache Kafka 4.3.1's Rate and TokenBucket, recorded by a small Java program that used these classes.
 
 Each row: time in ms, value recorded, ms to wait at a quota of 500 per second, ms of the rate's window, tokens at that
 quota. The times and values are of a seeded random walk with pauses.

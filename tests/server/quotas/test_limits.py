@@ -1,4 +1,4 @@
-"""Whose quota counts: Kafka's eight places, in their order."""
+"""Client quotas: which of Kafka's eight entity levels applies, in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The manager: what is counted of which request, and what its client is told."""
+"""Quota manager: the usage of each request that counts, and the throttle time in its response."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_requests_pay_for_their_time() -> None:
     clock.ms += 600
     spent = quotas.spent_ms()
     assert spent == 600
-    clock.ms += 5_000  # it waits
+    clock.ms += 5_000  # the client waits
     quotas.begin(spent)
     clock.ms += 400
     assert quotas.throttle_ms(METADATA, response, 1) == 0, "1 s of 10 s is 10 percent"
@@ -93,7 +93,7 @@ def test_an_answer_without_a_throttle_time_is_muted_only() -> None:
 def test_strict_mutations_are_refused_and_permissive_ones_wait() -> None:
     quotas, clock = manager("controller_mutation_rate", {EVERYBODY: 2.0})
     strict = quotas.mutations(context(ApiKey.CREATE_TOPICS, version=6), strict_since=6)
-    strict.record(30)  # 22 are there at first
+    strict.record(30)  # 22 tokens exist at first
     assert strict.throttle_ms == 0
     with pytest.raises(KafkaError) as refused:
         strict.record(1)

@@ -1,4 +1,4 @@
-"""Rates and token buckets: to the millisecond what Kafka's own classes measure."""
+"""Rates and token buckets: same measurements as Kafka's classes, to the millisecond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short ways to make limits, requests' contexts and managers on virtual time."""
+"""Helpers that create limits, request contexts and quota managers on virtual time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def limits_of(wanted: Wanted) -> QuotaLimits:
 
 
 class HandClock:
-    """The Clock seam, moved by hand."""
+    """Clock that a test advances."""
 
     def __init__(self) -> None:
         self.ms = 1_000_000.0

@@ -25,7 +25,7 @@ import scala.Option;
 import scala.collection.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** In the place of Apache Kafka's class of this name: one controller, and brokers on demand, of kwire processes. */
+/** Replacement of Apache Kafka's class of this name: one controller, and brokers on demand, as kwire processes. */
 @Tag("integration")
 public abstract class QuorumTestHarness implements Logging {
     private final MockFaultHandler faultHandler = new MockFaultHandler("quorum");

@@ -29,14 +29,14 @@ import org.apache.kafka.common.requests.RequestUtils;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 
-/** One request to one node, on a connection of its own. */
+/** Sends one request to one node, each on its own connection. */
 final class Ask {
     private static final int TIMEOUT_MS = 5000;
 
     private Ask() {
     }
 
-    /** The node's metadata of a topic, or of all with null. */
+    /** Return the node's metadata of a topic, or of all topics for null. */
     static MetadataResponseData metadata(int port, String topic) {
         List<String> topics = topic == null ? null : List.of(topic);
         MetadataRequest.Builder builder =
@@ -44,7 +44,7 @@ final class Ask {
         return ((MetadataResponse) answer(port, builder.build((short) 12))).data();
     }
 
-    /** The answer of a replica to a reader at an offset: offsets of its log without records. */
+    /** Return a replica's Fetch response at an offset, which has the offsets of its log, without records. */
     static FetchResponseData.PartitionData fetch(int port, TopicPartition partition, long offset) {
         FetchRequestData asked = new FetchRequestData().setReplicaId(-1).setMaxWaitMs(0).setMinBytes(0).setTopics(List.of(
             new FetchRequestData.FetchTopic().setTopic(partition.topic()).setPartitions(List.of(
@@ -54,12 +54,12 @@ final class Ask {
         return answer.data().responses().get(0).partitions().get(0);
     }
 
-    /** The configuration of a topic, as the node describes it. */
+    /** Return the topic's configuration, as the node describes it. */
     static Map<String, String> topicConfig(int port, String topic) {
         return topicConfig(port, topic, false);
     }
 
-    /** The configuration that was set for the topic itself. */
+    /** Return the configurations that are set on the topic itself. */
     static Map<String, String> ownTopicConfig(int port, String topic) {
         return topicConfig(port, topic, true);
     }

@@ -13,11 +13,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.metadata.BrokerState;
 
-/** One kwire node as a process. It ends with this JVM: its standard input is a pipe that nobody else holds. */
+/** A kwire node as a process. It ends with this JVM, because no other process holds the pipe that is its input. */
 public final class Node {
     private static final long START_SECONDS = 60;
     private static final long STOP_SECONDS = 60;
-    /** Of a process that SIGTERM ends before it handles the signal. */
+    /** Exit status of a process that SIGTERM ends before it handles the signal. */
     private static final int TERMINATED = 143;
     public final int id;
     public final boolean isBroker;
@@ -45,7 +45,7 @@ public final class Node {
         return port;
     }
 
-    /** As BrokerLifecycleManager has it: a broker that was stopped stays in SHUTTING_DOWN. */
+    /** The state as in BrokerLifecycleManager: a stopped broker stays in SHUTTING_DOWN. */
     public BrokerState state() {
         return process != null && state == BrokerState.NOT_RUNNING ? BrokerState.SHUTTING_DOWN : state;
     }
@@ -70,7 +70,7 @@ public final class Node {
         }
     }
 
-    /** Start the process; {@link #awaitReady} returns when it serves. */
+    /** Start the process; {@link #awaitReady} waits until it serves. */
     public synchronized void launch() throws IOException {
         if (process != null && process.isAlive()) {
             throw new IllegalStateException("node " + id + " runs already");
@@ -109,7 +109,7 @@ public final class Node {
         }
     }
 
-    /** Return why the node did not end as it should, or null. */
+    /** Return why the node ended abnormally, or null. */
     synchronized String awaitEnd() throws InterruptedException, IOException {
         if (process == null || state == BrokerState.NOT_RUNNING) {
             return null;
@@ -130,12 +130,12 @@ public final class Node {
         }
     }
 
-    /** Return whether the process ended though nobody stopped it. */
+    /** Return true if the process ended without being stopped. */
     boolean endedByItself() {
         return process != null && state != BrokerState.NOT_RUNNING && state != BrokerState.SHUTTING_DOWN && !process.isAlive();
     }
 
-    /** The directory of a partition in service, in any log directory. */
+    /** Return the directory of a partition in service, in any log directory. */
     java.util.Optional<File> directoryOf(TopicPartition partition) {
         return java.util.Arrays.stream(properties.get("log.dirs").toString().split(","))
             .map(each -> new File(each, partition.toString()).getAbsoluteFile()).filter(File::isDirectory).findFirst();

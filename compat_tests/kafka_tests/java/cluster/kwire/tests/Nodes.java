@@ -18,10 +18,10 @@ import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.metadata.BrokerState;
 
-/** The nodes of one cluster, laid out by Kafka's own TestKitNodes: formatted, started and stopped as processes. */
+/** Nodes of one cluster, with the layout of Kafka's TestKitNodes: formatted, started and stopped as processes. */
 public final class Nodes {
     private static final long READY_SECONDS = 30;
-    /** The newest metadata.version that is served; unstable ones that tests ask for begin with it. */
+    /** The newest supported metadata.version; if a test requests an unstable one, the cluster begins with this one. */
     private static final short NEWEST_METADATA_VERSION = Short.parseShort(System.getProperty("kwire.metadata.version"));
     public final SortedMap<Integer, Node> all = new TreeMap<>();
     private final TestKitNodes layout;
@@ -53,7 +53,7 @@ public final class Nodes {
         }
     }
 
-    /** A cluster without nodes; {@link #add} takes each when its directories are formatted. */
+    /** Create a cluster without nodes; {@link #add} adds each node before its directories are formatted. */
     public Nodes(String clusterId, File directory, String controllerListener) {
         this.layout = null;
         this.features = Map.of();
@@ -71,7 +71,7 @@ public final class Nodes {
         clientListener = name;
     }
 
-    /** Return when every node that was launched serves. */
+    /** Wait until every started node serves. */
     void settle() throws IOException, InterruptedException {
         for (Node node : all.values()) {
             if (node.state() == BrokerState.STARTING) {
@@ -159,7 +159,7 @@ public final class Nodes {
         return clusterId;
     }
 
-    /** Format all directories, by {@code kwire format}, in one process for all nodes. */
+    /** Format all directories with {@code kwire format}, in one process for all nodes. */
     public void format() throws IOException, InterruptedException {
         directory.mkdirs();
         List<String> command = new ArrayList<>(List.of(
@@ -192,7 +192,7 @@ public final class Nodes {
         awaitBrokers();
     }
 
-    /** Return when each running broker names all running brokers. */
+    /** Wait until each running broker's metadata lists all running brokers. */
     public void awaitBrokers() throws InterruptedException {
         TreeSet<Integer> wanted = new TreeSet<>(running().stream().map(node -> node.id).toList());
         for (Node node : running()) {
@@ -205,7 +205,7 @@ public final class Nodes {
         return new TreeSet<>(metadata.brokers().stream().map(each -> each.nodeId()).toList());
     }
 
-    /** Stop one broker as an operator does. */
+    /** Stop one broker cleanly, as an operator does. */
     public void stop(Node node) throws IOException, InterruptedException {
         node.tell();
         String problem = node.awaitEnd();
@@ -214,7 +214,7 @@ public final class Nodes {
         }
     }
 
-    /** Stop what runs, brokers first, and say which nodes ended otherwise than they should. */
+    /** Stop all running nodes, brokers first; return the nodes that ended abnormally. */
     public void close() throws IOException, InterruptedException {
         if (closed) {
             return;
@@ -247,7 +247,7 @@ public final class Nodes {
         }
     }
 
-    /** Wait for a condition; what it throws counts as false. */
+    /** Wait for a condition; an exception in it counts as false. */
     public static void await(long seconds, String what, java.util.concurrent.Callable<Boolean> condition) throws InterruptedException {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         Exception last = null;

@@ -3,7 +3,7 @@ package kwire.tests;
 import java.io.IOException;
 import java.net.ServerSocket;
 
-/** Ports for nodes, from a range of this JVM's own below those that the system gives to clients. */
+/** Ports for nodes, from this JVM's own range, below the range that the system assigns to clients. */
 final class Ports {
     private static final int FIRST = Integer.getInteger("kwire.first.port", 20000);
     private static final int COUNT = 2000;

@@ -28,10 +28,10 @@ import org.apache.kafka.server.common.MetadataVersion;
 import org.apache.kafka.test.TestUtils;
 import scala.Option;
 
-/** The cluster of Kafka's harness in Scala: one isolated controller, and a broker for each KafkaConfig that comes. */
+/** Cluster of Kafka's harness in Scala: one isolated controller, and a broker for each KafkaConfig. */
 public final class ProcessQuorum implements QuorumImplementation {
     private static final String CONTROLLER = "CONTROLLER";
-    /** Features that Kafka formats by default and kwire does not serve. */
+    /** Features that Kafka formats by default and that kwire does not serve. */
     private static final List<String> LEFT_OUT = List.of("group.version", "share.version", "streams.version");
     private final File directory = TestUtils.tempDirectory("nodes-");
     private final String clusterId = Uuid.randomUuid().toString();
@@ -135,7 +135,7 @@ public final class ProcessQuorum implements QuorumImplementation {
         }
     }
 
-    /** Write meta.properties into directories that have none, as Kafka's harness does. */
+    /** Write meta.properties into directories without it, as Kafka's harness does. */
     private void identify(KafkaConfig config) throws IOException {
         MetaPropertiesEnsemble found = new MetaPropertiesEnsemble.Loader()
             .addLogDirs(config.logDirs()).addMetadataLogDir(config.metadataLogDir()).load();
@@ -152,7 +152,7 @@ public final class ProcessQuorum implements QuorumImplementation {
         copier.writeLogDirChanges();
     }
 
-    /** Remove TLS settings when no listener uses TLS: kwire refuses them until it serves TLS. */
+    /** Remove TLS settings if no listener uses TLS: kwire rejects them until it supports TLS. */
     private static void leaveOutWithoutEffect(Map<String, Object> properties) {
         Map<String, String> protocols = new HashMap<>();
         for (String each : properties.getOrDefault("listener.security.protocol.map", "").toString().split(",")) {
@@ -166,7 +166,7 @@ public final class ProcessQuorum implements QuorumImplementation {
         }
     }
 
-    /** Replace port 0 of each listener by a free one, in what is advertised too; return the ports by name. */
+    /** Replace port 0 of each listener by a free port, also in the advertised listeners; return the ports by name. */
     private static Map<String, Integer> givePorts(Map<String, Object> properties) {
         Map<String, Integer> ports = new HashMap<>();
         for (String key : List.of("listeners", "advertised.listeners")) {

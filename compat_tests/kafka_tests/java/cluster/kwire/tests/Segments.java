@@ -7,7 +7,7 @@ import java.util.List;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
 
-/** The segment files of a partition's directory. */
+/** Segment files of a partition's directory. */
 final class Segments {
     private Segments() {
     }
@@ -21,7 +21,7 @@ final class Segments {
         return of(directory).stream().mapToLong(File::length).sum();
     }
 
-    /** The offset after the last batch: a segment without a batch ends where its name says. */
+    /** Return the offset after the last batch; for a segment without a batch, the base offset in its name. */
     static long endOffset(File directory) throws IOException {
         List<File> segments = of(directory);
         if (segments.isEmpty()) {

@@ -45,12 +45,12 @@ import org.mockito.invocation.InvocationOnMock;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Kafka's server classes for tests: what can be seen from outside is answered, anything else is marked. */
+/** Stubs of Kafka's server classes for tests: they answer what is visible from outside, and mark all other calls. */
 public final class Stubs {
     private final Nodes nodes;
     private final boolean startsTogether;
     private final Set<Node> started = new HashSet<>();
-    /** A test has asked for the end of the metadata log, and brokers have not been waited for since. */
+    /** True if a test has read the end of the metadata log, and has not waited for brokers since. */
     private volatile boolean hasEnd;
     private final Map<Integer, BrokerServer> brokers = new TreeMap<>();
     private final Map<Integer, ControllerServer> controllers = new TreeMap<>();
@@ -121,7 +121,7 @@ public final class Stubs {
         });
     }
 
-    /** Raft of a controller: the end of its log is 0, so that brokers which have what is committed have caught up. */
+    /** Raft stub of a controller. The end of its log is 0, so that brokers with all committed records are current. */
     private KafkaRaftManager<?> raft() {
         RaftLog log = stub(RaftLog.class, call -> {
             if (call.getMethod().getName().equals("endOffset")) {
@@ -138,7 +138,7 @@ public final class Stubs {
         });
     }
 
-    /** Shared server of a broker: the last applied offset is answered when all brokers have what is committed. */
+    /** Shared server stub of a broker: returns the last applied offset after all brokers have all committed records. */
     private SharedServer shared() {
         MetadataLoader loader = stub(MetadataLoader.class, call -> {
             if (call.getMethod().getName().equals("lastAppliedOffset")) {
@@ -236,7 +236,7 @@ public final class Stubs {
         return node.directoryOf(partition).map(found -> Option.apply(log(node, found, partition))).orElse(Option.empty());
     }
 
-    /** The log of a partition, as it is on disk. */
+    /** Log of a partition, read from disk. */
     private UnifiedLog log(Node node, File directory, TopicPartition partition) {
         return stub(UnifiedLog.class, call -> switch (call.getMethod().getName()) {
             case "dir" -> directory;
@@ -316,7 +316,7 @@ public final class Stubs {
         });
     }
 
-    /** The metadata that a broker has; of one that is stopped, what another one has by now. */
+    /** Metadata of a broker; for a stopped broker, the metadata of another one. */
     private MetadataResponseData metadata(Node node, String topic) {
         Node asked = node.isStopped() ? nodes.running().iterator().next() : node;
         return Ask.metadata(nodes.clientPort(asked), topic);
@@ -341,7 +341,7 @@ public final class Stubs {
             LeaderRecoveryState.RECOVERED, -1);
     }
 
-    /** Start a node with others: the first question to any broker waits until all of them serve. */
+    /** Start a node together with others: the first request to any broker waits until all of them serve. */
     private static Object launch(Node node) throws Exception {
         node.launch();
         return null;

@@ -10,14 +10,14 @@ import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePart
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponseTopic;
 import org.apache.kafka.common.protocol.Errors;
 
-/** Conditions that Kafka's tests look for inside brokers, seen by requests and on disk. */
+/** Conditions that Kafka's tests check inside brokers, checked here by requests and on disk. */
 public final class Watching {
     private static final long SECONDS = 60;
 
     private Watching() {
     }
 
-    /** All running brokers name the topic with so many partitions, each with a leader unless all its replicas are down. */
+    /** All running brokers have the topic with this partition count, and leaders where not all replicas are down. */
     public static void topicIsThere(Nodes nodes, String topic, int partitions) throws InterruptedException {
         for (Node node : nodes.running()) {
             Nodes.await(SECONDS, "broker " + node.id + " has " + topic + " with " + partitions + " partitions", () -> {
@@ -28,7 +28,7 @@ public final class Watching {
         }
     }
 
-    /** No running broker names the topic, and none has a directory of one of its partitions in service. */
+    /** No running broker has the topic in its metadata or a directory of one of its partitions in service. */
     public static void topicIsGone(Nodes nodes, String topic) throws InterruptedException {
         for (Node node : nodes.running()) {
             Nodes.await(SECONDS, "broker " + node.id + " has no " + topic,
@@ -52,7 +52,7 @@ public final class Watching {
             .anyMatch(name -> name.matches(java.util.regex.Pattern.quote(topic) + "-\\d+"));
     }
 
-    /** Each running broker has fetched the metadata log up to what was committed, and has come back for more. */
+    /** Each running broker has fetched all committed records of the metadata log, and has sent a later fetch. */
     public static void metadataIsCaughtUp(Nodes nodes) throws InterruptedException {
         int port = nodes.clientPort(nodes.running().iterator().next());
         var begun = Ask.quorum(port).topics().get(0).partitions().get(0);

@@ -3,7 +3,7 @@ package kwire.tests;
 import java.util.Collection;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/** What an invocation asked for that a cluster of processes does not have, and what its nodes printed. */
+/** Calls of an invocation that a cluster of processes cannot answer, and the output of its nodes. */
 public final class Marks {
     public static final Collection<String> INSIDES = new ConcurrentLinkedQueue<>();
     public static final Collection<String> OUTPUT = new ConcurrentLinkedQueue<>();
@@ -16,7 +16,7 @@ public final class Marks {
         OUTPUT.clear();
     }
 
-    /** Make the error for a test that looks into a JVM broker. An Error: helpers that retry on exceptions let it pass. */
+    /** Create the error for a test that inspects a JVM broker: an Error, because some helpers retry on exceptions. */
     public static NeedsInsides insides(String what) {
         INSIDES.add(what);
         return new NeedsInsides(what);

@@ -7,8 +7,8 @@ import org.junit.jupiter.api.extension.ExecutionCondition;
 import org.junit.jupiter.api.extension.ExtensionContext;
 
 /**
- * Leaves out invocations whose parameters name what is not served yet, some of which wait 10 minutes for it, and the
- * methods ({@code Class.method}, {@code Class.*}) that are known to need it.
+ * Leaves out invocations whose parameters name an unsupported capability, some of which wait 10 minutes for it, and
+ * the methods ({@code Class.method}, {@code Class.*}) that are known to need one.
  */
 public final class NotServed implements ExecutionCondition {
     private static final Pattern NAMES = Pattern.compile(System.getProperty("kwire.not.served", "(?!)"));

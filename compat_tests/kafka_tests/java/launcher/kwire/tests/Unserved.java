@@ -8,7 +8,7 @@ import org.apache.logging.log4j.core.Logger;
 import org.apache.logging.log4j.core.appender.AbstractAppender;
 import org.apache.logging.log4j.core.config.Property;
 
-/** What clients log of requests that a broker does not serve; tests that wait in vain tell of a timeout alone. */
+/** Collects clients' log messages about unsupported requests, because tests that wait in vain report only a timeout. */
 final class Unserved extends AbstractAppender {
     static final Collection<String> SAID = new ConcurrentSkipListSet<>();
     private static final java.util.regex.Pattern TOLD =

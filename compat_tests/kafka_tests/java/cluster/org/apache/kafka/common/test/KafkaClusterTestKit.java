@@ -12,7 +12,7 @@ import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.controller.Controller;
 
-/** In the place of Apache Kafka's class of this name: the same cluster, of kwire processes. */
+/** Replacement of Apache Kafka's class of this name: the same cluster, as kwire processes. */
 public class KafkaClusterTestKit implements AutoCloseable {
     private final TestKitNodes layout;
     private final Nodes nodes;
@@ -26,7 +26,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
         this.stubs = new Stubs(nodes);
     }
 
-    /** As Apache Kafka's. */
+    /** The same as in Apache Kafka's class. */
     public static class Builder {
         private final TestKitNodes layout;
         private final Map<String, Object> settings = new HashMap<>();
@@ -55,7 +55,7 @@ public class KafkaClusterTestKit implements AutoCloseable {
             return this;
         }
 
-        /** Features beside metadata.version that are asked for; of the others each side takes its own default. */
+        /** Requested features other than metadata.version; all other features have each side's default. */
         public Builder setFeatures(Map<String, Short> levels) {
             features.putAll(levels);
             return this;

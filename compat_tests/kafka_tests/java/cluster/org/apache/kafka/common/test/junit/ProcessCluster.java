@@ -26,7 +26,7 @@ import org.apache.kafka.metadata.bootstrap.BootstrapMetadata;
 import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.server.fault.FaultHandlerException;
 
-/** ClusterInstance of kwire processes; its default methods that look into brokers are answered from outside. */
+/** ClusterInstance of kwire processes; default methods that inspect brokers get their answers from outside. */
 final class ProcessCluster implements ClusterInstance {
     private final ClusterConfig config;
     private final boolean combined;
@@ -177,7 +177,7 @@ final class ProcessCluster implements ClusterInstance {
         return nodes().clusterId();
     }
 
-    /** CONSUMER where group.version is finalized at 1 or more, as a client finds out. */
+    /** Return CONSUMER if the finalized group.version is 1 or more, which it reads as a client does. */
     @Override
     public Set<GroupProtocol> supportedGroupProtocols() {
         try (Admin admin = admin()) {

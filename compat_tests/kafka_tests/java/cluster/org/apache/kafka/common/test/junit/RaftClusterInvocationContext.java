@@ -7,7 +7,7 @@ import org.junit.jupiter.api.extension.BeforeEachCallback;
 import org.junit.jupiter.api.extension.Extension;
 import org.junit.jupiter.api.extension.TestTemplateInvocationContext;
 
-/** In the place of Apache Kafka's class of this name: each invocation gets a cluster of kwire processes. */
+/** Replacement of Apache Kafka's class of this name: each invocation gets a cluster of kwire processes. */
 public class RaftClusterInvocationContext implements TestTemplateInvocationContext {
     private final String baseName;
     private final ClusterConfig config;
