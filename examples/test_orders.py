@@ -10,7 +10,7 @@ import kwire
 
 @pytest.fixture(scope="session")
 def bootstrap_server() -> Iterator[str]:
-    """One broker for all tests; topics have names of their own."""
+    """Broker for all tests; each test uses topics of its own."""
     with kwire.Broker({"num.partitions": 3}) as broker:
         yield broker.bootstrap_server
 
