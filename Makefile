@@ -15,7 +15,7 @@ test: $(VENV)/.test
 	$(BIN)/ruff format --check kwire tests compat_tests spark_jobs benchmarks docker examples
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker
+	$(BIN)/mypy --config-file compat_tests/mypy.ini compat_tests spark_jobs benchmarks docker examples
 	$(BIN)/pytest -n 2 --dist loadfile -m "not long"
 
 # Long tests: simulated clusters and quorums with many seeds, planted bugs, kills, power cuts.
