@@ -52,7 +52,8 @@ wheel: $(VENV)/.test
 COMPILED := .cache/compiled
 $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 	rm -rf build $(COMPILED) && mkdir -p $(COMPILED)/wheel
-	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	KWIRE_COMPILE=1 KWIRE_OPT_LEVEL=$(if $(SHORT),0,3) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation \
 		--wheel-dir $(COMPILED)/wheel .
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e wheel/*.whl .
 	@touch $@

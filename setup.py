@@ -68,6 +68,6 @@ if __name__ == "__main__":
     if os.environ.get("KWIRE_COMPILE") == "1":
         from mypyc.build import mypycify
 
-        setup(ext_modules=mypycify(hot_modules(), opt_level="3", debug_level="0"))
+        setup(ext_modules=mypycify(hot_modules(), opt_level=os.environ.get("KWIRE_OPT_LEVEL", "3"), debug_level="0"))
     else:
         setup()
