@@ -49,7 +49,7 @@ wheel: $(VENV)/.test
 	KWIRE_COMPILE=1 $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
 
 # Build and unpack the compiled wheel; rebuild it when a source is newer.
-COMPILED := .cache/compiled
+COMPILED := .cache/compiled$(if $(SHORT),-quick)
 $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 	rm -rf build $(COMPILED) && mkdir -p $(COMPILED)/wheel
 	KWIRE_COMPILE=1 KWIRE_OPT_LEVEL=$(if $(SHORT),0,3) $(BIN)/python -m pip wheel --quiet --disable-pip-version-check \

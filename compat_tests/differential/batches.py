@@ -3,9 +3,8 @@
 import struct
 import time
 
-from compat_tests.differential.random_source import RandomSource
-
 from compat_tests.differential.lazy import Known, Made
+from compat_tests.differential.random_source import RandomSource
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 from kwire.protocol.compression import Codec
 from kwire.protocol.records import BATCH_HEADER, BATCH_HEADER_BYTES, Record, encode_batch, seal

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from compat_tests.differential.random_source import INT8, INT16, INT32, INT64, MISSING_ID, NO_ID, RandomSource
-
 from kwire.protocol.schema import Array, Schema, schema_of
 
 Scope = dict[str, Any]

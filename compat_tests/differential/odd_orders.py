@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from compat_tests.differential.random_source import MISSING_ID, NO_ID, TOPICS, RandomSource
-
 from compat_tests.differential.batches import batch
 from compat_tests.differential.lazy import Known, Made
+from compat_tests.differential.random_source import MISSING_ID, NO_ID, TOPICS, RandomSource
 from compat_tests.differential.rules_of_groups import HALF_HOUR_MS, assignment, subscription
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest

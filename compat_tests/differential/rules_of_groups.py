@@ -3,10 +3,9 @@
 A member has a group and a number; the JoinGroup response of a broker gives its member id for later requests.
 """
 
-from compat_tests.differential.random_source import RandomSource
-
 from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known, Made
+from compat_tests.differential.random_source import RandomSource
 from kwire.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

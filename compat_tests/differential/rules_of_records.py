@@ -1,10 +1,9 @@
 """Rules for values of requests about records: Produce, Fetch, ListOffsets, epochs, deletion, producer ids."""
 
-from compat_tests.differential.random_source import LARGEST_NAME, MISSING_ID, NO_ID, RandomSource
-
 from compat_tests.differential.batches import records
 from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known
+from compat_tests.differential.random_source import LARGEST_NAME, MISSING_ID, NO_ID, RandomSource
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
 
 TRANSACTIONAL_IDS = ("tx-1", "tx-2", "")

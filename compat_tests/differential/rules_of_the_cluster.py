@@ -1,9 +1,8 @@
 """Rules for values of requests about the cluster, quotas, features, credentials and telemetry."""
 
-from compat_tests.differential.random_source import MISSING_ID, NO_ID, RandomSource
-
 from compat_tests.differential.drawing import Rule, Scope
 from compat_tests.differential.lazy import Known
+from compat_tests.differential.random_source import MISSING_ID, NO_ID, RandomSource
 
 METADATA = "__cluster_metadata"
 USERS = ("ann", "bob", "", "User:ann")

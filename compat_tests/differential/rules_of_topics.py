@@ -1,9 +1,8 @@
 """Rules for values of requests about topics, their configurations and replicas."""
 
-from compat_tests.differential.random_source import NO_ID, TOPICS, RandomSource
-
 from compat_tests.configs.probes import VALUES
 from compat_tests.differential.drawing import Rule, Scope
+from compat_tests.differential.random_source import NO_ID, TOPICS, RandomSource
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
 RESOURCE_TYPES = (2, 4, 8, 16, 32)

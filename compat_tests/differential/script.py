@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from compat_tests.differential.random_source import INT32, NO_ID, TOPICS, RandomSource
-
 from compat_tests.differential import (
     rules_of_groups,
     rules_of_records,
@@ -17,6 +15,7 @@ from compat_tests.differential.batches import spoils_the_request
 from compat_tests.differential.drawing import draw
 from compat_tests.differential.lazy import Known, Made, shown
 from compat_tests.differential.odd_orders import SCENES
+from compat_tests.differential.random_source import INT32, NO_ID, TOPICS, RandomSource
 from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART, BYTES_FOR_ALL
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
