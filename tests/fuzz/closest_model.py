@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.partition import Partition
+from kwire.cluster.settings import CurrentSettings
 from kwire.log.config import LogConfig
 from kwire.log.recovery import Surroundings
 from kwire.protocol.messages.fetch import FetchPartition
@@ -123,9 +125,10 @@ class ClosestModel:
         brokers = {
             broker: SimpleNamespace(rack=known.rack, fenced=known.fenced) for broker, known in self._brokers.items()
         }
-        config = {"replica.selector.class": RACK_AWARE_SELECTOR, "broker.rack": self._brokers[LEADER].rack}
+        changed = {"replica.selector.class": RACK_AWARE_SELECTOR, "broker.rack": self._brokers[LEADER].rack}
+        settings = CurrentSettings(default_settings() | changed)
         services = SimpleNamespace(
-            config=config, image=SimpleNamespace(brokers=brokers), endpoint=lambda broker, listener: "there"
+            settings=settings, image=SimpleNamespace(brokers=brokers), endpoint=lambda broker, listener: "there"
         )
         return cast("RequestContext", SimpleNamespace(services=services, listener_name="PLAINTEXT"))
 
