@@ -36,11 +36,10 @@ class _Wait:
         self.state_changed()  # earlier events are not notified
 
     def data_available(self, size: int) -> None:
-        if not self.future.done() and self._holds():
-            self.future.set_result(None)
+        self._check()
 
     def state_changed(self) -> None:
-        self.data_available(0)
+        self._check()
         if self.future.done():
             return
         if self._partition.is_removed:
@@ -49,3 +48,7 @@ class _Wait:
             self.future.set_exception(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR))
         elif not self._partition.is_led:
             self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _check(self) -> None:
+        if not self.future.done() and self._holds():
+            self.future.set_result(None)

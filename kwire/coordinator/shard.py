@@ -269,6 +269,15 @@ class Shard(Generic[R, M]):
 
     def data_available(self, size: int) -> None:
         """Answer writes that are committed now."""
+        self._answer_committed()
+
+    def state_changed(self) -> None:
+        """Answer writes that are committed now; fail the others if the log has failed."""
+        self._answer_committed()
+        if self._waiting and self.partition.log.failure is not None:
+            self.close()  # waiting writes will never be committed, but are applied to the state
+
+    def _answer_committed(self) -> None:
         while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
             waiting = self._waiting.popleft()
             self._tell(waiting, None)
@@ -276,12 +285,6 @@ class Shard(Generic[R, M]):
                 waiting.future.set_result(waiting.answer)
         if not self._waiting:
             self.partition.stop_waiting(self)
-
-    def state_changed(self) -> None:
-        """Answer writes that are committed now; fail the others if the log has failed."""
-        self.data_available(0)
-        if self._waiting and self.partition.log.failure is not None:
-            self.close()  # waiting writes will never be committed, but are applied to the state
 
     def _tell(self, waiting: _Waiting, error: KafkaError | None) -> None:
         """Call a write's outcome, and handle a broken invariant in it."""

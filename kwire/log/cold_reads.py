@@ -59,7 +59,7 @@ class ColdReads:
         longest = max((each.bytes_from(position) for each in self._taken.get(file, ())), default=0)
         if longest >= length or self._is_cached(file, position, length):
             return length
-        return max(longest, 0)
+        return longest
 
     def _is_cached(self, file: DiskFile, position: int, length: int) -> bool:
         end = position + length

@@ -111,24 +111,29 @@ class _WaitingAppend:
 
     def data_available(self, size: int) -> None:
         """Complete the append if it is as durable as the client asked."""
-        partition = self.partition
-        if partition.is_answered(self._last_offset, self._acks):
-            if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
-                self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-            else:
-                self._answer.settled(self)
+        self._complete_if_durable()
 
     def state_changed(self) -> None:
         """Complete the append if it is as durable as the client asked, or will never be."""
         partition = self.partition
-        if partition.is_answered(self._last_offset, self._acks):
-            self.data_available(0)
-        elif partition.log.failure is not None:
+        if self._complete_if_durable():
+            return
+        if partition.log.failure is not None:
             self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
         elif self._partitions.get(partition.topic, partition.index) is not partition:
             self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not partition.is_led:
             self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _complete_if_durable(self) -> bool:
+        partition = self.partition
+        if not partition.is_answered(self._last_offset, self._acks):
+            return False
+        if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
+            self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        else:
+            self._answer.settled(self)
+        return True
 
     def refuse(self, code: ErrorCode) -> None:
         """Set an error for the append; the records may be stored nevertheless."""
