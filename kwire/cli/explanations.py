@@ -110,7 +110,7 @@ def _introduction() -> Iterator[str]:
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
     yield "does not have or need what it is about."
     yield f"**Refused** ({counts[Use.REFUSED]}): any value but the default stops the start, and is refused as a dynamic"
-    yield "change, because ignoring it would break a promise. Names that nobody knows are warned of once."
+    yield "change, because ignoring it would break a promise. An unknown key is logged once, as a warning."
     yield ""
     yield "*Changes* says when a broker takes a new value: at the next start (read-only), or while it runs, set for one"
     yield "broker (per-broker) or for all (cluster-wide). Internal keys are in italics. `kwire config explain KEY`"
