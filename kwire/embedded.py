@@ -27,8 +27,8 @@ from weakref import WeakSet
 
 from kwire import event_loop
 from kwire.invariants import failure_reason
-from kwire.server.broker import BrokerServer
-from kwire.server.own_processes import command_of, environment
+from kwire.server.nodes.broker import start_broker
+from kwire.server.nodes.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0
@@ -286,15 +286,14 @@ class _ThreadRunner:
         stopping = self._stopping = asyncio.Event()
         if self._is_abandoned:
             return
-        broker = BrokerServer(make_config(settings))
         stopped = asyncio.ensure_future(stopping.wait())
-        starting = asyncio.ensure_future(broker.start())
+        starting = asyncio.ensure_future(start_broker(make_config(settings)))
         await asyncio.wait((starting, stopped), return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             starting.cancel()
             await asyncio.wait((starting,))
             return
-        starting.result()
+        broker = starting.result()
         self._bootstrap_server = broker.bootstrap_server
         self._ready.set()
         broker.failed.add_done_callback(lambda _: stopping.set())

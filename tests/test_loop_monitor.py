@@ -83,10 +83,10 @@ def test_a_broker_names_what_holds_its_loop(
 ) -> None:
     with RunningBroker(tmp_path / "data") as broker, broker.client() as client:
         create_topic(client, name="t")
-        monitor, housekeeping = broker.server._node.loop_monitor, broker.server._housekeeping
+        monitor, housekeeping = broker.server._node.runtime.loop_monitor, broker.server._replicas.housekeeping
         assert monitor is not None
         eventually(lambda: monitor.figures().ticks > 0, "the first tick")
-        (log,) = broker.server._logs.logs()
+        (log,) = broker.server._replicas.logs.logs()
         release = threading.Event()
 
         def high_watermark_of(_: PartitionLog) -> int:
@@ -103,12 +103,12 @@ def test_a_broker_names_what_holds_its_loop(
         caller.join()
         eventually(lambda: monitor.figures().ticks > before, "the late tick")
         assert monitor.figures().longest_ms > LONG_MS
-    assert any("Housekeeping._apply_retention (server/housekeeping.py:" in message for message in caplog.messages)
+    assert any("Housekeeping._apply_retention (server/nodes/housekeeping.py:" in message for message in caplog.messages)
 
 
 def test_the_monitor_ends_with_its_broker(tmp_path: Path) -> None:
     with RunningBroker(tmp_path / "data") as broker:
-        monitor = broker.server._node.loop_monitor
+        monitor = broker.server._node.runtime.loop_monitor
         assert monitor is not None
         assert not monitor._ended.is_set()
     assert monitor._ended.is_set()

@@ -19,7 +19,7 @@ from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.records import Record, encode_batch
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.broker import BrokerServer
+from kwire.server.nodes.broker import start_broker
 from kwire.server.settings.config import make_config
 
 GROUPS, TOPICS, PARTITIONS = 1_000, 10, 100
@@ -32,8 +32,7 @@ def settings(directory: str) -> dict[str, str]:
 
 
 async def make_topic(directory: str) -> None:
-    server = BrokerServer(make_config(settings(directory)))
-    await server.start()
+    server = await start_broker(make_config(settings(directory)))
     await server.services.topic_creator.create([GROUP_OFFSETS_TOPIC])
     await server.stop()
 
@@ -71,10 +70,10 @@ async def longest_hold(held: list[float]) -> None:
 
 
 async def load(directory: str) -> dict[str, float]:
-    server = BrokerServer(make_config(settings(directory)), loaded=KeptObjects().loaded)
     held: list[float] = []
     started = time.perf_counter()
-    await server.start()  # the broker serves no client before this returns, so no client is delayed
+    # The broker serves no client before this returns, so no client is delayed.
+    server = await start_broker(make_config(settings(directory)), loaded=KeptObjects().loaded)
     watch = asyncio.get_running_loop().create_task(longest_hold(held))
     await server.services.groups.loaded()
     seconds = time.perf_counter() - started

@@ -43,6 +43,7 @@ ONCE: Mapping[str, Callable[[], Figures]] = {
     "log-append": engine.appends,
     "log-read": engine.reads,
     "log-lookup": engine.lookups,
+    "metadata": engine.metadata_changes,
     "restart": restarts.restarts,
     "10000-partitions": restarts.many_partitions,
     "compaction": compaction.compactions,

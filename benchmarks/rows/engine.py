@@ -34,6 +34,15 @@ def reads() -> Figures:
     return {"cached read of 1 MB, part of pread and send": {"kwire": [rates["read"] / rates["pread"]]}}
 
 
+def metadata_changes() -> Figures:
+    """Measure one metadata change on a broker with 1,000 and with 50,000 partitions, and the ratio."""
+    few, many = in_process("metadata.py", "1000", "50000").values()
+    return {
+        **{f"{kind} among 50,000 partitions, us": {"kwire": [many[kind]]} for kind in many},
+        **{f"{kind}: 50,000 to 1,000 partitions": {"kwire": [many[kind] / few[kind]]} for kind in many},
+    }
+
+
 def lookups() -> Figures:
     """Measure the microseconds to find an offset or a timestamp."""
     taken = in_process("lookups.py", str(LOOKUP_GIGABYTES))

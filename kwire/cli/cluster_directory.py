@@ -23,7 +23,7 @@ from kwire.log.disk import DiskFailure, DiskLock, RealDisk
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.formation import FormatOptions, format_storage
+from kwire.server.nodes.formation import FormatOptions, format_storage
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config
 
 CLUSTER_FILE = "cluster.properties"

@@ -21,12 +21,12 @@ from kwire.kept_objects import FullCollections, KeptObjects, collect_rarely
 from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
-from kwire.server.broker import BrokerServer
 from kwire.server.network.memory_return import keep_large_blocks_apart, resident_bytes
+from kwire.server.nodes.broker import BrokerServer, start_broker
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
 if TYPE_CHECKING:
-    from kwire.server.controller_server import ControllerServer
+    from kwire.server.nodes.controller_server import ControllerServer
 
 logger = logging.getLogger(__name__)
 
@@ -117,33 +117,32 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(EXIT_REFUSED)
 
 
-async def _starts(server: BrokerServer | ControllerServer, stop: asyncio.Event) -> bool:
-    """Start the server; return True if it serves, False if it was stopped before, for
-    example while it waited for a quorum.
-    """
-    starting = asyncio.ensure_future(server.start())
+async def _start(config: BrokerConfig) -> BrokerServer | ControllerServer:
+    if config.is_broker:
+        return await start_broker(config, loaded=KeptObjects().loaded)
+    from kwire.server.nodes.controller_server import start_controller  # noqa: PLC0415 not needed by a broker
+
+    return await start_controller(config)
+
+
+async def _started(config: BrokerConfig, stop: asyncio.Event) -> BrokerServer | ControllerServer | None:
+    """Start the server; return None if it was stopped before it served, for example while it waited for a quorum."""
+    starting = asyncio.ensure_future(_start(config))
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
     if not starting.done():
         starting.cancel()
     try:
-        await starting
+        return await starting
     except asyncio.CancelledError:
-        return False
-    return True
+        return None
 
 
 async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     stopping = Stopping(with_stdin=stop_with_stdin)
-    server: BrokerServer | ControllerServer
-    if config.is_broker:
-        server = BrokerServer(config, loaded=KeptObjects().loaded)
-    else:
-        from kwire.server.controller_server import ControllerServer  # noqa: PLC0415 not needed by a broker
-
-        server = ControllerServer(config)
-    if not await _starts(server, stopping.wanted):
+    server = await _started(config, stopping.wanted)
+    if server is None:
         say("kwire: stopped before it served")
         return 0
     if isinstance(server, BrokerServer):

@@ -23,6 +23,7 @@ from kwire.cluster.features import REGISTERED
 from kwire.cluster.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.registrations import BrokerRegistration, ControllerRegistration, Endpoint, SupportedFeature
 from kwire.cluster.scram import ScramCredential, ScramCredentials
+from kwire.cluster.topic_id_map import TopicIdDraft, TopicIdMap
 from kwire.cluster.topic_names import collision_key, may_collide
 from kwire.protocol.messages import metadata_records as records
 
@@ -97,8 +98,8 @@ class MetadataImage:
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=_empty)
     controllers: Mapping[int, ControllerRegistration] = field(default_factory=_empty)
     topics: Mapping[str, TopicImage] = field(default_factory=PersistentMap)
-    topic_names: Mapping[UUID, str] = field(default_factory=_empty)
-    """Topic names by topic id. Read for each produced batch; copied when a topic is created or deleted."""
+    topic_names: Mapping[UUID, str] = field(default_factory=TopicIdMap)
+    """Topic names by topic id. Read for each produced batch."""
     topics_by_collision_key: Mapping[str, tuple[str, ...]] = field(default_factory=PersistentMap)
     """Topics with a period or an underscore in their name, by the name that their metrics would have."""
     configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=PersistentMap)
@@ -161,7 +162,10 @@ class _Delta:
                 self.map(name)[key] = MappingProxyType(values)
             else:
                 self.map(name).pop(key, None)
-        return {name: each.finish() if isinstance(each, MapDraft) else each for name, each in self.changed.items()}
+        return {
+            name: each.finish() if isinstance(each, (MapDraft, TopicIdDraft)) else each
+            for name, each in self.changed.items()
+        }
 
     def partitions_of(self, topic_id: UUID) -> dict[int, PartitionImage]:
         partitions = self._partitions.get(topic_id)
@@ -180,7 +184,7 @@ class _Delta:
     def map(self, name: str) -> MutableMapping[Any, Any]:
         if name not in self.changed:
             before = getattr(self.base, name)
-            self.changed[name] = before.draft() if isinstance(before, PersistentMap) else dict(before)
+            self.changed[name] = before.draft() if isinstance(before, (PersistentMap, TopicIdMap)) else dict(before)
         changed: MutableMapping[Any, Any] = self.changed[name]
         return changed
 

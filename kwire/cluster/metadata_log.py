@@ -1,11 +1,11 @@
 """The metadata log as controllers and brokers use it: the images that result from it, and writing it as the leader.
 
-    leader    append -> newest image;  committed by the quorum -> image, watchers, answers
-    others                             committed by the quorum -> replay -> image, watchers
+    leader    append -> newest image;  committed by the quorum -> image, publisher, answers
+    others                             committed by the quorum -> replay -> image, publisher
 
 `append` writes a batch and applies it to the newest image at once; `committed` waits until a majority has it durable.
-Only then does the committed image advance, and its watchers are notified in order. After a crash the whole batch is in
-the log or nothing of it.
+Only then does the committed image advance, and the publisher makes each change take effect, in order. After a crash the
+whole batch is in the log or nothing of it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kwire.chunks import Pieces, step_line
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.features import METADATA_VERSION
 from kwire.cluster.image import MetadataImage, UnknownRecord
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.prepared_records import PreparedRecords, prepare
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.ready import Leadership
@@ -45,8 +46,15 @@ LOOK_SECONDS: Final = 0.05
 UNREADABLE = (UnknownRecord, ProtocolError, ValueError)
 """Errors for a log or snapshot that this version cannot read."""
 
-Watcher = Callable[[MetadataImage, MetadataImage], None]
-"""Callback with (old image, new image) for committed changes; one call covers all changes committed together."""
+
+class MetadataPublisher:
+    """Receiver of committed changes, which makes them take effect. A subclass overrides the methods that it needs."""
+
+    def publish(self, delta: MetadataDelta) -> None:
+        """Called with each committed change, in order; one call covers all batches committed together."""
+
+    def leader_changed(self) -> None:
+        """Called whenever the known leader of the metadata log changes, also to none."""
 
 
 class Written(NamedTuple):
@@ -77,8 +85,7 @@ class MetadataLog:
         """Images to be committed, on the leader: at most one that is being flushed and one for the next flush, so that
         not every append copies what it changes."""
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._watchers: list[Watcher] = []
-        self._leader_watchers: list[Callable[[], None]] = []
+        self._publisher = MetadataPublisher()
         self._awaited: dict[asyncio.Future[None], Callable[[MetadataImage], bool]] = {}
         """Futures for conditions of the committed image that callers of `reached` wait for."""
         self._active_epoch: int | None = None
@@ -132,17 +139,9 @@ class MetadataLog:
         """Position of the last record in the log, written by this leader or before it."""
         return Written(self.next_offset - 1, self.epoch)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Call the watcher with every committed change from now on."""
-        self._watchers.append(watcher)
-
-    def unwatch(self, watcher: Watcher) -> None:
-        """Stop calling the watcher."""
-        self._watchers.remove(watcher)
-
-    def watch_leader(self, watcher: Callable[[], None]) -> None:
-        """Call the watcher whenever the known leader changes, also to none."""
-        self._leader_watchers.append(watcher)
+    def publish_to(self, publisher: MetadataPublisher) -> None:
+        """Call this publisher, in place of the one before, with every committed change from now on."""
+        self._publisher = publisher
 
     async def reached(self, holds: Callable[[MetadataImage], bool]) -> None:
         """Return when the condition holds, checked at each commit and change of leaders. Raises the log's failure."""
@@ -270,7 +269,7 @@ class MetadataLog:
         self._tell(old, self.image)
 
     def _publish(self, image: MetadataImage) -> None:
-        """Make this the committed image, and notify watchers and waiters."""
+        """Make this the committed image, and notify the publisher and waiters."""
         old, self.image = self.image, image
         if not self.is_active:
             self.newest_image = image
@@ -289,8 +288,7 @@ class MetadataLog:
             if epoch is not None:
                 with self._node.in_need_of_space:
                     self._activate(epoch)
-        for watcher in self._leader_watchers:
-            watcher()
+        self._publisher.leader_changed()
         self._look()
 
     def _replay_on(self, replaying: Pieces[None]) -> None:
@@ -318,8 +316,7 @@ class MetadataLog:
             self._publish(self._replay.image)
 
     def _tell(self, old: MetadataImage, new: MetadataImage) -> None:
-        for watcher in self._watchers:
-            watcher(old, new)
+        self._publisher.publish(MetadataDelta(old, new))
         self._look()
 
     def _look(self) -> None:

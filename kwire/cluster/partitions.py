@@ -12,8 +12,9 @@ from uuid import UUID
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.metadata_delta import MetadataDelta, deleted_topics
 from kwire.cluster.partition import Partition
-from kwire.cluster.persistent_map import changed_keys
+from kwire.cluster.partition_listener import PartitionListener
 from kwire.cluster.removals import REMOVED_AT_ONCE, Removals
 from kwire.cluster.replication.in_sync import Peers
 from kwire.cluster.topic_configs import log_config
@@ -66,23 +67,14 @@ class Partitions:
         self._unopened: dict[str, int] = {}
         """Topics with too many partitions to open at once, and the first index that was not tried. `open_more` opens
         them; `get` opens the requested one."""
-        self.removals = Removals(logs)
+        self.removals = Removals(logs, removed=self._removed)
         """Partitions that were deleted or moved to other brokers, until their logs are deleted."""
         self._outdated: dict[str, None] = {}
         """Topics whose logs still have an older configuration; `configure_more` sets the new one. A topic gets it at
         once if one of its partitions is requested or changes."""
         self._have_live_replicas_changed = False
         """True if brokers were registered, fenced or removed while there were outdated topics."""
-        self.on_unfinished: Callable[[], None] | None = None
-        """Callback that is called when there is work for `configure_more`, `open_more` or `removals`."""
-        self._deletion_watchers: list[Callable[[TopicImage], None]] = []
-        self._leadership_watchers: list[Callable[[Partition], None]] = []
-        self._opening_watchers: list[Callable[[Partition], None]] = []
-        self._role_watchers: list[Callable[[Partition], None]] = []
-        self._update_watchers: list[Callable[[Partition], None]] = []
-        self.on_closed: Callable[[TopicImage, int, bool], None] | None = None
-        """Callback (topic, index, is_damaged) for a partition that stays closed. It is called at each try if the log
-        cannot be opened for now. It is called at each metadata change of the topic if the log is damaged."""
+        self._listener = PartitionListener()
         self._image = MetadataImage()
 
     # --- finding
@@ -138,50 +130,19 @@ class Partitions:
             if partition.log.failure is not None:
                 partition.wake()
 
-    def watch_removals(self, watcher: Callable[[Partition], None]) -> None:
-        """Notify the watcher of each partition that is removed from this broker."""
-        self.removals.watch(watcher)
-
-    def watch_deletions(self, watcher: Callable[[TopicImage], None]) -> None:
-        """Notify the watcher of each topic that is deleted, whichever brokers had it."""
-        self._deletion_watchers.append(watcher)
-
-    def watch_openings(self, watcher: Callable[[Partition], None]) -> None:
-        """Notify the watcher of each partition that this broker has opened and will open."""
-        for partition in self:
-            watcher(partition)
-        self._opening_watchers.append(watcher)
-
-    def watch_closed(self, watcher: Callable[[TopicImage, int, bool], None]) -> None:
-        """Call the watcher as `on_closed` describes, and immediately for each log that was found damaged."""
-        self.on_closed = watcher
-        for name, index in self._damaged:
-            watcher(self._image.topics[name], index, True)
-
-    def watch_leadership(self, watcher: Callable[[Partition], None]) -> None:
-        """Notify the watcher of partitions that this broker begins or ceases to lead."""
-        self._leadership_watchers.append(watcher)
-
-    def watch_roles(self, watcher: Callable[[Partition], None]) -> None:
-        """Notify the watcher of each partition, existing or new, and whenever its leader or leader epoch changes."""
-        for partition in self:
-            watcher(partition)
-        self._role_watchers.append(watcher)
-
-    def watch_updates(self, watcher: Callable[[Partition], None]) -> None:
-        """Notify the watcher of each partition whose metadata change."""
-        self._update_watchers.append(watcher)
-
     # --- following the metadata
 
-    def start(self, image: MetadataImage, *, is_directory_lost: bool = False) -> None:
+    def start(self, image: MetadataImage, listener: PartitionListener, *, is_directory_lost: bool = False) -> None:
         """Take over the committed image once, at start. Logs that do not belong to this broker are set aside.
+
+        From now on, the listener is called with every change of the partitions.
 
         Logs that the stages of loading() have not opened are opened immediately. If a log directory is missing, a
         partition that is in no other directory may be there. It stays closed while this replica may have records that
         no other one has.
         """
         self._image = image
+        self._listener = listener
         self._is_directory_lost = is_directory_lost
         run_here(self.loading(image))
         for log in list(self._logs.logs()):
@@ -221,19 +182,14 @@ class Partitions:
         self.open_more()
         self._notify_unfinished()
 
-    def follow(self, old: MetadataImage, new: MetadataImage) -> None:
+    def follow(self, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
-        self._image = new
-        if old.configs is not new.configs:
+        self._image = new = delta.after
+        if delta.has_config_changes:
             # Configurations come before in-sync sets: a new set commits only with the min.insync.replicas valid then.
-            self._reconfigure(old, new)  # _follow and _standings_changed configure the topics that are left for later
-        if old.topics is not new.topics:
-            changed = [(old.topics.get(name), new.topics.get(name)) for name in changed_keys(old.topics, new.topics)]
-            deleted = [
-                before
-                for before, after in changed
-                if before is not None and (after is None or after.topic_id != before.topic_id)
-            ]
+            self._reconfigure(delta)  # _follow and _standings_changed configure the topics that are left for later
+        if changed := delta.changed_topics():
+            deleted = deleted_topics(changed)
             for gone in deleted:
                 self._remove(gone)
             self.removals.notify(INTERNAL_TOPICS)  # coordinators must be notified before a topic of that name returns
@@ -246,17 +202,15 @@ class Partitions:
             self.removals.notify(INTERNAL_TOPICS)  # partitions that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
             # Coordinators write tombstones for deleted topics: they know by now which partitions they lead.
-            for watcher in self._deletion_watchers:
-                for topic in deleted:
-                    watcher(topic)
-        if old.brokers is not new.brokers:
+            for gone in deleted:
+                self._listener.topic_deleted(gone)
+        if delta.has_broker_changes:
             self._standings_changed()
         self._notify_unfinished()
 
     def _notify_unfinished(self) -> None:
-        is_left = self._outdated or self._unopened or not self.removals.is_done
-        if is_left and self.on_unfinished is not None:
-            self.on_unfinished()
+        if self._outdated or self._unopened or not self.removals.is_done:
+            self._listener.work_is_left()
 
     def _standings_changed(self) -> None:
         """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""
@@ -350,26 +304,20 @@ class Partitions:
             is_led=is_led,
             high_watermark=self._logs.directories.checkpointed_high_watermark(topic.name, index),
         )
-        for watcher in (*self._opening_watchers, *self._role_watchers):
-            watcher(partition)
+        self._listener.partition_opened(partition)
+        self._listener.role_changed(partition)
         if is_led:
-            self._notify_leadership(partition)
+            self._listener.leadership_changed(partition)
         return partition
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
         was_led, was = partition.is_led, partition.image
         partition.update(image, is_led=is_led)
         if (was.leader, was.leader_epoch) != (image.leader, image.leader_epoch):
-            for watcher in self._role_watchers:
-                watcher(partition)
+            self._listener.role_changed(partition)
         if was_led != is_led:
-            self._notify_leadership(partition)
-        for watcher in self._update_watchers:
-            watcher(partition)
-
-    def _notify_leadership(self, partition: Partition) -> None:
-        for watcher in self._leadership_watchers:
-            watcher(partition)
+            self._listener.leadership_changed(partition)
+        self._listener.partition_updated(partition)
 
     def _open_log(
         self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool, begins_anew: bool
@@ -377,8 +325,8 @@ class Partitions:
         """Return the partition's log; None if it stays closed, with the reason logged once."""
         key = (topic.name, index)
         if not self._closed.get(key, True) and not begins_anew:
-            if key in self._damaged and self.on_closed is not None:  # other replicas may be able to lead by now
-                self.on_closed(topic, index, True)
+            if key in self._damaged:  # other replicas may be able to lead by now
+                self._listener.partition_closed(topic, index, True)
             return None  # until the next start
         try:
             self.removals.finish(topic.name, index)
@@ -393,11 +341,14 @@ class Partitions:
             self._closed[key] = may_be_new and not is_damaged
             if is_damaged:
                 self._damaged.add(key)
-            if (self._closed[key] or is_damaged) and self.on_closed is not None:
-                self.on_closed(topic, index, is_damaged)
+            if self._closed[key] or is_damaged:
+                self._listener.partition_closed(topic, index, is_damaged)
             return None
         self._closed.pop(key, None)
         return log
+
+    def _removed(self, partition: Partition) -> None:
+        self._listener.partition_removed(partition)
 
     def _remove(self, topic: TopicImage) -> None:
         """Stop serving a deleted topic."""
@@ -411,12 +362,12 @@ class Partitions:
         self._damaged.difference_update((topic, index) for index in closed)
         self.removals.add_closed(topic, closed)
 
-    def _reconfigure(self, old: MetadataImage, new: MetadataImage) -> None:
-        if self._settings_of(old) != self._settings_of(new):
+    def _reconfigure(self, delta: MetadataDelta) -> None:
+        if self._settings_of(delta.before) != self._settings_of(delta.after):
             names = list(self._by_topic)
         else:
-            changed = changed_keys(old.configs, new.configs)
-            names = [name for resource_type, name in changed if resource_type == ConfigResourceType.TOPIC]
+            topic = ConfigResourceType.TOPIC
+            names = [name for resource_type, name in delta.changed_configs() if resource_type == topic]
         self._outdated.update(dict.fromkeys(name for name in names if name in self._by_topic))
         self.configure_more()
 

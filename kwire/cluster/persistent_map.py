@@ -8,12 +8,14 @@ Differences of two maps are found by comparing blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import compress
+from operator import is_not
 from typing import Any, Final, Generic, TypeVar, cast
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-BLOCK_BITS: Final = 6
+BLOCK_BITS: Final = 7
 BLOCK: Final = 1 << BLOCK_BITS
 """Values in a block; the whole block is copied when one of them changes."""
 UNUSED_MAX: Final = 1024
@@ -167,10 +169,14 @@ def changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> list[K]:
 def _changed(old: PersistentMap[K, V], new: PersistentMap[K, V]) -> Iterator[K]:
     keys = old.index.keys
     nothing = (_NOTHING,) * BLOCK
-    for number in range(max(len(old.blocks), len(new.blocks))):
-        before = old.blocks[number] if number < len(old.blocks) else nothing
-        after = new.blocks[number] if number < len(new.blocks) else nothing
-        if before is not after:
-            for place, (was, is_now) in enumerate(zip(before, after, strict=True), number << BLOCK_BITS):
-                if was is not is_now:
-                    yield keys[place]
+    count = max(len(old.blocks), len(new.blocks))
+    old_blocks = old.blocks + (nothing,) * (count - len(old.blocks))
+    new_blocks = new.blocks + (nothing,) * (count - len(new.blocks))
+    for number in _different(old_blocks, new_blocks):
+        for place in _different(old_blocks[number], new_blocks[number]):
+            yield keys[(number << BLOCK_BITS) + place]
+
+
+def _different(old: Sequence[Any], new: Sequence[Any]) -> Iterator[int]:
+    """Return the positions with different objects; the loop runs in C."""
+    return compress(range(len(old)), map(is_not, old, new))

@@ -2,7 +2,7 @@
 
 A request can delete many thousand partitions. The broker stops serving them as soon as the metadata change. The rest is
 done in parts, so that other work can run in between. First all partitions are marked as removed, their waiters are
-woken, and the watchers are notified. Then their logs are closed and renamed. A log that waits for this is an ordinary
+woken, and the listener is called. Then their logs are closed and renamed. A log that waits for this is an ordinary
 open log without a partition. Until it is renamed, a start after a crash treats it as any log that the metadata do not
 contain.
 
@@ -30,16 +30,13 @@ REMOVED_AT_ONCE: Final = 8
 class Removals:
     """Owner of partitions from when they are no longer served until their logs are gone."""
 
-    def __init__(self, logs: LogManager) -> None:
+    def __init__(self, logs: LogManager, *, removed: Callable[[Partition], None]) -> None:
+        """`removed` is called with each partition that is removed from this broker."""
         self._logs = logs
+        self._removed = removed
         self._unmarked: deque[Partition] = deque()
         self._waiting: dict[str, dict[int, Partition | None]] = {}
         """Partitions whose logs are not gone yet, by topic and index; None for a log that is not open."""
-        self._watchers: list[Callable[[Partition], None]] = []
-
-    def watch(self, watcher: Callable[[Partition], None]) -> None:
-        """Call the watcher with each partition that is removed from this broker."""
-        self._watchers.append(watcher)
 
     # --- adding
 
@@ -56,7 +53,7 @@ class Removals:
             self._waiting.setdefault(topic, {}).update(closed)
 
     def notify(self, topics: Iterable[str]) -> None:
-        """Mark all removed partitions of these topics now, and notify the watchers."""
+        """Mark all removed partitions of these topics now, and call `removed`."""
         for topic in topics:
             for partition in self._waiting.get(topic, {}).values():
                 if partition is not None:
@@ -118,10 +115,9 @@ class Removals:
         self._logs.rename_deleted([key])
 
     def _mark(self, partition: Partition) -> None:
-        """Mark a partition as removed, once; notify its waiters and the watchers."""
+        """Mark a partition as removed, once; call `removed`, and notify its waiters."""
         if partition.is_removed:
             return
         partition.is_removed = True
-        for watcher in self._watchers:
-            watcher(partition)
+        self._removed(partition)
         partition.wake()

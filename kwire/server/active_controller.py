@@ -81,7 +81,6 @@ class ActiveController:
         """Requests that wait for a response, with the id of the node that they were sent to."""
         self._leader_changed: asyncio.Event = asyncio.Event()
         self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
-        metadata_log.watch_leader(self._note_leader)
 
     async def ask(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
         """Return the response of the current leader. Raises NoActiveControllerError, also for NOT_CONTROLLER."""
@@ -190,7 +189,8 @@ class ActiveController:
             return "no controller has answered this node yet"
         return f"this node's metadata are {age_ms / 1000:.0f} s old"
 
-    def _note_leader(self) -> None:
+    def leader_changed(self) -> None:
+        """End the waits for a former leader: requests to it are sent again, to the new one."""
         self._leader_changed.set()
         leader = self._metadata_log.node.quorum.leader
         if self._metadata_log.is_active or leader is not None:

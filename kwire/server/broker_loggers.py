@@ -1,6 +1,6 @@
 """Log levels of a running node: the broker loggers of DescribeConfigs and IncrementalAlterConfigs (KIP-412).
 
-The loggers are those of the kwire package, by the names in log lines, such as kwire.server.storage. The name root
+The loggers are those of the kwire package, by the names in log lines, such as kwire.server.nodes.storage. The name root
 stands for the logger kwire above all of them: other loggers of the process belong to the program that embeds the
 broker. Levels belong to this process, and a restart resets them.
 """

@@ -15,7 +15,6 @@ from typing import Final
 
 from kwire.cluster.image import PartitionImage, TopicImage
 from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
 from kwire.log.disk import Disk, DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
@@ -36,7 +35,6 @@ class LostReplicas:
         self,
         *,
         broker_id: int,
-        partitions: Partitions,
         replication: Replication,
         assignments: DirectoryAssignments,
         disk: Disk,
@@ -48,21 +46,17 @@ class LostReplicas:
         self._full: dict[Replica, Partition] = {}
         """Partitions whose logs lack space."""
         self._woken = asyncio.Event()
-        partitions.watch_openings(self.opened)
-        partitions.watch_updates(self._updated)
-        partitions.watch_removals(self._removed)
-        partitions.watch_closed(self._not_opened)
 
     def opened(self, partition: Partition) -> None:
         """Report the directory of a log that is open or has moved, and watch its health."""
         partition.log.health.on_trouble = partial(self._in_trouble, partition)
         self._assignments.note(partition)
 
-    def _not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
+    def not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
         """Give up a replica: one whose log lacks space until it is open, a damaged one until the next start."""
         self._give_up((topic.topic_id, index), topic.partitions[index], is_damaged=is_damaged)
 
-    def _updated(self, partition: Partition) -> None:
+    def updated(self, partition: Partition) -> None:
         """Check a partition whose metadata changed: other replicas may now depend on a failed one."""
         log = partition.log
         if log.health.lacks_space or _is_damaged(log):
@@ -70,7 +64,8 @@ class LostReplicas:
         elif log.failure is None:
             self._assignments.look(partition)
 
-    def _removed(self, partition: Partition) -> None:
+    def removed(self, partition: Partition) -> None:
+        """Forget a partition that was removed from this broker."""
         self._full.pop((partition.topic_id, partition.index), None)
         self._assignments.forget(partition)
         partition.log.health.on_trouble = None  # otherwise the partition would be part of a reference cycle

@@ -16,7 +16,10 @@ class PartitionTurns:
         self._removals = partitions.removals
         self._workers = workers
         self._came = asyncio.Event()
-        partitions.on_unfinished = self._came.set
+
+    def work_is_left(self) -> None:
+        """Start turns, because there are partitions to open, configure or remove."""
+        self._came.set()
 
     async def run(self) -> None:
         """Open and remove partitions for as long as the broker runs.

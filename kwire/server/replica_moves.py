@@ -92,8 +92,6 @@ class ReplicaMoves:
         self._moves: dict[TopicPartition, Move] = {}
         self._woken = asyncio.Event()
         self._rate_changed = asyncio.Event()
-        dynamic_configs.watch(self._rate_changed.set)
-        partitions.watch_removals(self._removed)
 
     def move(self, topic: str, index: int, path: str) -> None:
         """Move a replica to this log directory, ending a move of it to another one. Raises KafkaError.
@@ -142,7 +140,11 @@ class ReplicaMoves:
                 raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE) from error
             raise
 
-    def _removed(self, partition: Partition) -> None:
+    def rate_changed(self) -> None:
+        """End the current pause: the allowed rate may have changed."""
+        self._rate_changed.set()
+
+    def removed(self, partition: Partition) -> None:
         """Forget the move of a removed partition; its future log was removed with its log."""
         move = self._moves.pop((partition.topic, partition.index), None)
         if move is not None:

@@ -16,7 +16,7 @@ from kwire.cluster.replication.follower import UNKNOWN_EPOCH
 from kwire.cluster.settings import setting
 from kwire.server.active_controller import ActiveController
 from kwire.server.in_sync_changes import InSyncChanges
-from kwire.server.node import Node
+from kwire.server.nodes.node import Node
 from kwire.server.other_brokers import OtherBrokers
 from kwire.server.quotas.replication import ReplicationQuota, Side
 
@@ -108,12 +108,17 @@ class Replication:
         )
 
     def start(self) -> None:
-        """Start to follow partitions that other brokers lead, in tasks of the node."""
-        self._partitions.watch_roles(self._fetchers.role_changed)
-        self._partitions.watch_removals(self._fetchers.stop_following)
-        self._node.dynamic_configs.watch(self._fetchers.settings_changed)
+        """Start the lag checks and the requests that change in-sync sets, in tasks of the node."""
         self._node.broker_tasks.run(self._peers.changes.run())
         self._node.broker_tasks.run(self._watch_lag())
+
+    def role_changed(self, partition: Partition) -> None:
+        """Follow a new partition, or one with another leader or leader epoch."""
+        self._fetchers.role_changed(partition)
+
+    def settings_changed(self) -> None:
+        """Apply a changed number of fetchers."""
+        self._fetchers.settings_changed()
 
     def stop_following(self, partition: Partition) -> None:
         """Stop following a partition until its leader changes."""

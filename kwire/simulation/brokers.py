@@ -1,13 +1,16 @@
-"""Production broker in a simulation: kwire.server.broker.BrokerServer, unchanged, on a simulated host."""
+"""Production broker in a simulation: kwire.server.nodes.broker, unchanged, on a simulated host."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from kwire.server.broker import BrokerServer
 from kwire.server.compaction.rounds import InlineRounds
 from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.settings.config import make_config
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.nodes.broker import BrokerServer, start_broker
+from kwire.server.nodes.node import Node
+from kwire.server.nodes.runtime import Seams
+from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import SimulatedNode
 
@@ -37,13 +40,24 @@ class SimulatedBroker(SimulatedNode[BrokerServer]):
         """Address that clients connect to."""
         return f"{self.host.name}:{PORT}"
 
-    def make(self, process: Process) -> BrokerServer:
-        return BrokerServer(
-            make_config(self._settings),
+    async def start_server(self, process: Process, opened: Callable[[Node], None]) -> BrokerServer:
+        self.prepare(process)
+        config = make_config(self._settings)
+        seams = Seams(
             clock=process.clock,
             random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
             rounds=InlineRounds(process.disk),
             memory=MemoryReturn(resident=lambda: 0),
+            quorum_channel=self.quorum_channel(config, process),
+            opened=opened,
         )
+        return await start_broker(config, seams)
+
+    def prepare(self, process: Process) -> None:
+        """Prepare the host for a start; a broker with its own controller needs nothing."""
+
+    def quorum_channel(self, config: BrokerConfig, process: Process) -> NodeChannel | None:
+        """Return the connections for the quorum's messages; None for real ones."""
+        return None

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
-from kwire.server.broker import BrokerServer
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.settings.config import BrokerConfig
 from kwire.simulation.brokers import PORT, SimulatedBroker
 from kwire.simulation.controllers import (
     CLUSTER_ID,
@@ -21,7 +22,7 @@ from kwire.simulation.controllers import (
 from kwire.simulation.controllers import PORT as CONTROLLER_PORT
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import AnyNode
-from kwire.simulation.objects import pass_objects
+from kwire.simulation.objects import object_channel
 
 FIRST_CONTROLLER_ID = 101
 """First id of nodes that are only controllers; brokers count from 1."""
@@ -76,16 +77,15 @@ class ClusterBroker(SimulatedBroker):
         self._directory += 1
         self.key = ReplicaKey(self.node_id, directory_id(self.node_id, self._directory))
 
-    def make(self, process: Process) -> BrokerServer:
+    def prepare(self, process: Process) -> None:
         first_voters = self._voters if self.is_controller else None
         format_once(process.disk, self.key, first_voters, cluster_id=self._cluster_id)
         for number, path in enumerate(self._settings["log.dirs"].split(",")[1:], 1):
             further = directory_id(self.node_id, FURTHER_DIRECTORIES * number + self._directory)
             format_further(process.disk, path, ReplicaKey(self.node_id, further), cluster_id=self._cluster_id)
-        server = super().make(process)
-        if self.peers:
-            pass_objects(server, process, self.peers)
-        return server
+
+    def quorum_channel(self, config: BrokerConfig, process: Process) -> NodeChannel | None:
+        return object_channel(config, process, self.peers) if self.peers else None
 
 
 class SimulatedCluster:

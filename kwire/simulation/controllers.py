@@ -1,8 +1,8 @@
-"""Production controllers in a simulation: kwire.server.controller_server, unchanged, each on a host of its own."""
+"""Production controllers in a simulation: the server of kwire.server.nodes, unchanged, each on a host of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from kwire.cluster.control_batches import kraft_version
@@ -13,11 +13,13 @@ from kwire.cluster.snapshots import encode_snapshot
 from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
-from kwire.server.controller_server import ControllerServer
+from kwire.server.nodes.controller_server import ControllerServer, start_controller
+from kwire.server.nodes.node import Node
+from kwire.server.nodes.runtime import Seams
 from kwire.server.settings.config import make_config
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import AnyNode, SimulatedNode
-from kwire.simulation.objects import pass_objects
+from kwire.simulation.objects import object_channel
 
 PORT = 9093
 LISTENER = "CONTROLLER"
@@ -88,19 +90,19 @@ class SimulatedController(SimulatedNode[ControllerServer]):
         self._disks_replaced += 1
         self.key = ReplicaKey(self.node_id, directory_id(self.node_id, self._disks_replaced))
 
-    def make(self, process: Process) -> ControllerServer:
+    async def start_server(self, process: Process, opened: Callable[[Node], None]) -> ControllerServer:
         voters = None if self._disks_replaced else self._voters
         format_once(process.disk, self.key, voters, cluster_id=self._cluster_id)
-        server = ControllerServer(
-            make_config(self._settings),
+        config = make_config(self._settings)
+        seams = Seams(
             clock=process.clock,
             random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
+            quorum_channel=object_channel(config, process, self.peers) if self.peers else None,
+            opened=opened,
         )
-        if self.peers:
-            pass_objects(server, process, self.peers)
-        return server
+        return await start_controller(config, seams)
 
 
 def format_once(disk: Disk, key: ReplicaKey, voters: VoterSet | None, *, cluster_id: str = CLUSTER_ID) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.server.nodes.node import Node
 from kwire.simulation.hosts import Host, Process
 
 
@@ -15,10 +18,7 @@ class Server(Protocol):
 
     failed: asyncio.Future[BaseException]
 
-    @property
-    def metadata_log(self) -> MetadataLog: ...
-
-    async def start(self) -> None: ...
+    metadata_log: MetadataLog
 
     async def stop(self) -> None: ...
 
@@ -33,14 +33,14 @@ class SimulatedNode(ABC, Generic[S]):
         self.host = host
         self.server: S
         """Server that runs, or ran last."""
-        self._made: Process | None = None
-        """Process of `server`."""
+        self._opened: tuple[Process, Node] | None = None
+        """Process that opened its node last, and this node."""
         self._serving: Process | None = None
         """Process that completed its start last."""
 
     @abstractmethod
-    def make(self, process: Process) -> S:
-        """Return the server for a process of its host, not started."""
+    async def start_server(self, process: Process, opened: Callable[[Node], None]) -> S:
+        """Start the server in a process of its host. `opened` is called with its node when this is open."""
 
     @property
     def name(self) -> str:
@@ -56,11 +56,17 @@ class SimulatedNode(ABC, Generic[S]):
         return self.is_running and self._serving is self.host.process
 
     @property
+    def open_node(self) -> Node | None:
+        """Node of the running process; None until its start has opened it."""
+        if self._opened is None or self._opened[0] is not self.host.process:
+            return None
+        return self._opened[1]
+
+    @property
     def metadata_log(self) -> MetadataLog | None:
         """Metadata log of the running process; None until its start has opened it."""
-        if self.host.process is None or self._made is not self.host.process:
-            return None
-        return getattr(self.server, "metadata_log", None)
+        node = self.open_node
+        return None if node is None else node.metadata_log
 
     @property
     def failure(self) -> BaseException | None:
@@ -82,8 +88,7 @@ class SimulatedNode(ABC, Generic[S]):
 
     async def _serve(self, process: Process, served: asyncio.Future[None]) -> None:
         try:
-            self.server, self._made = self.make(process), process
-            await self.server.start()
+            self.server = await self.start_server(process, partial(self._note_opened, process))
         except Exception as error:  # noqa: BLE001 raised at the caller
             if process.is_alive:
                 _settle(served, error)  # before kill(): no callback of this process runs after it
@@ -92,6 +97,9 @@ class SimulatedNode(ABC, Generic[S]):
         self._serving = process
         self.host.note(f"{process.name} serves")
         _settle(served, None)
+
+    def _note_opened(self, process: Process, node: Node) -> None:
+        self._opened = process, node
 
     async def stop(self) -> None:
         """Stop cleanly: flushed, and marked as such."""

@@ -14,13 +14,14 @@ from kwire.cluster.quorum.machine import REQUESTS
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft_node import Unreachable
 from kwire.protocol.schema import schema_of
-from kwire.server.broker import BrokerServer
-from kwire.server.controller_server import ControllerServer
 from kwire.server.network.node_channel import NodeChannel
+from kwire.server.nodes.broker import BrokerServer
+from kwire.server.nodes.controller_server import ControllerServer
 
 if TYPE_CHECKING:
     import asyncio
 
+    from kwire.server.settings.config import BrokerConfig
     from kwire.simulation.hosts import Host, HostLoop, Process
 
 AnyServer = BrokerServer | ControllerServer
@@ -132,11 +133,11 @@ def _tell(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
         answer.set_result(done.result())
 
 
-def pass_objects(server: AnyServer, process: Process, peers: Sequence[Peer]) -> None:
-    """Give a server that is not started yet an ObjectChannel."""
-    server._node._quorum_channel = ObjectChannel(  # noqa: SLF001 production has no interface to replace it
+def object_channel(config: BrokerConfig, process: Process, peers: Sequence[Peer]) -> ObjectChannel:
+    """Return the channel of a process to the other controllers."""
+    return ObjectChannel(
         process,
         {peer.host.name: peer for peer in peers},
-        listener=server.config.controller_listener_names[0],
-        timeout_ms=server.config.parsed["controller.quorum.request.timeout.ms"],
+        listener=config.controller_listener_names[0],
+        timeout_ms=config.parsed["controller.quorum.request.timeout.ms"],
     )

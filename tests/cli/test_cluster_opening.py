@@ -18,7 +18,7 @@ from kwire.cluster.snapshots import decode_snapshot
 from kwire.log.disk import DiskLock, RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.uuids import uuid_to_text
-from kwire.server.formation import format_storage
+from kwire.server.nodes.formation import format_storage
 
 CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 

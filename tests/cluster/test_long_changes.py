@@ -18,6 +18,7 @@ from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRec
 from kwire.server.context import RequestContext
 from kwire.server.settings.altered_resources import sift
 from tests.cluster.world import NODE, controller_of, metadata_log, registered
+from tests.support.listeners import PublishedTo
 from tests.support.loop_steps import in_short_steps, needs_lines
 from tests.support.metadata import lead, register_broker
 
@@ -102,7 +103,7 @@ def test_a_long_log_is_replayed_in_steps_before_its_node_leads(tmp_path: Path) -
             before = log.image
         async with metadata_log(tmp_path, lead=False) as log:
             told: list[bool] = []
-            log.watch(lambda _, new: told.append(log.is_active))
+            log.publish_to(PublishedTo(lambda delta: told.append(log.is_active)))
             await in_short_steps(lead(log))
             assert (log.image.topics, log.image.brokers) == (before.topics, before.brokers)
             assert told[0] is False, "nothing was replayed once the node led"

@@ -28,6 +28,7 @@ from kwire.protocol.messages.metadata_records import encode_metadata_record
 from kwire.protocol.records import Record, encode_batch, iterate_headers
 from tests.cluster.world import InlineWorkers, controller_of, metadata_log, registered
 from tests.log.faults import FaultyDisk, broken, full
+from tests.support.listeners import PublishedTo
 from tests.support.metadata import allocate_producer_ids, lead
 
 TOPIC = int(ConfigResourceType.TOPIC)
@@ -88,7 +89,7 @@ def test_an_answer_waits_for_its_fsync(tmp_path: Path) -> None:
         async with metadata_log(tmp_path, disk, workers) as log:
             controller = await registered(log)
             told: list[MetadataImage] = []
-            log.watch(lambda _, new: told.append(new))
+            log.publish_to(PublishedTo(lambda delta: told.append(delta.after)))
             workers.held = True
             disk.operations.clear()
             creating = asyncio.ensure_future(controller.create_topics([topic("t")], validate_only=False))
@@ -161,7 +162,7 @@ def test_watchers_are_told_of_each_change_in_order(tmp_path: Path) -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
             told: list[tuple[int, int]] = []
-            log.watch(lambda old, new: told.append((old.offset, new.offset)))
+            log.publish_to(PublishedTo(lambda delta: told.append((delta.before.offset, delta.after.offset))))
             for name in ("a", "b", "c"):
                 await controller.create_topics([topic(name)], validate_only=False)
             assert len(told) == 3
@@ -177,7 +178,7 @@ def test_changes_that_one_fsync_commits_are_kept_and_told_as_one_image(tmp_path:
         async with metadata_log(tmp_path, workers=workers) as log:
             controller = await registered(log)
             told: list[set[str]] = []
-            log.watch(lambda _, new: told.append(set(new.topics)))
+            log.publish_to(PublishedTo(lambda delta: told.append(set(delta.after.topics))))
             workers.held = True
             first = asyncio.ensure_future(controller.create_topics([topic("a"), topic("b")], validate_only=False))
             await turns()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,22 +13,27 @@ import pytest
 from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.partition import Partition
+from kwire.cluster.partition_listener import PartitionListener
 from kwire.cluster.partitions import CONFIGURED_AT_ONCE, OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
 from kwire.cluster.replication.in_sync import Peers
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
-from kwire.log.disk import DiskFailure, DiskFullError, RealDisk
+from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.cluster.full_disk import FullDisk
 from tests.coordinator.world import BROKER_ID, no_group_commit, topic_image
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.support import surroundings
 from tests.support.compiled import replaces_methods
+from tests.support.listeners import RecordedPartitions
 from tests.support.metadata import Alone
 from tests.support.requests import batch
 
+UNHEARD = PartitionListener()
 OURS = topic_image("t", 1, 2)
 ELSEWHERE = dataclasses.replace(
     OURS.partitions[0], replicas=(BROKER_ID + 1,), isr=(BROKER_ID + 1,), leader=BROKER_ID + 1
@@ -58,7 +62,7 @@ def started(tmp_path: Path, topic: TopicImage | None) -> Partitions:
     before.close(clean=True)
     partitions = partitions_in(tmp_path)
     topics = {} if topic is None else {"t": topic}
-    partitions.start(dataclasses.replace(MetadataImage(), topics=topics))
+    partitions.start(dataclasses.replace(MetadataImage(), topics=topics), PartitionListener())
     return partitions
 
 
@@ -85,7 +89,9 @@ def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_else
     before.close(clean=False)
     (tmp_path / "t-0" / "partition.metadata").unlink()
     partitions = partitions_in(tmp_path)
-    partitions.start(dataclasses.replace(MetadataImage(), topics={"t": OURS}), is_directory_lost=True)
+    partitions.start(
+        dataclasses.replace(MetadataImage(), topics={"t": OURS}), PartitionListener(), is_directory_lost=True
+    )
     assert partitions.get("t", 0) is None
 
 
@@ -97,10 +103,12 @@ def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it
     both = (BROKER_ID, BROKER_ID + 1)
     before = dataclasses.replace(OURS.partitions[0], replicas=both, isr=both, leader=BROKER_ID + 1)
     image = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
-    partitions.start(image, is_directory_lost=True)
+    partitions.start(image, PartitionListener(), is_directory_lost=True)
     assert partitions.get("t", 0) is None
     after = dataclasses.replace(before, isr=in_sync, partition_epoch=before.partition_epoch + 1)
-    partitions.follow(image, dataclasses.replace(image, topics={"t": dataclasses.replace(OURS, partitions=(after,))}))
+    partitions.follow(
+        MetadataDelta(image, dataclasses.replace(image, topics={"t": dataclasses.replace(OURS, partitions=(after,))}))
+    )
     assert (partitions.get("t", 0) is not None) == is_open
 
 
@@ -115,12 +123,11 @@ def open_indexes(partitions: Partitions, name: str) -> set[int]:
 
 def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
-    partitions.start(MetadataImage())
-    told: list[bool] = []
-    partitions.on_unfinished = lambda: told.append(True)
+    listener = RecordedPartitions()
+    partitions.start(MetadataImage(), listener)
     count = 2 * OPENED_AT_ONCE + 1
-    partitions.follow(MetadataImage(), wide("t", count))
-    assert told == [True]
+    partitions.follow(MetadataDelta(MetadataImage(), wide("t", count)))
+    assert listener.work_left == 1
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE))
     for turn in range(1, (count - OPENED_AT_ONCE) // OPENED_IN_TURN + 1):
         assert partitions.open_more()
@@ -131,11 +138,11 @@ def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_pa
 
 def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     image = wide("t", OPENED_AT_ONCE + 3)
     topic = image.topics["t"]
     elsewhere = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
-    partitions.follow(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere}))
+    partitions.follow(MetadataDelta(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere})))
     assert partitions.find("t", OPENED_AT_ONCE + 1).index == OPENED_AT_ONCE + 1
     assert open_indexes(partitions, "t") == {*range(OPENED_AT_ONCE), OPENED_AT_ONCE + 1}
     asked = partitions.get("t", OPENED_AT_ONCE)
@@ -157,10 +164,10 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
 def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) -> None:
     """An iteration may commit records that complete a transaction, whose markers go to partitions that are not open."""
     partitions = partitions_in(tmp_path)
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     first = topic_image("t", 1, OPENED_AT_ONCE + 1)
     image = dataclasses.replace(MetadataImage(), topics={"t": first, "u": topic_image("u", 2, 1)})
-    partitions.follow(MetadataImage(), image)
+    partitions.follow(MetadataDelta(MetadataImage(), image))
     for _ in partitions:
         partitions.find("t", OPENED_AT_ONCE)
         partitions.find("u", 0)
@@ -170,17 +177,17 @@ def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) ->
 
 def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     first = wide("t", OPENED_AT_ONCE + 2)
-    partitions.follow(MetadataImage(), first)
+    partitions.follow(MetadataDelta(MetadataImage(), first))
     topic = first.topics["t"]
     moved = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
     second = dataclasses.replace(first, topics={"t": moved})
-    partitions.follow(first, second)
+    partitions.follow(MetadataDelta(first, second))
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 1))
     third = wide("u", OPENED_AT_ONCE + 2)
-    partitions.follow(second, third)
-    partitions.follow(third, MetadataImage())
+    partitions.follow(MetadataDelta(second, third))
+    partitions.follow(MetadataDelta(third, MetadataImage()))
     assert not partitions.open_more()
     assert list(partitions) == []
 
@@ -199,11 +206,11 @@ class Alive(Alone):
 def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(tmp_path: Path, needed: int) -> None:
     """min.insync.replicas changed before the in-sync set, and the broker receives both changes at once."""
     partitions = partitions_in(tmp_path, peers=Alive())
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     all_of_them = (BROKER_ID, BROKER_ID + 1)
     before = dataclasses.replace(OURS.partitions[0], replicas=all_of_them, isr=all_of_them)
     old = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
-    partitions.follow(MetadataImage(), old)
+    partitions.follow(MetadataDelta(MetadataImage(), old))
     leader = partitions.find("t", 0)
     leader.append(bytearray(batch(b"a")), acks=1)
     assert leader.high_watermark == 0
@@ -213,7 +220,7 @@ def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(t
         topics={"t": dataclasses.replace(OURS, partitions=(alone,))},
         configs={(int(ConfigResourceType.TOPIC), "t"): {"min.insync.replicas": str(needed)}},
     )
-    partitions.follow(old, new)
+    partitions.follow(MetadataDelta(old, new))
     assert leader.high_watermark == (1 if needed == 1 else 0)
 
 
@@ -231,7 +238,7 @@ def with_new_configs(partitions: Partitions) -> int:
     return sum(1 for partition in partitions if partition.log.config.min_insync_replicas == 2)
 
 
-def with_many_topics(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
+def with_many_topics(tmp_path: Path, listener: PartitionListener = UNHEARD) -> tuple[Partitions, MetadataImage]:
     """Return a broker that leads a partition in each of many topics; the other replica has fetched nothing."""
     partitions = partitions_in(tmp_path, peers=Alive())
     both = (BROKER_ID, BROKER_ID + 1)
@@ -241,16 +248,15 @@ def with_many_topics(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
         for number in range(MANY)
     }
     image = dataclasses.replace(MetadataImage(), topics=topics)
-    partitions.start(image)
+    partitions.start(image, listener)
     return partitions, image
 
 
 def test_many_topics_take_their_configurations_in_parts_and_one_that_is_asked_for_at_once(tmp_path: Path) -> None:
-    partitions, image = with_many_topics(tmp_path)
-    told: list[bool] = []
-    partitions.on_unfinished = lambda: told.append(True)
-    partitions.follow(image, configured(image, min_insync_replicas="2"))
-    assert told == [True]
+    listener = RecordedPartitions()
+    partitions, image = with_many_topics(tmp_path, listener)
+    partitions.follow(MetadataDelta(image, configured(image, min_insync_replicas="2")))
+    assert listener.work_left == 1
     assert with_new_configs(partitions) == CONFIGURED_AT_ONCE
     assert partitions.find(LAST, 0).log.config.min_insync_replicas == 2
     assert with_new_configs(partitions) == CONFIGURED_AT_ONCE + 1
@@ -261,9 +267,9 @@ def test_many_topics_take_their_configurations_in_parts_and_one_that_is_asked_fo
 def test_a_topic_that_has_gone_needs_no_configuration(tmp_path: Path) -> None:
     partitions, image = with_many_topics(tmp_path)
     altered = configured(image, min_insync_replicas="2")
-    partitions.follow(image, altered)
+    partitions.follow(MetadataDelta(image, altered))
     rest = {name: topic for name, topic in image.topics.items() if name != LAST}
-    partitions.follow(altered, dataclasses.replace(altered, topics=rest))
+    partitions.follow(MetadataDelta(altered, dataclasses.replace(altered, topics=rest)))
     while partitions.configure_more():
         pass
     assert with_new_configs(partitions) == MANY - 1
@@ -286,9 +292,9 @@ def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
     leader.append(bytearray(batch(b"a")), acks=1)
     altered = configured(image, min_insync_replicas=str(needed))
     if not at_once:
-        partitions.follow(image, altered)
+        partitions.follow(MetadataDelta(image, altered))
         assert leader.log.config.min_insync_replicas == 1, "this one waits for its turn"
-    partitions.follow(image if at_once else altered, in_sync_alone(altered, LAST))
+    partitions.follow(MetadataDelta(image if at_once else altered, in_sync_alone(altered, LAST)))
     assert leader.log.config.min_insync_replicas == needed
     assert leader.high_watermark == (1 if needed == 1 else 0)
 
@@ -301,14 +307,14 @@ def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configuration
     seen: list[int] = []
     monkeypatch.setattr(Partition, "live_replicas_changed", lambda _: seen.append(with_new_configs(partitions)))
     altered = configured(image, min_insync_replicas="2")
-    partitions.follow(image, dataclasses.replace(altered, brokers={}))
+    partitions.follow(MetadataDelta(image, dataclasses.replace(altered, brokers={})))
     assert seen == []
     while partitions.configure_more():
         assert seen == []
     assert seen == [MANY] * MANY
 
 
-def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
+def damaged_at_start(tmp_path: Path, listener: PartitionListener = UNHEARD) -> tuple[Partitions, MetadataImage]:
     """Return a broker that finds the log of t-0 damaged below its recovery point."""
     before = LogManager([str(tmp_path)], surroundings())
     log = before.get_or_create("t", 0, LogConfig(), UUID(int=1))
@@ -320,19 +326,20 @@ def damaged_at_start(tmp_path: Path) -> tuple[Partitions, MetadataImage]:
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     image = dataclasses.replace(MetadataImage(), topics={"t": topic_image("t", 1, 1)})
     partitions = partitions_in(tmp_path)
-    partitions.start(image)
+    partitions.start(image, listener)
     return partitions, image
 
 
 def test_a_log_that_is_damaged_at_the_start_is_told_and_told_again(tmp_path: Path) -> None:
-    partitions, image = damaged_at_start(tmp_path)
-    told: list[tuple[str, int, bool]] = []
-    partitions.watch_closed(lambda topic, index, is_damaged: told.append((topic.name, index, is_damaged)))
-    assert told == [("t", 0, True)]
+    listener = RecordedPartitions()
+    partitions, image = damaged_at_start(tmp_path, listener)
+    assert listener.closed == [("t", 0, True)]
     topic = image.topics["t"]
     after = dataclasses.replace(topic.partitions[0], isr=(BROKER_ID, 2), partition_epoch=1)
-    partitions.follow(image, dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(after,))}))
-    assert told == [("t", 0, True)] * 2, "another replica may lead now"
+    partitions.follow(
+        MetadataDelta(image, dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(after,))}))
+    )
+    assert listener.closed == [("t", 0, True)] * 2, "another replica may lead now"
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved away"])
@@ -340,34 +347,19 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
     partitions, image = damaged_at_start(tmp_path)
     topics = {} if how == "deleted" else {"t": dataclasses.replace(image.topics["t"], partitions=(ELSEWHERE,))}
     gone = dataclasses.replace(image, topics=topics)
-    partitions.follow(image, gone)
+    partitions.follow(MetadataDelta(image, gone))
     assert not (tmp_path / "t-0").exists()
     again = dataclasses.replace(image, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(gone, again)
+    partitions.follow(MetadataDelta(gone, again))
     assert partitions.find("t", 0).log.log_end_offset == 0
-
-
-class FullDisk(RealDisk):
-    """A disk without space for a directory of topic t."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_full = True
-        self.tried = 0
-
-    def make_directory(self, path: str) -> None:
-        if "/t-" in path and self.is_full:
-            self.tried += 1
-            raise DiskFullError("make directory", path, OSError(errno.ENOSPC, "no space"))
-        super().make_directory(path)
 
 
 def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path, FullDisk())
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     count = 2 * OPENED_AT_ONCE
     t, u = wide("t", count).topics["t"], wide("u", count).topics["u"]
-    partitions.follow(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t}))
+    partitions.follow(MetadataDelta(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t})))
     for _ in range((2 * count - OPENED_AT_ONCE) // OPENED_IN_TURN):
         is_more = partitions.open_more()
     assert not is_more
@@ -381,7 +373,8 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
 def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
     disk = FullDisk()
     partitions = partitions_in(tmp_path, disk)
-    partitions.start(MetadataImage())
+    listener = RecordedPartitions()
+    partitions.start(MetadataImage(), listener)
     image = wide("t", OPENED_AT_ONCE + 2 * OPENED_IN_TURN + 1)
     count = len(image.topics["t"].partitions)
 
@@ -390,12 +383,11 @@ def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: P
         call()
         return disk.tried - before
 
-    assert tried(lambda: partitions.follow(MetadataImage(), image)) == OPENED_AT_ONCE
+    assert tried(lambda: partitions.follow(MetadataDelta(MetadataImage(), image))) == OPENED_AT_ONCE
     assert [tried(partitions.open_more) for _ in range(4)] == [OPENED_IN_TURN, OPENED_IN_TURN, 1, 0]
-    told: list[bool] = []
-    partitions.on_unfinished = lambda: told.append(True)
+    heard = listener.work_left
     assert tried(lambda: partitions.open_closed(image)) == OPENED_IN_TURN
-    assert told == [True]
+    assert listener.work_left == heard + 1
     assert tried(partitions.open_more) == OPENED_IN_TURN
     assert tried(lambda: partitions.open_closed(image)) == OPENED_IN_TURN, "it goes on where the last one came to"
     assert partitions.open_more() is False
@@ -408,14 +400,14 @@ def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: P
 
 def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     image = wide("t", 1)
-    partitions.follow(MetadataImage(), image)
+    partitions.follow(MetadataDelta(MetadataImage(), image))
     partitions.find("t", 0).log.health.damaged(CorruptLogError("a batch is not what was written"))
     topic = image.topics["t"]
     later = dataclasses.replace(topic.partitions[0], leader_epoch=topic.partitions[0].leader_epoch + 1)
     after = {"t": dataclasses.replace(topic, partitions=(later,))}
-    partitions.follow(image, dataclasses.replace(image, topics=after))
+    partitions.follow(MetadataDelta(image, dataclasses.replace(image, topics=after)))
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", 0)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -430,7 +422,7 @@ def test_a_log_directory_that_returns_with_a_log_of_an_earlier_topic(tmp_path: P
         before.close(clean=True)
     partitions = partitions_in(tmp_path / "a", paths=paths)
     topic = dataclasses.replace(OURS, topic_id=UUID(int=1), partitions=OURS.partitions[:1])
-    partitions.start(dataclasses.replace(MetadataImage(), topics={"t": topic}))
+    partitions.start(dataclasses.replace(MetadataImage(), topics={"t": topic}), PartitionListener())
     partition = partitions.find("t", 0)
     assert partition.log.topic_id == UUID(int=1)
     assert [path.parent.name for path in tmp_path.glob("?/*-stray")] == ["ab"[order.index(2)]]
@@ -440,14 +432,14 @@ def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_pat
     """The retry may use newer metadata than the broker has applied."""
     disk = FullDisk()
     partitions = partitions_in(tmp_path, disk)
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     made = dataclasses.replace(MetadataImage(), topics={"t": OURS}, topic_names={OURS.topic_id: "t"})
-    partitions.follow(MetadataImage(), made)
+    partitions.follow(MetadataDelta(MetadataImage(), made))
     partitions.open_closed(MetadataImage())
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", 0)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    partitions.follow(made, MetadataImage())
+    partitions.follow(MetadataDelta(made, MetadataImage()))
     assert not partitions.any_closed
     assert list(partitions) == []
 
@@ -464,7 +456,7 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
     disk = FaultyDisk()
     partitions = partitions_in(tmp_path, disk, paths=paths)
     disk.fail = lambda operation, path: failure(operation, path) if operation == "rename" and "stray" in path else None
-    partitions.start(MetadataImage())
+    partitions.start(MetadataImage(), PartitionListener())
     assert [directory.is_offline for directory in partitions._logs.directories] == [failure is broken, False]
     assert partitions.get("stray", 0) is None
     disk.fail = lambda operation, path: None
@@ -490,11 +482,11 @@ def test_a_directory_that_fails_at_a_start_is_waited_for_beside_one_that_is_miss
     disk = FaultyDisk()
     partitions = partitions_in(tmp_path, disk, paths=paths)
     disk.fail = lambda done, path: broken(done, path) if done == operation and path.startswith(paths[1]) else None
-    partitions.start(image, is_directory_lost=True)
+    partitions.start(image, PartitionListener(), is_directory_lost=True)
     assert partitions.get("t", 0) is None
     partitions._logs.close(clean=True)
     again = partitions_in(tmp_path, paths=paths)
-    again.start(image, is_directory_lost=True)
+    again.start(image, PartitionListener(), is_directory_lost=True)
     found = again.get("t", 0)
     assert found is not None
     assert (found.log.directory, found.log.log_end_offset) == (f"{paths[1]}/t-0", 1)

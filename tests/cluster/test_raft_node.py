@@ -16,6 +16,7 @@ from kwire.protocol.messages.metadata_records import (
     ProducerIdsRecord,
 )
 from tests.cluster.raft_world import SNAPSHOTS, World, all_have, snapshot, topic, write
+from tests.support.listeners import PublishedTo
 from tests.virtual_loop import VirtualClock
 
 
@@ -42,7 +43,7 @@ def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
     leader = world.leader()
     told: list[tuple[int, int]] = []
     other = next(log for log in world.nodes.values() if log is not leader)
-    other.watch(lambda old, new: told.append((old.offset, new.offset)))
+    other.publish_to(PublishedTo(lambda delta: told.append((delta.before.offset, delta.after.offset))))
     offset = write(world, leader, topic("a"), topic("b"))
     assert leader.image.offset == offset
     world.until(lambda: all_have(world, "a", "b"))

@@ -12,7 +12,9 @@ from typing import Any, cast
 import pytest
 
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.partition import Partition
+from kwire.cluster.partition_listener import PartitionListener
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.removals import NOTIFIED_AT_ONCE, REMOVED_AT_ONCE, Removals
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
@@ -21,10 +23,12 @@ from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.partition_turns import PartitionTurns
-from tests.cluster.test_partitions import ELSEWHERE, FullDisk, damaged_at_start, partitions_in, wide
+from tests.cluster.full_disk import FullDisk
+from tests.cluster.test_partitions import ELSEWHERE, UNHEARD, damaged_at_start, partitions_in, wide
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import topic_image
 from tests.log.faults import FaultyDisk, broken, full
+from tests.support.listeners import RecordedPartitions
 from tests.support.requests import batch
 
 TURNS = 3
@@ -32,10 +36,16 @@ COUNT = TURNS * REMOVED_AT_ONCE
 NOTHING = MetadataImage()
 
 
-def started(tmp_path: Path, image: MetadataImage, disk: RealDisk | None = None, **where: Any) -> Partitions:
+def started(
+    tmp_path: Path,
+    image: MetadataImage,
+    disk: RealDisk | None = None,
+    listener: PartitionListener = UNHEARD,
+    **where: Any,
+) -> Partitions:
     """Start a broker and open all its partitions."""
     partitions = partitions_in(tmp_path, disk, **where)
-    partitions.start(image)
+    partitions.start(image, listener)
     return partitions
 
 
@@ -71,21 +81,18 @@ class Woken:
 def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_path: Path) -> None:
     disk = FaultyDisk()
     image = wide("t", COUNT)
-    partitions = started(tmp_path, image, disk)
-    told: list[bool] = []
-    removed: list[int] = []
-    partitions.on_unfinished = lambda: told.append(True)
-    partitions.watch_removals(lambda partition: removed.append(partition.index))
+    listener = RecordedPartitions()
+    partitions = started(tmp_path, image, disk, listener)
     waiter, last = Woken(), partitions.find("t", COUNT - 1)
     last.wait(waiter)
     disk.operations.clear()
-    partitions.follow(image, NOTHING)
-    assert told == [True]
+    partitions.follow(MetadataDelta(image, NOTHING))
+    assert listener.work_left == 1
     assert (list(partitions), partitions.get("t", COUNT - 1)) == ([], None)
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", COUNT - 1)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert (removed, last.is_removed, waiter.times) == (list(range(COUNT)), True, 1)
+    assert (listener.removed, last.is_removed, waiter.times) == (list(range(COUNT)), True, 1)
     for turn in range(1, TURNS):
         assert logs_left(partitions) == COUNT - turn * REMOVED_AT_ONCE
         assert [operation for operation, _ in disk.operations] == ["rename"] * turn * REMOVED_AT_ONCE
@@ -99,9 +106,8 @@ def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_
 
 
 def test_more_than_can_be_told_in_a_step_is_told_before_any_log_goes(tmp_path: Path) -> None:
-    removals = Removals(partitions_in(tmp_path)._logs)
     told: list[int] = []
-    removals.watch(lambda partition: told.append(partition.index))
+    removals = Removals(partitions_in(tmp_path)._logs, removed=lambda partition: told.append(partition.index))
 
     def removed(name: str, count: int) -> dict[int, Partition]:
         made = (SimpleNamespace(topic=name, index=each, is_removed=False, wake=lambda: None) for each in range(count))
@@ -125,15 +131,12 @@ def test_a_topic_made_again_never_meets_the_logs_of_the_one_before(tmp_path: Pat
     image = wide("t", COUNT)
     partitions = started(tmp_path, image, disk)
     partitions.find("t", COUNT - 1).append(bytearray(batch(b"a")), acks=1)
-    said: list[str] = []
-    partitions.watch_removals(lambda partition: said.append("removed"))
     again = dataclasses.replace(NOTHING, topics={"t": topic_image("t", 2, COUNT)})
     if deleted_before:
-        partitions.follow(image, NOTHING)
+        partitions.follow(MetadataDelta(image, NOTHING))
         assert partitions._logs.get("t", COUNT - 1) is not None
-    partitions.follow(NOTHING if deleted_before else image, again)
+    partitions.follow(MetadataDelta(NOTHING if deleted_before else image, again))
     assert list(partitions) == [], "the logs of the topic before go first"
-    said.clear()
     disk.operations.clear()
     partition = partitions.find("t", COUNT - 1)
     assert partition.log.log_end_offset == 0
@@ -155,9 +158,9 @@ def test_a_replica_that_comes_back_while_its_log_waits_to_go_begins_anew(tmp_pat
     partitions.find("t", COUNT - 1).append(bytearray(batch(b"a")), acks=1)
     topic = image.topics["t"]
     away = dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(ELSEWHERE,) * COUNT)})
-    partitions.follow(image, away)
+    partitions.follow(MetadataDelta(image, away))
     assert partitions._logs.get("t", COUNT - 1) is not None
-    partitions.follow(away, image)
+    partitions.follow(MetadataDelta(away, image))
     assert partitions.find("t", COUNT - 1).log.log_end_offset == 0
 
 
@@ -167,7 +170,7 @@ def test_a_crash_in_between_leaves_logs_that_the_next_start_sets_aside(tmp_path:
     for partition in list(partitions):
         partition.append(bytearray(batch(b"a")), acks=1)
         partition.log.flush()
-    partitions.follow(image, NOTHING)
+    partitions.follow(MetadataDelta(image, NOTHING))
     partitions._logs.directories.checkpoint({})
     named = read_offsets(RealDisk(), f"{tmp_path}/{RECOVERY_POINT_FILE}")
     assert named == {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}, "what is still there, and no other"
@@ -186,7 +189,7 @@ def test_the_cleaners_checkpoint_does_not_name_what_has_gone(tmp_path: Path) -> 
         partition.log.offsets.first_dirty = 1
     (directory,) = partitions._logs.directories
     partitions._logs.directories.write_checkpoints(directory, [CLEANER_FILE])
-    partitions.follow(image, NOTHING)
+    partitions.follow(MetadataDelta(image, NOTHING))
     settle(partitions)
     left = {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}
     assert read_offsets(RealDisk(), f"{tmp_path}/{CLEANER_FILE}") == left
@@ -204,7 +207,7 @@ def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_e
     paths = [str(tmp_path / name) for name in ("d0", "d1")]
     image = wide("t", COUNT)
     partitions = started(tmp_path, image, disk, paths=paths)
-    partitions.follow(image, NOTHING)
+    partitions.follow(MetadataDelta(image, NOTHING))
     disk.fail = lambda what, path: broken(what, path) if what == operation and path.startswith(paths[0]) else None
     while partitions.removals.do_more():
         pass
@@ -218,16 +221,16 @@ def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_e
 def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_gone(tmp_path: Path) -> None:
     disk = FaultyDisk()
     image = wide("t", 1)
-    partitions = started(tmp_path, image, disk)
+    listener = RecordedPartitions()
+    partitions = started(tmp_path, image, disk, listener)
     disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
-    partitions.follow(image, NOTHING)
+    partitions.follow(MetadataDelta(image, NOTHING))
     settle(partitions)
-    told: list[bool] = []
-    partitions.on_unfinished = lambda: told.append(True)
+    heard = listener.work_left
     partitions.open_closed(NOTHING)
-    assert told == [True], "the sync is tried again"
+    assert listener.work_left == heard + 1, "the sync is tried again"
     again = dataclasses.replace(NOTHING, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(NOTHING, again)
+    partitions.follow(MetadataDelta(NOTHING, again))
     assert directories(tmp_path) == ["t-0-delete"], "there is no descriptor for the sync"
     assert partitions.any_closed
     disk.fail = lambda operation, path: None
@@ -240,9 +243,9 @@ def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_g
 def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path, FullDisk())
     image = wide("t", COUNT)
-    partitions.start(image)
+    partitions.start(image, PartitionListener())
     assert partitions.any_closed
-    partitions.follow(image, NOTHING)
+    partitions.follow(MetadataDelta(image, NOTHING))
     with pytest.raises(KafkaError) as refused:
         partitions.find("t", COUNT - 1)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -254,7 +257,7 @@ def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:
 def test_a_damaged_log_makes_room_for_the_next_topic_of_its_name(tmp_path: Path) -> None:
     partitions, image = damaged_at_start(tmp_path)
     again = dataclasses.replace(image, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(image, again)
+    partitions.follow(MetadataDelta(image, again))
     assert partitions.find("t", 0).log.log_end_offset == 0
     assert directories(tmp_path) == ["t-0", "t-0-delete"]
 
@@ -281,7 +284,7 @@ def test_the_loop_turns_between_two_parts_and_a_worker_waits_for_the_disk(tmp_pa
     async def act() -> None:
         turning = asyncio.get_running_loop().create_task(PartitionTurns(partitions, workers).run())
         await asyncio.sleep(0)
-        partitions.follow(image, NOTHING)
+        partitions.follow(MetadataDelta(image, NOTHING))
         while not partitions.removals.is_done:
             left.append(logs_left(partitions))
             await asyncio.sleep(0)

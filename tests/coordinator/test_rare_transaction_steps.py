@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.shard import ShardState, Write
 from kwire.coordinator.transaction.gate import Entry, TransactionClaim
@@ -334,7 +335,7 @@ def test_a_broker_without_the_partition_is_no_coordinator(loop: VirtualLoop, wor
             elsewhere = dataclasses.replace(topic.partitions[0], replicas=(2,), isr=(2,), leader=2)
             moved = dataclasses.replace(topic, partitions=(elsewhere,))
             old, world.image = world.image, dataclasses.replace(world.image, topics={**world.image.topics, name: moved})
-            world.partitions.follow(old, world.image)
+            world.partitions.follow(MetadataDelta(old, world.image))
         assert world.transactions._runtime.find(0) is None
         assert (await init(world)).error_code == E.NOT_COORDINATOR
         assert code_of(await world.ask(txn_offset_commit.API, commit_of_offsets(1), 4)) is E.NOT_COORDINATOR

@@ -17,6 +17,7 @@ from kwire.chunks import whole
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
@@ -39,6 +40,7 @@ from kwire.server.services import Services
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import BROKER_ID, no_failure, topic_image
 from tests.log.support import FixedChance
+from tests.support.listeners import ForwardedPartitions
 from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock
 
@@ -115,7 +117,6 @@ class TransactionWorld:
             settings_of=lambda _: self._settings,
         )
         self.logs.load_all(lambda topic: self.partitions.config_of(topic, self.image))
-        self.partitions.start(self.image)
         self.groups = GroupCoordinator(
             config=GroupConfig(),
             partitions=self.partitions,
@@ -123,9 +124,6 @@ class TransactionWorld:
             clock=self.clock,
             random_source=FixedChance(),
         )
-        self.partitions.watch_removals(self.groups.partition_removed)
-        self.partitions.watch_deletions(self.groups.topic_deleted)
-        await self.groups.start()
         self.markers = MarkerWriter(partitions=self.partitions, offsets=self.groups, clock=self.clock)
         self.transactions = TransactionCoordinator(
             config=self.config,
@@ -136,7 +134,8 @@ class TransactionWorld:
             version=lambda: self.version,
             channel=InOrder(self.markers),
         )
-        self.partitions.watch_removals(self.transactions.partition_removed)
+        self.partitions.start(self.image, ForwardedPartitions(self.groups, self.transactions))
+        await self.groups.start()
         await self.transactions.start()
         self.gate = TransactionGate(
             coordinator=self.transactions, config=self.config, clock=self.clock, verifies=lambda: self.verifies
@@ -193,7 +192,7 @@ class TransactionWorld:
     def delete_topic(self, name: str) -> None:
         topics = {key: topic for key, topic in self.image.topics.items() if key != name}
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(old, self.image)
+        self.partitions.follow(MetadataDelta(old, self.image))
 
     def refuse_appends(self, name: str, *, refuse: bool) -> None:
         """Reject appends to a partition: min.insync.replicas exceeds the number of replicas."""

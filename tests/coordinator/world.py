@@ -12,6 +12,7 @@ from uuid import UUID
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.group_commit import Flushed, GroupCommit
 from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
@@ -25,6 +26,7 @@ from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
 from tests.cluster.world import InlineWorkers
 from tests.log.support import FixedChance
+from tests.support.listeners import ForwardedPartitions
 from tests.support.metadata import Alone
 from tests.virtual_loop import VirtualClock
 
@@ -111,7 +113,6 @@ class World:
             peers=Alone(),
             settings_of=lambda _: default_settings(),
         )
-        self.partitions.start(self.image)
         self.groups = GroupCoordinator(
             config=self.config,
             partitions=self.partitions,
@@ -119,8 +120,7 @@ class World:
             clock=self.clock,
             random_source=self.random_source,
         )
-        self.partitions.watch_removals(self.groups.partition_removed)
-        self.partitions.watch_deletions(self.groups.topic_deleted)
+        self.partitions.start(self.image, ForwardedPartitions(self.groups))
         await self.groups.start()
         await self.groups.loaded()
 
@@ -143,7 +143,7 @@ class World:
 
     def _have_topics(self, topics: dict[str, TopicImage]) -> None:
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(old, self.image)
+        self.partitions.follow(MetadataDelta(old, self.image))
 
     def refuse_appends(self, *, refuse: bool) -> None:
         """Reject appends to the partition: min.insync.replicas exceeds the number of replicas."""

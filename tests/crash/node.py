@@ -1,6 +1,6 @@
 """Disk work of a broker at start and on metadata changes, without its sockets.
 
-The parts are the production ones and are started in the order of kwire.server.broker.
+The parts are the production ones and are started in the order of kwire.server.nodes.broker.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
 from kwire.cluster.group_commit import GroupCommit
 from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.partition_listener import PartitionListener
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.settings import CurrentSettings
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemRandomSource
+from kwire.server.nodes.quorum_settings import open_metadata, quorum_config, refuse_other_voters
+from kwire.server.nodes.storage import Storage, open_storage
 from kwire.server.partition_turns import PartitionTurns
-from kwire.server.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.settings.config import BrokerConfig, make_config
-from kwire.server.storage import Storage, open_storage
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock
+from tests.support.listeners import PublishedTo
 from tests.support.metadata import Alone, NoPeers, lead, register_broker
 
 T = TypeVar("T")
@@ -95,9 +97,9 @@ async def start_node(
         peers=Alone(),
         settings_of=lambda image: CONFIG.parsed,
     )
-    partitions.start(metadata_log.image)
+    partitions.start(metadata_log.image, PartitionListener())
     turns = PartitionTurns(partitions, LateWorkers())
-    metadata_log.watch(partitions.follow)
+    metadata_log.publish_to(PublishedTo(partitions.follow))
     await register_broker(
         metadata_log,
         broker_id=CONFIG.node_id,

@@ -17,7 +17,7 @@ from kwire.cluster.metadata_log import MetadataLog, Written
 from kwire.cluster.prepared_records import PreparedRecords
 from kwire.cluster.raft_log import BATCH_BYTES_MAX
 from kwire.protocol.records import Record, encode_batch
-from kwire.server.storage import Storage
+from kwire.server.nodes.storage import Storage
 from tests.crash.checks import problems_of
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Expectation, Ledger

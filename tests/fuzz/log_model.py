@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.partition import Partition
+from kwire.cluster.partition_listener import PartitionListener
 from kwire.cluster.partitions import Partitions
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
@@ -78,7 +80,7 @@ class LogModel:
             peers=Alone(),
             settings_of=lambda _: settings,
         )
-        self._partitions.start(self._image)
+        self._partitions.start(self._image, PartitionListener())
         for name, known in self._known.items():
             partition = self._find(name)
             if partition is not None and known.kept_start <= partition.log.log_start_offset <= known.log_start:
@@ -134,7 +136,7 @@ class LogModel:
     def _follow(self, topics: dict[str, TopicImage]) -> None:
         names = {topic.topic_id: topic.name for topic in topics.values()}
         old, self._image = self._image, dataclasses.replace(self._image, topics=topics, topic_names=names)
-        self._partitions.follow(old, self._image)
+        self._partitions.follow(MetadataDelta(old, self._image))
 
     def append(self, a: int, b: int, c: int) -> None:
         name = NAMES[a % len(NAMES)]

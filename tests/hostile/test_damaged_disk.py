@@ -39,7 +39,7 @@ def test_a_lost_metadata_log_costs_no_records(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         create_topic(client, name="sound")
         assert values_in(fetch(client, "sound").records) == []
-        logs = broker.server._logs
+        logs = broker.server._replicas.logs
         broker.call(lambda: logs.directories.remove_files(logs.directories.take_due_files()))
     (stray,) = tmp_path.glob("sound-0.*-stray")
     assert (stray / LOG).read_bytes() == before

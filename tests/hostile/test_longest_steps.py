@@ -254,7 +254,7 @@ def longest_step(
     """
     lines_per_ms = LINES_PER_MS * limit / LINES_MAX
     steps = LoopSteps(limit)
-    turns = broker.server._node.turns
+    turns = broker.server._node.runtime.turns
     with broker.client(client_id=client_id) as client:
         frame = client.frame(request, version)
         client.socket.settimeout(ANSWER_SECONDS)

@@ -18,7 +18,7 @@ from kwire.log.log_state import LogState
 from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from kwire.log.unsynced_paths import UnsyncedPaths
-from kwire.server import storage
+from kwire.server.nodes import storage
 from tests.crash.disk import MemoryFile, RecordingDisk
 from tests.planted.bug import PlantedBug, always, nothing
 

@@ -45,7 +45,7 @@ def test_a_stranger_does_not_get_the_id_of_the_broker_beside(tmp_path: Path) -> 
     try:
         controller = running.server._controller
         assert controller is not None
-        broker_epoch = running.server._lifecycle.broker_epoch
+        broker_epoch = running.server._registrar.broker_epoch()
         with RawClient(controller.addresses[0]) as client:
             for previous_epoch in (-1, broker_epoch):  # clients can find an epoch by counting
                 request = replace(registration(running), previous_broker_epoch=previous_epoch)

@@ -45,15 +45,11 @@ class Log:
         self.quorum = Quorum(leader)
         self.is_active = False
         self.metadata_age_ms = 14_000.0
-        self._watchers: list[Callable[[], None]] = []
-
-    def watch_leader(self, watcher: Callable[[], None]) -> None:
-        self._watchers.append(watcher)
+        self.leader_changed: Callable[[], None] = lambda: None
 
     def led_by(self, leader: Destination | None, *, here: bool = False) -> None:
         self.quorum.leader, self.is_active = leader, here
-        for watcher in self._watchers:
-            watcher()
+        self.leader_changed()
 
 
 class Channel:
@@ -100,6 +96,7 @@ def run(
                 itself=RequestOrigin(client=CLIENT.client, client_id=None, listener_name="CONTROLLER", version=None),
                 timeout_ms=1000,
             )
+            log.leader_changed = way.leader_changed
             await scenario(way)
 
         loop.run_until_complete(main())

@@ -12,7 +12,7 @@ import pytest
 from kwire.cli import server_command
 from kwire.invariants import failure_reason, threatens_durable_data
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
-from kwire.server.broker import BrokerServer
+from kwire.server.nodes.broker import BrokerServer, start_broker
 from kwire.server.settings.config import make_config
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import SECONDS, RunningBroker
@@ -114,18 +114,17 @@ def test_the_innermost_package_with_state_owns_a_broken_invariant() -> None:
     assert not threatens_durable_data(KeyError("kwire.log"))
 
 
-class Broken(BrokerServer):
-    """Server that fails as soon as it serves."""
-
-    async def start(self) -> None:
-        await super().start()
-        self._node.background.fail(AssertionError("broken"))
+async def start_broken(*args: Any, **options: Any) -> BrokerServer:
+    """Start a broker that fails as soon as it serves."""
+    server = await start_broker(*args, **options)
+    server._node.background.fail(AssertionError("broken"))
+    return server
 
 
 def test_a_broken_invariant_has_an_exit_status_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(server_command, "BrokerServer", Broken)
+    monkeypatch.setattr(server_command, "start_broker", start_broken)
     config = make_config({"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(tmp_path)})
 
     async def serve() -> int:

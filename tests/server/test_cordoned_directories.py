@@ -124,7 +124,9 @@ def test_a_directory_is_cordoned_by_the_name_that_the_settings_give_it(
     monkeypatch.chdir(data_dir)
     config = {**SLOW, "log.dirs": "d0/,d1", "cordoned.log.dirs": "d0/"}
     with RunningBroker(data_dir, config) as running:
-        cordoned = running.call(lambda: [each.path for each in running.server._logs.directories if each.is_cordoned])
+        cordoned = running.call(
+            lambda: [each.path for each in running.server._replicas.logs.directories if each.is_cordoned]
+        )
     assert cordoned == directories[:1]
 
 

@@ -24,8 +24,8 @@ def test_a_follower_tells_of_the_producers_that_it_has_records_of() -> None:
             return found.error_code, producers
 
         servers = [node.server for node in scene.cluster.brokers]
-        await scene.until(lambda: all("u" in server._image().topics for server in servers))
-        image = scene.cluster.brokers[0].server._image().topics["u"].partitions[0]
+        await scene.until(lambda: all("u" in server.metadata_log.image.topics for server in servers))
+        image = scene.cluster.brokers[0].server.metadata_log.image.topics["u"].partitions[0]
         sent = bytes(batch(b"v", b"w", producer_id=7, producer_epoch=1, sequence=0))
         answer = await scene.ask(image.leader, produce_request("u", sent, acks=-1), 11)
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE

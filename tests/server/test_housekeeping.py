@@ -21,7 +21,7 @@ from kwire.log.index_rebuild import BATCHES_AT_ONCE
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.retention import SEGMENTS_AT_ONCE
-from kwire.server.housekeeping import (
+from kwire.server.nodes.housekeeping import (
     FIRST_SCRUB_SECONDS,
     HIGH_WATERMARK_STEP_MS,
     SCRUB_BYTES_PER_SECOND,

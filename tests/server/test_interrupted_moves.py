@@ -86,7 +86,7 @@ def test_a_move_that_is_called_off_during_its_flush_changes_nothing(
     assert produce(client, topic, batch(b"b")).error_code == E.NONE
     eventually(lambda: list(places(client, topic)) == [home], "the future log to be gone")
     assert values_in(fetch(client, topic).records) == [b"a", b"b"]
-    assert not broker.call(lambda: broker.server._logs.directories.any_offline)
+    assert not broker.call(lambda: broker.server._replicas.logs.directories.any_offline)
 
 
 def test_what_is_written_during_the_flush_is_copied_and_flushed_before_the_swap(
@@ -112,7 +112,7 @@ def test_nothing_moves_while_a_directory_is_offline(data_dir: Path) -> None:
         directories = [str(data_dir / name) for name in names]
         (home,) = places(client, topic)
         failed, away = [path for path in directories if path != home][:2]
-        logs = broker.server._logs
+        logs = broker.server._replicas.logs
         (directory,) = [each for each in logs.directories if each.path == failed]
         broker.call(lambda: logs.directories.take_offline(directory, broken("fsync", failed)))
         assert ask_to_move(client, away, topic) == [E.KAFKA_STORAGE_ERROR]

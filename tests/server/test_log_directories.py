@@ -296,6 +296,6 @@ def test_a_directory_that_failed_once_at_a_start_is_offline_until_the_next(
         assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2
         create_topic(client, PARTITIONS, name="u")
         assert codes(client, "u") == [ErrorCode.NONE] * PARTITIONS
-        assert running.call(lambda: running.server._logs.directories[0].is_offline)
+        assert running.call(lambda: running.server._replicas.logs.directories[0].is_offline)
     with RunningBroker(data_dir, config) as running, running.client() as client:
         assert codes(client) == [ErrorCode.NONE] * PARTITIONS

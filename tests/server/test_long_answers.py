@@ -88,7 +88,7 @@ def asking(large: RunningBroker) -> Iterator[RawClient]:
 
 def context_of(broker: RunningBroker, api: Api, version: int) -> RequestContext:
     client: Any = SimpleNamespace(peer_host="127.0.0.1", peer_port=1, principal="User:ANONYMOUS")
-    return RequestContext(cast("Any", broker.server._services), client, "PLAINTEXT", api.key, version, 0, "client")
+    return RequestContext(cast("Any", broker.server.services), client, "PLAINTEXT", api.key, version, 0, "client")
 
 
 def drained(pieces: Generator[None, None, Any]) -> tuple[Any, int]:
@@ -291,10 +291,10 @@ def test_what_changes_meanwhile_is_not_in_the_answer(large: RunningBroker, askin
     assert made.topics[0].error_code == 0
     pieces = large.call(lambda: metadata.API.handle(MetadataRequest(topics=None), context_of(large, metadata.API, 12)))
     large.call(lambda: next(pieces))
-    before: MetadataImage = large.call(lambda: large.server._services.image)
+    before: MetadataImage = large.call(lambda: large.server.services.image)
     gone = asking.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]), 6)
     assert gone.responses[0].error_code == 0
-    assert name not in large.call(lambda: large.server._services.image.topics)
+    assert name not in large.call(lambda: large.server.services.image.topics)
     answer: MetadataResponse = large.call(lambda: at_once(pieces))
     assert {topic.name: len(topic.partitions) for topic in answer.topics} == {
         topic.name: len(topic.partitions) for topic in before.topics.values()
@@ -315,7 +315,7 @@ def test_pages_of_topics_follow_each_other(large: RunningBroker, asking: RawClie
         cursor = DescribeTopicPartitionsRequestCursor(
             topic_name=answer.next_cursor.topic_name, partition_index=answer.next_cursor.partition_index
         )
-    topics = large.call(lambda: large.server._services.image.topics)
+    topics = large.call(lambda: large.server.services.image.topics)
     assert found == [(name, index) for name in sorted(topics) for index in range(len(topics[name].partitions))]
 
 
@@ -345,7 +345,7 @@ def test_an_answer_of_too_many_configurations_refuses_the_rest(
 
 
 def test_topics_named_by_id_are_described_in_pieces_as_well(large: RunningBroker, asking: RawClient) -> None:
-    topic_id = large.call(lambda: large.server._services.image.topics["wide"].topic_id)
+    topic_id = large.call(lambda: large.server.services.image.topics["wide"].topic_id)
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)])
     answer, steps = asked_of(large, metadata.API, request, 12)
     assert steps >= PARTITIONS / CHUNK

@@ -18,7 +18,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import MAGIC_POSITION, decode_all
-from kwire.server.broker_lifecycle import MetadataHeldUpError
+from kwire.server.nodes.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 from tests.support.compiled import replaces_methods
@@ -51,7 +51,7 @@ def damage_below_recovery_point(scene: Scene, broker_id: int) -> str:
     node = scene.cluster.brokers[broker_id - 1]
     log = scene.partition(broker_id).log
     log.flush()
-    node.server._logs.directories.checkpoint({})
+    node.server._replicas.logs.directories.checkpoint({})
     node.kill()
     node.host.device.flip(f"{log.directory}/{0:020d}.log", 66)
     return log.directory
@@ -168,7 +168,7 @@ def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_com
         await scene.ask(2, create_request("u", partitions=3, replicas=3), 7)
 
         def images() -> Sequence[PartitionImage]:
-            topic = scene.cluster.brokers[1].server._image().topics.get("u")
+            topic = scene.cluster.brokers[1].server.metadata_log.image.topics.get("u")
             return topic.partitions if topic is not None else ()
 
         await scene.until(lambda: any(image.leader == full for image in images()))
@@ -432,7 +432,7 @@ def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_
         for device, fault in zip(devices, faults, strict=True):
             device.heal(fault)
         await asyncio.wait([making])
-        await scene.until(lambda: "u" in brokers[0].server._image().topics)
+        await scene.until(lambda: "u" in brokers[0].server.metadata_log.image.topics)
         await asyncio.sleep(10)
         assert not any(node.server.failed.done() for node in brokers)
         assert (await scene.produce(b"b")).error_code == ErrorCode.NONE
@@ -446,11 +446,12 @@ def test_a_broker_that_cannot_hear_that_it_is_unfenced_does_not_go_on_starting()
     async def acts(scene: Scene) -> None:
         leader, starting = scene.leader_id, scene.followers[0]
         node = scene.cluster.brokers[starting - 1]
+        killed = node.server.metadata_log.image.brokers[starting].incarnation_id
         node.kill()
 
         def no_space_once_registered(operation: str, path: str) -> DiskFailure | None:
-            lifecycle = getattr(node.server, "_lifecycle", None)
-            is_registered = lifecycle is not None and lifecycle._is_registered_in(node.server.metadata_log.image)
+            known = node.metadata_log.image.brokers.get(starting) if node.metadata_log is not None else None
+            is_registered = known is not None and known.incarnation_id != killed
             wanted = operation == "append" and "__cluster_metadata" in path
             return failure(operation, path, errno.ENOSPC) if wanted and is_registered else None
 
@@ -458,6 +459,6 @@ def test_a_broker_that_cannot_hear_that_it_is_unfenced_does_not_go_on_starting()
         with pytest.raises(MetadataHeldUpError):
             await node.start()
         others = scene.cluster.brokers[leader - 1].server
-        await scene.until(lambda: others._image().brokers[starting].fenced, seconds=120)
+        await scene.until(lambda: others.metadata_log.image.brokers[starting].fenced, seconds=120)
 
     play(acts)

@@ -29,18 +29,18 @@ from kwire.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirs
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationResponse
 from kwire.server.active_controller import NoActiveControllerError
-from kwire.server.background import Background
-from kwire.server.broker_lifecycle import BrokerLifecycle
-from kwire.server.controller_registration import ControllerRegistration
-from kwire.server.coordinators import Coordinators
-from kwire.server.cordoned_directories import CordonedDirectories
 from kwire.server.current_leaders import current_leader
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.in_sync_changes import InSyncChanges
 from kwire.server.internal_topics import REQUESTED_TOPICS_MAX, TopicCreator
 from kwire.server.lost_replicas import LostReplicas
 from kwire.server.network.node_connection import NodeConnection
-from kwire.server.quorum_settings import refuse_other_voters
+from kwire.server.nodes.background import Background
+from kwire.server.nodes.broker_registrar import BrokerRegistrar
+from kwire.server.nodes.controller_registration import ControllerRegistration
+from kwire.server.nodes.coordinators import Coordinators
+from kwire.server.nodes.quorum_settings import refuse_other_voters
+from kwire.server.reported_directories import ReportedDirectories
 from kwire.server.settings.config import SettingError, make_config
 from tests.virtual_loop import VirtualLoop, virtual_loop
 
@@ -259,24 +259,23 @@ def test_producer_ids_that_the_controller_refuses_are_asked_for_again_by_clients
 def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level: int, told: list[UUID] | None) -> None:
     directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
     config = make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"})
-    cordoned = CordonedDirectories(
+    reported = ReportedDirectories(
         config=config,
         settings=CurrentSettings(config.parsed),
-        logs=cast("Any", SimpleNamespace(directories=directories)),
+        directories=cast("Any", directories),
         directory_ids={"/here": HERE, "/there": THERE},
-        changed=lambda: None,
     )
-    assert cordoned.told(MetadataImage(features={METADATA_VERSION: level})) == told
+    assert reported.cordoned(MetadataImage(features={METADATA_VERSION: level})) == told
 
 
 def test_a_broker_that_no_controller_registers_in_time_does_not_start() -> None:
     async def act(loop: VirtualLoop) -> None:
-        lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
-        lifecycle._active_controller = cast("Any", Asked(NoActiveControllerError("node 3 does not answer")))
+        registrar = BrokerRegistrar.__new__(BrokerRegistrar)
+        registrar._active_controller = cast("Any", Asked(NoActiveControllerError("node 3 does not answer")))
         request = BrokerRegistrationRequest()
-        assert await lifecycle._try_to_register(request, is_last=False) is None
+        assert await registrar._try_to_register(request, is_last=False) is None
         with pytest.raises(SettingError, match="no controller has registered this broker: node 3 does not answer"):
-            await lifecycle._try_to_register(request, is_last=True)
+            await registrar._try_to_register(request, is_last=True)
 
     play(act)
 

@@ -18,8 +18,8 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchResponseGroup, OffsetFetchResponseTopics
 from kwire.server.apis import add_offsets_to_txn
 from kwire.server.apis.offset_fetch import _whole
-from kwire.server.broker_lifecycle import BrokerLifecycle
-from kwire.server.storage import _refuse_other_metadata
+from kwire.server.nodes.broker_lifecycle import BrokerLifecycle
+from kwire.server.nodes.storage import _refuse_other_metadata
 from tests.log.faults import broken
 from tests.server.test_odd_answers import Asked, play
 from tests.support.raw_client import RawClient
@@ -88,10 +88,9 @@ def test_heartbeats_that_are_refused_are_told_once_and_again_after_good_ones(cap
         lifecycle._left_behind_since_ms = None
         lifecycle._heard = ErrorCode.NONE
         lifecycle._wants_to_stop = False
-        lifecycle.broker_epoch = 5
-        lifecycle.offline_directories = tuple
-        lifecycle.cordoned_directories = lambda image: None
-        lifecycle._config = cast("Any", SimpleNamespace(node_id=1))
+        lifecycle._broker_id = 1
+        lifecycle._registrar = cast("Any", SimpleNamespace(broker_epoch=lambda: 5))
+        lifecycle._directories = cast("Any", SimpleNamespace(offline=list, cordoned=lambda image: None))
         log = SimpleNamespace(image=None, applied_offset=1, is_active=False, node=SimpleNamespace(lacks_space=False))
         lifecycle._metadata_log = cast("Any", log)
         lifecycle._clock = cast("Any", SimpleNamespace(monotonic_ms=lambda: 0.0))

@@ -14,7 +14,7 @@ from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import PARTS_MAX
 from kwire.log.jobs import Stage
 from kwire.seams import Workers
-from kwire.server.node import recovery_threads
+from kwire.server.nodes.runtime import recovery_threads
 from kwire.server.settings.config import make_config
 from tests.support.running import RunningBroker
 
@@ -39,7 +39,8 @@ def test_a_start_and_a_stop_use_as_many_lanes(tmp_path: Path, monkeypatch: pytes
         lanes.append(at_once)
         await run_stages(stages, workers, at_once=min(at_once, PARTS_MAX))
 
-    monkeypatch.setattr("kwire.server.broker.run_stages", noted)
+    for phase in ("replicas", "broker"):
+        monkeypatch.setattr(f"kwire.server.nodes.{phase}.run_stages", noted)
     monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
     directories = ",".join(str(tmp_path / name) for name in "ab")
     RunningBroker(tmp_path, {SETTING: "40", "log.dirs": directories}).stop()

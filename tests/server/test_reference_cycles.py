@@ -21,8 +21,8 @@ from kwire.cluster.raft_node import Unreachable
 from kwire.seams import ThreadWorkers
 from kwire.server.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.network.node_channel import NodeChannel
+from kwire.server.nodes.tracked_workers import TrackedWorkers
 from kwire.server.request_batches import RequestBatches
-from kwire.server.tracked_workers import TrackedWorkers
 from tests.server.test_active_controller import ONE, Channel, Log, run, unreachable
 
 

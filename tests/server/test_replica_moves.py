@@ -414,7 +414,7 @@ def test_the_controller_is_told_before_the_log_takes_its_new_place(
     topic, topic_id = create_topic(client)
     produce(client, topic, batch(b"one"))
     home, away = home_and_away(client, directories, topic)
-    assignments = broker.server._moves._assignments
+    assignments = broker.server._replicas.moves._assignments
     told = threading.Event()
     may_go_on = threading.Event()
     send = assignments._send
@@ -443,7 +443,7 @@ def test_the_controller_is_told_before_the_log_takes_its_new_place(
     assert list(places(client, topic)) == [away], "the move back was taken back before the controller knew of it"
     eventually(lambda: not broker.call(lambda: dict(assignments._unconfirmed)), "the controller knows where it is")
     directory = broker.server._node.storage.directory_ids[away]
-    image = broker.call(lambda: broker.server._image().topics[topic].partitions[0])
+    image = broker.call(lambda: broker.server.metadata_log.image.topics[topic].partitions[0])
     assert directory in image.directories
 
 

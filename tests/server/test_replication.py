@@ -364,7 +364,7 @@ def test_more_fetchers_are_had_while_brokers_run() -> None:
         await scene.produce(b"a")
         await scene.until(lambda: all(scene.partition(broker).high_watermark == 1 for broker in (1, 2, 3)))
         server = scene.cluster.brokers[scene.followers[0] - 1].server
-        places = server._replication._fetchers._fetchers
+        places = server._replicas.replication._fetchers._fetchers
         assert {place for _, place in places} == {0, 1}
 
     play(acts)

@@ -14,7 +14,9 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.schema import schema_of
-from kwire.server.controller_server import ControllerServer
+from kwire.server.nodes.controller_server import ControllerServer, start_controller
+from kwire.server.nodes.node import Node
+from kwire.server.nodes.runtime import Seams
 from kwire.server.settings.config import make_config
 from kwire.simulation import Simulation, WireClient
 from kwire.simulation.controllers import PORT, SimulatedController, format_once, voter_set
@@ -28,15 +30,16 @@ SECONDS = 30.0
 class ConfiguredController(SimulatedController):
     """Controller with voters from its settings; its log has no voter records."""
 
-    def make(self, process: Process) -> ControllerServer:
+    async def start_server(self, process: Process, opened: Callable[[Node], None]) -> ControllerServer:
         format_once(process.disk, self.key, None)
-        return ControllerServer(
-            make_config(self._settings),
+        seams = Seams(
             clock=process.clock,
             random_source=process.random_source,
             disk=process.disk,
             workers=process.workers,
+            opened=opened,
         )
+        return await start_controller(make_config(self._settings), seams)
 
 
 class Nodes:

@@ -165,8 +165,8 @@ def _may_give_up(node: AnyNode) -> bool:
     log = node.metadata_log
     if log is None:
         return False
-    lifecycle = getattr(node.server, "_lifecycle", None)
-    hands_over = lifecycle is not None and lifecycle._wants_to_stop
+    replicas = getattr(node.server, "_replicas", None) if node.is_serving else None
+    hands_over = replicas is not None and replicas.lifecycle._wants_to_stop
     is_held_up = log.node.log.held_up_since_ms is not None and log.node.quorum.misses_committed
     return hands_over or log.node.lacks_space or is_held_up
 

@@ -40,7 +40,7 @@ class Voter:
 
     @property
     def server(self) -> Any:
-        return self.node.server
+        return self.node.open_node
 
 
 class ClusterRules:

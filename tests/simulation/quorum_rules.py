@@ -17,7 +17,7 @@ from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import iterate_headers
-from kwire.server.controller_server import ControllerServer
+from kwire.server.nodes.controller_server import ControllerServer
 from kwire.simulation import Simulation
 from kwire.simulation.controllers import SimulatedController
 

@@ -96,7 +96,7 @@ class ReplicaRules:
         """Partitions with too few in-sync replicas: their loss is allowed, even if other replicas have all records."""
         self._image = MetadataImage()
         self._registered: dict[int, Any] = {}
-        """Server of each broker at the time when its registration became visible."""
+        """Node of each broker at the time when its registration became visible."""
         ledger.acknowledged_at = self._acknowledged
 
     def truth(self, key: PartitionKey) -> Truth:
@@ -143,13 +143,16 @@ class ReplicaRules:
         for broker_id, known in self._image.brokers.items():
             before = old.brokers.get(broker_id)
             if before is None or before.broker_epoch != known.broker_epoch:
-                self._registered[broker_id] = getattr(self._brokers.get(broker_id), "server", None)
+                self._registered[broker_id] = getattr(self._brokers.get(broker_id), "open_node", None)
 
     def _may_have_ended_cleanly(self, broker_id: int) -> bool:
         """Return True if the last registered process may have closed its logs, as far as that process is known."""
-        server = self._registered.get(broker_id)
-        group_commit = getattr(server, "_group_commit", None)  # None early in a start
-        return server is None or (group_commit is not None and group_commit._closing.is_set())
+        node = self._registered.get(broker_id)
+        if node is None:
+            return True
+        server = getattr(self._brokers[broker_id], "server", None)
+        has_served = server is not None and server._node is node  # a process whose start was interrupted has not
+        return has_served and server._replicas.group_commit._closing.is_set()
 
     def _leading(self, topic: str, key: PartitionKey) -> Partition | None:
         """Return the leader's replica in the newest epoch, if it has that epoch and there are other replicas."""
@@ -206,7 +209,7 @@ class ReplicaRules:
         broker, known = self._brokers.get(broker_id), self._image.brokers.get(broker_id)
         if broker is None or known is None or known.fenced or not broker.is_serving or broker.failure is not None:
             return None
-        if broker.server._lifecycle.broker_epoch != known.broker_epoch:
+        if broker.server._registrar.broker_epoch() != known.broker_epoch:
             return None
         partition = broker.server.services.partitions.get(topic, index)
         if partition is None or partition.topic_id != topic_id or partition.log.failure is not None:

@@ -14,7 +14,8 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from kwire.server.authorization import Authorizer
-from kwire.server.broker import BrokerServer
+from kwire.server.nodes.broker import BrokerServer, start_broker
+from kwire.server.nodes.runtime import Seams
 from kwire.server.settings.config import make_config
 from tests.support.raw_client import RawClient
 
@@ -23,7 +24,7 @@ SECONDS = 30.0
 
 
 class RunningBroker:
-    """A broker that starts at once; stop(), or the end of a with block, stops it. Seams go to BrokerServer."""
+    """A broker that starts at once; stop(), or the end of a with block, stops it. `seams` are the fields of Seams."""
 
     def __init__(self, data_dir: Path, config: dict[str, str] | None = None, **seams: Any) -> None:
         own = {
@@ -32,7 +33,7 @@ class RunningBroker:
             "log.initial.task.delay.ms": str(3600 * 1000),  # tests use old timestamps, which retention would delete
         }
         self._settings = {**own, **(config or {})}
-        self._seams = seams
+        self._seams = Seams(**seams)
         self._started: Future[BrokerServer] = Future()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=lambda: uvloop.run(self._run()), daemon=True)
@@ -48,8 +49,7 @@ class RunningBroker:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         try:
-            server = BrokerServer(make_config(self._settings), **self._seams)
-            await server.start()
+            server = await start_broker(make_config(self._settings), self._seams)
         except BaseException as error:  # noqa: BLE001 raised where the broker was wanted
             self._started.set_exception(error)
             return

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -99,11 +99,11 @@ class BrokerControl:
         settings: CurrentSettings,
         controller_id: int,
         cluster_id: str,
-        incarnation_beside: Callable[[], UUID | None] = lambda: None,
+        incarnation_beside: UUID | None,
     ) -> None:
         """Create the API. `settings` follow the committed image; `static_settings` come from the node's file.
 
-        `incarnation_beside` returns the incarnation id of the broker in this process; None if there is none.
+        `incarnation_beside` is the incarnation id of the broker in this process; None if there is none.
         """
         self._log = metadata_log
         self._clock = clock
@@ -129,7 +129,7 @@ class BrokerControl:
 
         def has_session(existing: BrokerRegistration) -> bool:
             # An earlier process of the broker in this process is gone: the directories were locked again.
-            return request.incarnation_id != self._incarnation_beside() and self._has_session(
+            return request.incarnation_id != self._incarnation_beside and self._has_session(
                 BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
 

@@ -20,8 +20,8 @@ from kwire.protocol.messages.describe_log_dirs import (
 )
 from kwire.server.api import Api
 from kwire.server.context import RequestContext
-from kwire.server.cordoned_directories import has_cordoned_directories
 from kwire.server.readable import readable
+from kwire.server.reported_directories import has_cordoned_directories
 
 logger = logging.getLogger(__name__)
 

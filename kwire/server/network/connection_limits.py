@@ -43,6 +43,11 @@ class ListenerSettings:
     receive_buffer_bytes: int = setting("socket.receive.buffer.bytes")
 
 
+def refuses_none(_: str) -> int:
+    """Return 0 for every address: no quota refuses connections."""
+    return 0
+
+
 @dataclass(slots=True, kw_only=True)
 class ConnectionLimits:
     """Limits of connections, by settings of the broker."""
@@ -72,7 +77,7 @@ class ConnectionLimits:
     """Unsent bytes above which a connection's next request waits, and which count towards output_bytes_max."""
     output_bytes_max: int = 64 * 1024 * 1024
     """Unsent bytes over all connections. In addition there may be one response, and output_buffer_bytes each."""
-    refused_ms: Callable[[str], int] = lambda host: 0  # noqa: ARG005
+    refused_ms: Callable[[str], int] = refuses_none
     """Called with the address of each new connection; returns after how long to close it unserved, or 0 (KIP-612)."""
     _overrides: Mapping[str, int] = field(default_factory=dict)
     """Overrides as they were set, by host."""
@@ -124,8 +129,8 @@ def _descriptors_for_connections() -> int:
     return max(1, soft - open_files_default() - RESERVED_DESCRIPTORS) if soft > 0 else UNLIMITED
 
 
-def limits_of(settings: ListenerSettings) -> ConnectionLimits:
-    """Return the limits of the settings."""
+def limits_of(settings: ListenerSettings, refused_ms: Callable[[str], int] = refuses_none) -> ConnectionLimits:
+    """Return the limits of the settings, and of connection quotas."""
     limits = ConnectionLimits(
         request_bytes_max=settings.request_bytes_max,
         connections_max=settings.connections_max,
@@ -134,6 +139,7 @@ def limits_of(settings: ListenerSettings) -> ConnectionLimits:
         backlog=settings.backlog,
         send_buffer_bytes=settings.send_buffer_bytes,
         receive_buffer_bytes=settings.receive_buffer_bytes,
+        refused_ms=refused_ms,
     )
     limits.update(settings)
     return limits

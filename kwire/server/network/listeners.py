@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kwire.cluster.settings import CurrentSettings
 from kwire.server.network.addresses import shown_address
-from kwire.server.network.connection_limits import ListenerSettings, limits_of
+from kwire.server.network.connection_limits import ListenerSettings, limits_of, refuses_none
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.receive_buffer import ReceiveBuffer
@@ -29,8 +29,13 @@ class Listeners:
         *,
         turns: Turns,
         judge: Callable[[BaseException], None],
+        refused_ms: Callable[[str], int] = refuses_none,
     ) -> None:
-        """`judge` is called with every error that made a request fail."""
+        """`judge` is called with every error that made a request fail.
+
+        `refused_ms` is called with the address of each new connection. It returns after how long to close it
+        unserved, or 0 (KIP-612).
+        """
         self._turns = turns
         self._judge = judge
         self._config = config
@@ -38,7 +43,7 @@ class Listeners:
         self._addresses = addresses
         self._listeners: list[Listener] = []
         self.table = ConnectionTable()
-        self.limits = limits_of(self._settings)
+        self.limits = limits_of(self._settings, refused_ms)
         self.output = OutputMemory(self.limits.output_bytes_max)
 
     @property

@@ -25,6 +25,7 @@ from kwire.cluster.client_quotas import (
     ClientQuotas,
 )
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.settings import setting
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
@@ -84,10 +85,10 @@ class ClientQuotaManager:
 
     # --- following the metadata
 
-    def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Apply committed quotas; for MetadataLog.watch."""
-        if old.client_quotas is not new.client_quotas:
-            self.load(new)
+    def follow(self, delta: MetadataDelta) -> None:
+        """Apply committed quotas."""
+        if delta.has_quota_changes:
+            self.load(delta.after)
 
     def load(self, image: MetadataImage) -> None:
         """Apply the quotas of an image."""

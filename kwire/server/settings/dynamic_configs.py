@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata_delta import MetadataDelta
 from kwire.cluster.settings import CurrentSettings
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
@@ -45,14 +46,9 @@ class DynamicConfigs:
         self._static = dict(settings.at_start)
         self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
         """Applied layers with the resulting settings: those before the last change, and those after."""
-        self._watchers: list[Callable[[], None]] = []
         self._told: set[str] = set()
         """Logged messages about values that are left out now; they are not repeated at each change."""
         self._told_before: set[str] = set()
-
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` after settings have changed."""
-        self._watchers.append(watcher)
 
     def start(self, image: MetadataImage) -> None:
         """Apply the committed image, once, at start."""
@@ -62,10 +58,12 @@ class DynamicConfigs:
         """Return the dynamic value of a setting, of this broker or else of all brokers; None without one."""
         return self.own.get(name) or self.defaults.get(name)
 
-    def follow(self, old: MetadataImage, new: MetadataImage) -> None:
-        """Apply a committed change."""
-        if old.configs is not new.configs and self._raw(old) != self._raw(new):
-            self._take(new)
+    def follow(self, delta: MetadataDelta) -> bool:
+        """Apply a committed change; return True if settings may have changed."""
+        if not delta.has_config_changes or self._raw(delta.before) == self._raw(delta.after):
+            return False
+        self._take(delta.after)
+        return True
 
     def settings_of(self, image: MetadataImage) -> Mapping[str, Any]:
         """Return all settings with typed values under an image: the committed one, or the one before it."""
@@ -82,11 +80,6 @@ class DynamicConfigs:
         settings = self._checked(self.defaults, self.own)
         self._taken.append((*raw, settings))
         self._settings.replace(settings)
-        for watcher in self._watchers:
-            try:
-                watcher()
-            except Exception:  # of one watcher; the others, and the node, continue
-                logger.exception("a change of the settings could not be applied")
 
     def _raw(self, image: MetadataImage) -> tuple[Values, Values]:
         kind, configs = ConfigResourceType.BROKER, image.configs

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kwire.protocol.records import decode_all
+from kwire.server.compaction.rounds import ProcessRounds
 from tests.log.compaction.support import keyed
 from tests.support.requests import create_topic, fetch, produce
 from tests.support.running import RunningBroker
@@ -30,14 +31,22 @@ def offsets(broker: RunningBroker, topic: str) -> list[int]:
         return [record.offset for record in decode_all(fetch(client, topic).records or b"")]
 
 
+def rounds_of(broker: RunningBroker) -> ProcessRounds:
+    cleaner = broker.server._replicas.cleaner
+    assert cleaner is not None
+    rounds = cleaner._parts.rounds
+    assert isinstance(rounds, ProcessRounds)
+    return rounds
+
+
 def test_a_topic_is_compacted_and_stays_so(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, SETTINGS) as broker:
         with broker.client() as client:
             topic, _ = create_topic(client, **TOPIC_SETTINGS)
         fill(broker, topic)
         eventually(lambda: offsets(broker, topic) == [8, 9], "the compaction")
-        rounds = broker.server._rounds
-        eventually(lambda: rounds._process is None, "the end of the process")  # type: ignore[attr-defined]
+        rounds = rounds_of(broker)
+        eventually(lambda: rounds._process is None, "the end of the process")
     with RunningBroker(tmp_path, SETTINGS) as broker:
         assert offsets(broker, topic) == [8, 9]
         log = broker.call(lambda: broker.server.services.partitions.find(topic, 0).log)
@@ -60,7 +69,7 @@ def test_a_broker_stops_while_it_compacts(tmp_path: Path) -> None:
         with broker.client() as client:
             topic, _ = create_topic(client, **TOPIC_SETTINGS)
         fill(broker, topic)
-        rounds = broker.server._rounds
-        eventually(lambda: rounds._process is not None, "a round to begin")  # type: ignore[attr-defined]
+        rounds = rounds_of(broker)
+        eventually(lambda: rounds._process is not None, "a round to begin")
     with RunningBroker(tmp_path, SETTINGS) as broker:
         eventually(lambda: offsets(broker, topic) == [8, 9], "the compaction")

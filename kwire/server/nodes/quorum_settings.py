@@ -23,8 +23,8 @@ from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings
 from kwire.seams import Workers
+from kwire.server.nodes.storage import Storage, controller_endpoint
 from kwire.server.settings.config import BrokerConfig
-from kwire.server.storage import Storage, controller_endpoint
 
 NO_PORTS: Mapping[str, int] = MappingProxyType({})
 

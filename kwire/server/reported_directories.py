@@ -1,19 +1,19 @@
-"""Cordoned log directories, which get no new replicas: cordoned.log.dirs (KIP-1066).
+"""Log directories as heartbeats report them: those that failed, and those that get no new replicas.
 
-The log manager creates no new log there. Heartbeats report the cordoned directories to the controller, which assigns no
-replica to a broker that has cordoned all of its directories.
+A directory of the setting cordoned.log.dirs is cordoned (KIP-1066): the log manager creates no new log there. The
+controller assigns no replica to a broker that has cordoned all of its directories.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import MetadataImage
 from kwire.cluster.settings import CurrentSettings, setting
-from kwire.log.log_manager import LogManager
+from kwire.log.log_directories import LogDirectories
 from kwire.server.settings.config import BrokerConfig
 
 ALL = "*"
@@ -33,42 +33,46 @@ class DirectorySettings:
     log_dir: list[str] = setting("log.dir")
 
 
-class CordonedDirectories:
-    """Cordoned state of the log directories, kept equal to the setting."""
+class ReportedDirectories:
+    """State of the log directories; the cordoned ones are kept equal to the setting."""
 
     def __init__(
         self,
         *,
         config: BrokerConfig,
         settings: CurrentSettings,
-        logs: LogManager,
+        directories: LogDirectories,
         directory_ids: Mapping[str, UUID],
-        changed: Callable[[], None],
     ) -> None:
-        """`directory_ids` are the ids of the log directories by path; `changed` is called after others are cordoned."""
+        """`directory_ids` are the ids of the log directories by path."""
         self._config = config
         self._settings = settings
-        self._logs = logs
+        self._directories = directories
         self._directory_ids = directory_ids
-        self._changed = changed
         self.settings_changed()
 
-    def settings_changed(self) -> None:
-        """Apply the setting to the log directories."""
+    def settings_changed(self) -> bool:
+        """Apply the setting to the log directories; return True if other directories are cordoned now."""
         settings = self._settings.of(DirectorySettings)
         cordoned, given = settings.cordoned, settings.log_dirs or settings.log_dir
         paths = {path for name, path in zip(given, self._config.log_dirs, strict=True) if name in cordoned}
         has_changed = False
-        for directory in self._logs.directories:
+        for directory in self._directories:
             is_cordoned = ALL in cordoned or directory.path in paths
             has_changed = has_changed or is_cordoned != directory.is_cordoned
             directory.is_cordoned = is_cordoned
-        if has_changed:
-            self._changed()
+        return has_changed
 
-    def told(self, image: MetadataImage) -> list[UUID] | None:
-        """Return the ids of the cordoned directories for a heartbeat; None if the controller could not store them."""
+    def offline(self) -> list[UUID]:
+        """Return the ids of the failed directories; none if all have failed."""
+        failed = [each.path for each in self._directories if each.is_offline]
+        return self._ids(failed) if len(failed) < len(self._directories) else []
+
+    def cordoned(self, image: MetadataImage) -> list[UUID] | None:
+        """Return the ids of the cordoned directories; None if the metadata cannot store them."""
         if not has_cordoned_directories(image):
             return None
-        known = self._directory_ids
-        return [known[each.path] for each in self._logs.directories if each.is_cordoned and each.path in known]
+        return self._ids(each.path for each in self._directories if each.is_cordoned)
+
+    def _ids(self, paths: Iterable[str]) -> list[UUID]:
+        return [self._directory_ids[path] for path in paths if path in self._directory_ids]

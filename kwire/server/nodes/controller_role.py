@@ -23,14 +23,13 @@ from kwire.server.apis import (
 )
 from kwire.server.authorization import AllowEverything
 from kwire.server.context import DistantClient, RequestContext
-from kwire.server.controller_registration import ControllerRegistration
 from kwire.server.dispatch import Dispatcher
 from kwire.server.internal_topics import InternalTopicSettings
 from kwire.server.network.addresses import shown_address
-from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
-from kwire.server.node import Node, NodeSettings
-from kwire.server.quorum_settings import controller_endpoints
+from kwire.server.nodes.controller_registration import ControllerRegistration
+from kwire.server.nodes.node import Node, NodeSettings
+from kwire.server.nodes.quorum_settings import controller_endpoints
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.services import ControllerServices
 from kwire.server.settings.config_entries import ConfigEntries
@@ -53,44 +52,30 @@ logger = logging.getLogger(__name__)
 class ControllerRole:
     """Listeners and services of a controller."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, listeners: Listeners) -> None:
         self._node = node
         self._apis = {api.request: api for api in SERVED}
-        self.listeners = Listeners(
-            node.config, node.settings, node.config.controller_listeners, turns=node.turns, judge=node.background.judge
-        )
-
-    @property
-    def addresses(self) -> list[str]:
-        """Addresses of the listeners, as host:port."""
-        addresses = self._node.config.controller_listeners
-        return [shown_address(address.host, self.listeners.port_of(address)) for address in addresses]
-
-    async def serve(self) -> None:
-        """Serve the other nodes.
-
-        Called before this node joins the quorum: peers send requests back when it asks for votes.
-        """
-        node = self._node
-        config, topics = node.config, node.settings.of(InternalTopicSettings)
-        node.dynamic_configs.watch(lambda: self.listeners.limits.update(node.settings.of(ListenerSettings)))
+        self.listeners = listeners
+        self.quotas = ClientQuotaManager(clock=node.clock, config=node.settings.of(QuotaConfig))
+        """Quotas that count changes by clients, at whichever broker a client made them."""
         self._brokers = BrokerControl(
             metadata_log=node.metadata_log,
             clock=node.clock,
             settings=node.settings,
-            controller_id=config.node_id,
+            controller_id=node.config.node_id,
             cluster_id=node.storage.cluster_id,
-            incarnation_beside=lambda: node.broker_incarnation_id,
+            incarnation_beside=node.broker_incarnation_id,
         )
+        topics = node.settings.of(InternalTopicSettings)
         self._services = ControllerServices(
-            config=config,
+            config=node.config,
             settings=node.settings,
             cluster_id=node.storage.cluster_id,
             clock=node.clock,
             random_source=node.random_source,
             metadata_log=node.metadata_log,
             authorizer=AllowEverything(),
-            quotas=self._make_quotas(),
+            quotas=self.quotas,
             apis=SERVED,
             unsupported_api_versions=api_versions.unsupported_version,
             brokers=self._brokers,
@@ -103,21 +88,23 @@ class ControllerRole:
                     current=node.settings,
                 ),
             ),
-            config_entries=ConfigEntries(config, node.settings, node.dynamic_configs),
+            config_entries=ConfigEntries(node.config, node.settings, node.dynamic_configs),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
-        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 
-    def _make_quotas(self) -> ClientQuotaManager:
-        """Return the quotas that count changes by clients, at whichever broker a client made them."""
-        quotas = ClientQuotaManager(clock=self._node.clock, config=self._node.settings.of(QuotaConfig))
-        self._node.metadata_log.watch(quotas.follow)
-        return quotas
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of the listeners, as host:port."""
+        addresses = self._node.config.controller_listeners
+        return [shown_address(address.host, self.listeners.port_of(address)) for address in addresses]
+
+    async def serve(self) -> None:
+        """Accept connections of the other nodes."""
+        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
 
     def start(self, active_controller: ActiveController) -> None:
         """Follow the brokers' heartbeats, and register this controller; called after the node has started."""
         node = self._node
-        self._services.quotas.load(node.metadata_log.image)
         registration = ControllerRegistration(
             node_id=node.config.node_id,
             incarnation_id=node.random_source.uuid(),

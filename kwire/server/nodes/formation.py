@@ -17,8 +17,8 @@ from kwire.cluster.node_formatting import FormatRefused, NodeFormat, Say, format
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.log.disk import Disk
 from kwire.seams import Clock, RandomSource
+from kwire.server.nodes.storage import controller_endpoint
 from kwire.server.settings.config import BrokerConfig
-from kwire.server.storage import controller_endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

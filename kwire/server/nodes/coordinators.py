@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kwire.cluster.features import TRANSACTION_VERSION
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.partition import Partition
 from kwire.cluster.partitions import Partitions
 from kwire.cluster.settings import setting
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
@@ -16,7 +17,7 @@ from kwire.coordinator.transaction_coordinator import TransactionConfig, Transac
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.server.active_controller import ActiveController
-from kwire.server.node import Node
+from kwire.server.nodes.node import Node
 from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
 from kwire.server.producer_ids import ProducerIds
 
@@ -78,21 +79,31 @@ class Coordinators:
             clock=node.clock,
             verifies=lambda: settings.of(VerificationSettings).is_enabled,
         )
-        for coordinator in (self.groups, self.transactions):
-            partitions.watch_removals(coordinator.partition_removed)
-            partitions.watch_leadership(coordinator.leadership_changed)
-        partitions.watch_deletions(self.groups.topic_deleted)
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; large ones are loaded in the background."""
-        self._note_internal_topics()
-        self._node.metadata_log.watch(self._note_internal_topics)
+        self.internal_topics_changed()
         await self.groups.start()
         await self.transactions.start()
 
-    def _note_internal_topics(self, *_: MetadataImage) -> None:
+    def internal_topics_changed(self) -> None:
+        """Check whether an internal topic was created or deleted."""
         self.groups.keys.look()
         self.transactions.keys.look()
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Serve or release a partition after a change of its leader."""
+        self.groups.leadership_changed(partition)
+        self.transactions.leadership_changed(partition)
+
+    def partition_removed(self, partition: Partition) -> None:
+        """Drop the state of a partition that was removed from this broker."""
+        self.groups.partition_removed(partition)
+        self.transactions.partition_removed(partition)
+
+    def topic_deleted(self, topic: TopicImage) -> None:
+        """Delete the offsets of a deleted topic."""
+        self.groups.topic_deleted(topic)
 
     def stop(self) -> None:
         """Answer all waiting requests, and stop."""

@@ -1,0 +1,1 @@
+"""Nodes: construction, start and stop of brokers and controllers."""
