@@ -1,11 +1,11 @@
 """Options and fixtures that all client suites share."""
 
 import os
-import uuid
 
 import pytest
 
-from compat_tests.harness.brokers import BROKERS, RunningBroker, new_broker
+from compat_tests.harness.brokers import BROKERS, RunningBroker, started_broker
+from compat_tests.harness.names import group, topic, unique  # noqa: F401 fixtures
 
 
 def pytest_addoption(parser):
@@ -28,36 +28,10 @@ def broker(request, tmp_path_factory):
     if bootstrap:
         yield RunningBroker(bootstrap)
         return
-    started = new_broker(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker"))
-    try:
-        started.start()
+    with started_broker(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker")) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture(scope="session")
 def bootstrap(broker):
     return broker.bootstrap
-
-
-@pytest.fixture
-def unique():
-    """Return a function that creates names which no other test of any run uses."""
-    suffix = uuid.uuid4().hex[:10]
-
-    def name(role: str) -> str:
-        return f"{role}-{suffix}"
-
-    return name
-
-
-@pytest.fixture
-def topic(unique):
-    """Return a topic name that does not exist on the broker yet."""
-    return unique("topic")
-
-
-@pytest.fixture
-def group(unique):
-    return unique("group")

@@ -5,22 +5,19 @@ passes on kwire alone, and each skipped test must declare its reason (skip_as_de
 """
 
 import argparse
-import os
-import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from compat_tests.harness import suites
 from compat_tests.harness.install import install
-from compat_tests.harness.outcomes import FAILED, Outcomes, cell, complaints, read_report, same
+from compat_tests.harness.outcomes import FAILED, Outcomes, cell, complaints, same
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.reference import KAFKA_VERSION, class_path
 from compat_tests.kafka_tests.__main__ import main as run_kafka_tests
@@ -77,36 +74,13 @@ def kcat_version() -> str:
 
 
 def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
-    folder = ROOT / "compat_tests" / ROWS[row][0]
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "compat_tests" / "pytest.ini"), str(folder)]
-        command += ["--broker", broker, "--junitxml", str(report), "-q", "--tb=short", "--show-capture=no"]
-        command += ["-m", "short"] if short else []
-        status, output = run_bounded(command, SUITE_SECONDS_OF.get(row, SUITE_SECONDS))
-        if not report.exists():
-            return Outcomes(problem=f"pytest ended with {status}:\n{output[-3000:]}")
-        outcomes = Outcomes(tests=read_report(report))
-        if not outcomes.tests:
-            outcomes.problem = f"no test ran:\n{output[-3000:]}"
-        elif outcomes.count(FAILED):
-            console.print(output[-12_000:], markup=False, highlight=False)
-        return outcomes
-
-
-def run_bounded(command: Sequence[str], seconds: float) -> tuple[int | str, str]:
-    """Run pytest in its own process group, so that a hanging suite is killed together with its broker."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {seconds} s", process.communicate()[0]
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, output
+    arguments = [str(ROOT / "compat_tests" / ROWS[row][0]), "--broker", broker, "--show-capture=no"]
+    arguments += ["-m", "short"] if short else []
+    configuration = ROOT / "compat_tests" / "pytest.ini"
+    outcomes, output = suites.run_suite(configuration, arguments, SUITE_SECONDS_OF.get(row, SUITE_SECONDS))
+    if outcomes.count(FAILED):
+        console.print(output[-12_000:], markup=False, highlight=False)
+    return outcomes
 
 
 def new_table() -> Table:

@@ -6,9 +6,7 @@ the same result on both, except those that docs/differences.md lists.
 """
 
 import argparse
-import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,8 +17,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from compat_tests.harness import suites
 from compat_tests.harness.install import install
-from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, complaints, read_report
+from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, complaints
 from compat_tests.harness.paths import ROOT
 from compat_tests.harness.reference import KAFKA_VERSION, class_path
 from spark_jobs.versions import SPARK_VERSION
@@ -43,24 +42,19 @@ def require_java() -> None:
         )
 
 
-def pytest_command(row: str | None, *, short: bool) -> list[str]:
-    """Return the pytest command; ROW is a row's name or else a part of test names."""
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "spark_jobs" / "pytest.ini")]
-    command.append(str(TESTS / f"test_{row}.py" if row in ROWS else TESTS))
+def pytest_arguments(row: str | None, *, short: bool) -> list[str]:
+    """Return pytest's arguments; ROW is a row's name or else a part of test names."""
+    arguments = [str(TESTS / f"test_{row}.py" if row in ROWS else TESTS)]
     if row is not None and row not in ROWS:
-        command += ["-k", row]
-    return command + (["-m", "short"] if short else [])
+        arguments += ["-k", row]
+    return arguments + (["-m", "short"] if short else [])
 
 
-def run_suite(command: Sequence[str], broker: str) -> Outcomes:
+def run_suite(arguments: Sequence[str], broker: str) -> Outcomes:
     with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        options = ["--broker", broker, "--junitxml", str(report), "--basetemp", str(Path(scratch) / "tests")]
-        status, output = run_bounded([*command, *options, "-q", "--tb=short", "--show-capture=no"])
-        outcomes = Outcomes(tests=read_report(report) if report.exists() else {})
-    if not outcomes.tests:
-        outcomes.problem = f"no test ran, pytest ended with {status}:\n{output[-3000:]}"
-    elif outcomes.count(FAILED):
+        arguments = [*arguments, "--broker", broker, "--show-capture=no", "--basetemp", str(Path(scratch) / "tests")]
+        outcomes, output = suites.run_suite(ROOT / "spark_jobs" / "pytest.ini", arguments, SECONDS_MAX)
+    if outcomes.count(FAILED):
         console.print(shortened(output), markup=False, highlight=False)
     return outcomes
 
@@ -68,22 +62,6 @@ def run_suite(command: Sequence[str], broker: str) -> Outcomes:
 def shortened(output: str) -> str:
     """Remove the JVM's stack traces, which are longer than the rest of the output."""
     return "\n".join(line for line in output.splitlines() if not re.match(r"E\s+at ", line))
-
-
-def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
-    """Run pytest in its own process group, so that a hanging suite is killed together with Spark and its broker."""
-    with subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {SECONDS_MAX} s", process.communicate()[0]
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, output
 
 
 def row_of(test: str) -> str:
@@ -133,9 +111,9 @@ def main() -> int:
         install("kafka")
         class_path()
     started = time.monotonic()
-    command = pytest_command(arguments.row, short=arguments.short)
-    kwire = run_suite(command, "kwire") if arguments.broker != "kafka" else None
-    kafka = run_suite(command, "kafka") if arguments.broker != "kwire" else None
+    tests = pytest_arguments(arguments.row, short=arguments.short)
+    kwire = run_suite(tests, "kwire") if arguments.broker != "kafka" else None
+    kafka = run_suite(tests, "kafka") if arguments.broker != "kwire" else None
     console.print(table(kwire, kafka))
     console.print(f"{time.monotonic() - started:.0f} s")
     found = against(kwire, kafka)

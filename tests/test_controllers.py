@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from compat_tests.harness.ports import free_ports
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -33,14 +33,6 @@ QUESTION = DescribeQuorumRequest(
         )
     ]
 )
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class Controllers:

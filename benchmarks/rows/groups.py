@@ -4,18 +4,18 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from benchmarks.brokers import Run
 from benchmarks.topics import make_topic
 from compat_tests.harness.ports import HOST
-from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_consumer_protocol
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from kwire.protocol.schema import schema_of
+from kwire.protocol.requesting import frame_request, parse_response
 
 MEMBERS = 100
 ROUNDS = 3
@@ -37,17 +37,12 @@ class Member:
         self.settled = -1
         """Generation in which the member has its assignment; -1 while it joins."""
 
-    async def ask(self, request: object, version: int, answer: type) -> object:
-        schema = schema_of(type(request))
-        assert schema.key is not None
-        body = bytearray(schema.key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\5bench")
-        if version in schema.flexible:
-            body.append(0)
-        encode(request, version, body)
-        self.writer.write(len(body).to_bytes(4, "big") + bytes(body))
+    async def ask(self, request: object, version: int) -> Any:
+        self.writer.write(frame_request(request, version, 1, "bench"))
         size = int.from_bytes(await self.reader.readexactly(4), "big")
         frame = await self.reader.readexactly(size)
-        return decode(answer, version, frame, 5 if version in schema.flexible else 4)
+        _, response = parse_response(type(request), version, frame)
+        return response
 
     async def live(self, everybody: list["Member"], done: asyncio.Event) -> None:
         """Join, and join again when a heartbeat returns an error, until all members have the same generation."""
@@ -85,13 +80,13 @@ class Member:
         request = SyncGroupRequest(
             group_id=self.group, generation_id=self.generation, member_id=self.member_id, assignments=assignments
         )
-        synced = await self.ask(request, SYNC, SyncGroupResponse)
+        synced = await self.ask(request, SYNC)
         assert isinstance(synced, SyncGroupResponse)
         return ErrorCode(synced.error_code)
 
     async def heartbeat(self) -> ErrorCode:
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)
-        answer = await self.ask(request, HEARTBEAT, HeartbeatResponse)
+        answer = await self.ask(request, HEARTBEAT)
         assert isinstance(answer, HeartbeatResponse)
         return ErrorCode(answer.error_code)
 
@@ -105,7 +100,7 @@ class Member:
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )
-        joined = await self.ask(request, JOIN, JoinGroupResponse)
+        joined = await self.ask(request, JOIN)
         assert isinstance(joined, JoinGroupResponse)
         return joined
 
@@ -151,6 +146,6 @@ async def _join_all(run: Run, group: str) -> float:
 async def _find_coordinator(member: Member) -> None:
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     while code:
-        found = await member.ask(FindCoordinatorRequest(key=member.group, key_type=0), FIND, FindCoordinatorResponse)
+        found = await member.ask(FindCoordinatorRequest(key=member.group, key_type=0), FIND)
         assert isinstance(found, FindCoordinatorResponse)
         code = ErrorCode(found.error_code)

@@ -1,6 +1,5 @@
 """Fixtures: the tested cluster and an Apache Kafka cluster beside it, one shape at a time."""
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from compat_tests.cluster.clusters import SHAPES, Cluster
 from compat_tests.cluster.sides import ClusterSide
 from compat_tests.kafka_tools.comparing import Both
+from compat_tests.kafka_tools.conftest import json_file  # noqa: F401 fixture
 from compat_tests.kafka_tools.tools import class_archive
 
 
@@ -66,15 +66,3 @@ def both(clusters, archives, tmp_path_factory):
         archives.append(class_archive(clusters[0].bootstrap, tmp_path_factory.mktemp("archive")))
     sides = [ClusterSide(each, archives[0]) for each in clusters]
     return Both(sides[0], sides[1] if len(sides) > 1 else None)
-
-
-@pytest.fixture
-def json_file(tmp_path):
-    """Return a function that writes JSON to a file for a tool and returns the file's name."""
-
-    def write(name, content):
-        path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps(content))
-        return str(path)
-
-    return write

@@ -2,7 +2,7 @@
 
 import pytest
 
-from compat_tests.harness.brokers import new_broker
+from compat_tests.harness.brokers import started_broker
 from compat_tests.raw.peer import Peer
 
 
@@ -12,12 +12,8 @@ def reference(broker, tmp_path_factory):
     if broker.name == "kafka":
         yield broker
         return
-    started = new_broker("kafka", tmp_path_factory.mktemp("reference"))
-    try:
-        started.start()
+    with started_broker("kafka", tmp_path_factory.mktemp("reference")) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from compat_tests.differential.normalising import TOPICS_OF_KAFKA
 from compat_tests.differential.replaying import Replay
 from compat_tests.differential.script import script
 from compat_tests.differential.wire import Side
-from compat_tests.harness.brokers import new_broker
+from compat_tests.harness.brokers import started_broker
 from compat_tests.harness.waiting import eventually
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.describe_transactions import DescribeTransactionsRequest
@@ -44,18 +44,13 @@ class Outcome:
 @contextmanager
 def both_brokers(directory: Path, first: str = "kwire", second: str = "kafka") -> Iterator[tuple[str, str]]:
     """Start two brokers in their own directories; yield their addresses."""
-    started = []
-    try:
+    with ExitStack() as running:
+        addresses = []
         for number, name in enumerate((first, second)):
             place = directory / f"{number}-{name}"
             place.mkdir(parents=True)
-            broker = new_broker(name, place)
-            started.append(broker)
-            broker.start()
-        yield started[0].bootstrap, started[1].bootstrap
-    finally:
-        for broker in started:
-            broker.stop()
+            addresses.append(running.enter_context(started_broker(name, place)).bootstrap)
+        yield addresses[0], addresses[1]
 
 
 def run(

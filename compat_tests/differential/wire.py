@@ -9,12 +9,12 @@ from typing import Any
 from compat_tests.differential.lazy import Memory, filled
 from compat_tests.differential.normalising import Names
 from compat_tests.differential.script import Step
-from kwire.protocol.codec import decode_prefix, encode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.protocol.schema import find_message, schema_of
+from kwire.protocol.requesting import frame_request
+from kwire.protocol.schema import schema_of
+from tests.support.raw_client import decode_response
 
 ANSWER_SECONDS = 5.0
-API_VERSIONS = 18
 
 
 class Closed(Exception):  # noqa: N818 - an outcome, not an error
@@ -123,22 +123,13 @@ def _broken(frame: bytes, step: Step) -> bytes:
 
 
 def frame_of(request: Any, version: int, correlation_id: int, client_id: str) -> bytes:
-    schema = schema_of(type(request))
-    body = bytearray()
-    encode(request, version, body)
-    client = client_id.encode()
-    header = struct.pack(">hhih", schema.key, version, correlation_id, len(client)) + client
-    return header + (b"\x00" if version in schema.flexible else b"") + bytes(body)
+    """Return the request without its size."""
+    return frame_request(request, version, correlation_id, client_id)[4:]
 
 
 def answer_of(frame: bytes, request: Any, version: int) -> Any:
     """Decode a response; the response to an unknown version of ApiVersions has version 0."""
-    key = schema_of(type(request)).key
-    assert key is not None
-    schema = find_message("response", key)
-    assert schema is not None
-    has_tags = version in schema.flexible and key != API_VERSIONS
-    value, end = decode_prefix(schema.cls, version, frame, 5 if has_tags else 4)
+    value, end = decode_response(frame, request, version)
     if end != len(frame):
         return Odd(f"{len(frame) - end} bytes follow the answer")
     return value

@@ -1,5 +1,7 @@
 """Choice of the broker for a run: kwire, Apache Kafka, or one that is already running."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from compat_tests.harness.kwire_broker import KwireBroker
@@ -21,3 +23,14 @@ class RunningBroker:
 
 def new_broker(name: str, directory: Path) -> BrokerProcess:
     return BROKERS[name](directory, free_ports(1)[0])
+
+
+@contextmanager
+def started_broker(name: str, directory: Path) -> Iterator[BrokerProcess]:
+    """Start a broker; stop it at the end of the block."""
+    broker = new_broker(name, directory)
+    try:
+        broker.start()
+        yield broker
+    finally:
+        broker.stop()

@@ -2,16 +2,13 @@
 
 import collections
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from compat_tests.harness.paths import ROOT
+from compat_tests.harness.suites import run_bounded
 from compat_tests.kafka_tests.choosing import family_of
 from compat_tests.kafka_tests.jars import NOT_FOR_CONNECT, class_path
 from compat_tests.kafka_tests.judging import NOT_SERVED
@@ -58,28 +55,14 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
             str(report),
             selector,
         ]
-        problem = _run_bounded(command)
+        status, output = run_bounded(command, CLASS_SECONDS)
         lines = report.read_text().splitlines() if report.exists() else []
     invocations = named([{"class": selector.partition("#")[0], **json.loads(line)} for line in lines])
-    if problem:
+    if status != 0:
+        problem = f"ended with {status}: {output[-2000:]}"
         end = {"id": f"{simple(selector)} (the JVM)", "status": "failed", "errors": [problem], "seconds": 0}
         invocations.append(end)
     return invocations
-
-
-def _run_bounded(command: list[str]) -> str:
-    """Run a command with a time limit; return the error of the JVM itself, or an empty text."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
-    with subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams) as process:
-        try:
-            output, _ = process.communicate(timeout=CLASS_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {CLASS_SECONDS} s"
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return "" if process.returncode == 0 else f"ended with {process.returncode}: {output[-2000:]}"
 
 
 def simple(selector: str) -> str:

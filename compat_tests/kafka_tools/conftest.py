@@ -5,7 +5,7 @@ import json
 import pytest
 
 from compat_tests.confluent_kafka_client.client import create_topic
-from compat_tests.harness.brokers import new_broker
+from compat_tests.harness.brokers import started_broker
 from compat_tests.kafka_tools.comparing import Both, Side
 from compat_tests.kafka_tools.tools import class_archive
 
@@ -22,12 +22,8 @@ def both(broker, archive, tmp_path_factory):
     if broker.name == "kafka":
         yield Both(tested, None)
         return
-    started = new_broker("kafka", tmp_path_factory.mktemp("reference"))
-    try:
-        started.start()
+    with started_broker("kafka", tmp_path_factory.mktemp("reference")) as started:
         yield Both(tested, Side(started, archive))
-    finally:
-        started.stop()
 
 
 @pytest.fixture

@@ -66,11 +66,11 @@ class Observer:
         waiting = []
         for request in requests:
             self.peer.send(request, version)
-            waiting.append(request)
+            waiting.append((request, version))
             if len(waiting) == WINDOW:
-                yield from (self.peer.receive(each, version) for each in waiting)
+                yield from self.peer.receive_all(waiting)
                 waiting = []
-        yield from (self.peer.receive(each, version) for each in waiting)
+        yield from self.peer.receive_all(waiting)
 
     def is_led(self, partitions: Sequence[Partition]) -> bool:
         return all(self.offset_at(partition, edge)[3] == 0 for partition in partitions for edge in (EARLIEST, LATEST))

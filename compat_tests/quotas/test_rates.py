@@ -7,7 +7,7 @@ sixteenth, each broker must be within 20 % of the quota, and kwire within 15 % o
 
 import pytest
 
-from compat_tests.harness.brokers import new_broker
+from compat_tests.harness.brokers import started_broker
 from compat_tests.quotas.flows import VALUE, consume, produce, run_together
 from compat_tests.quotas.quotas import quota
 from compat_tests.raw.peer import Peer
@@ -25,12 +25,8 @@ def pair(broker, request, tmp_path):
     if request.config.getoption("--bootstrap"):
         pytest.skip("compares kwire with Kafka, and has one broker only")
     other_name = {"kwire": "kafka", "kafka": "kwire"}[tested]
-    other = new_broker(other_name, tmp_path)
-    other.start()
-    try:
+    with started_broker(other_name, tmp_path) as other:
         yield {tested: broker.bootstrap, other_name: other.bootstrap}
-    finally:
-        other.stop()
 
 
 def prefill(bootstrap, topic):

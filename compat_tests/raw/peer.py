@@ -1,84 +1,18 @@
 """Client that sends any request at any version, and returns the complete response."""
 
-import socket
-import struct
-import uuid
-
 from compat_tests.harness.payloads import FIRST_TIMESTAMP_MS
-from compat_tests.harness.readiness import read_exactly
 from compat_tests.harness.waiting import eventually
-from kwire.protocol.codec import decode_prefix, encode
-from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import Record, decode_all, encode_batch
-from kwire.protocol.schema import find_message, schema_of
-
-NO_ID = uuid.UUID(int=0)
-SECONDS = 20
+from tests.support.raw_client import NO_ID, RawClient
 
 
-class Peer:
-    """Connection to a broker. The response's class and header follow from the request's."""
-
-    def __init__(self, bootstrap):
-        host, port = bootstrap.rsplit(":", 1)
-        self.socket = socket.create_connection((host, int(port)), timeout=SECONDS)
-        self.correlation_id = 0
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
-
-    def ask(self, request, version):
-        self.send(request, version)
-        return self.receive(request, version)
-
-    def send(self, request, version):
-        schema = schema_of(type(request))
-        body = bytearray()
-        encode(request, version, body)
-        self.send_frame(self.header(schema.key, version, flexible=version in schema.flexible) + bytes(body))
-
-    def header(self, api_key, version, *, flexible):
-        self.correlation_id += 1
-        client = b"raw"
-        header = struct.pack(">hhih", api_key, version, self.correlation_id, len(client)) + client
-        return header + b"\x00" if flexible else header
-
-    def send_frame(self, frame):
-        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
-
-    def receive_frame(self):
-        (size,) = struct.unpack(">i", read_exactly(self.socket, 4))
-        return read_exactly(self.socket, size)
-
-    def receive(self, request, version):
-        """Decode the next response as that of the request."""
-        return self.decoded(self.receive_frame(), request, version)
-
-    @staticmethod
-    def decoded(frame, request, version):
-        """Decode a frame as the response to the request; no bytes may follow its body."""
-        schema = schema_of(type(request))
-        has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
-        answer = find_message("response", schema.key).cls
-        value, end = decode_prefix(answer, version, frame, 5 if has_tags else 4)
-        assert end == len(frame)
-        assert not has_tags or frame[4] == 0
-        return value
-
-    def is_closed(self):
-        """Return True if the broker closes the connection without a response."""
-        try:
-            return self.socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
+class Peer(RawClient):
+    """Connection to a broker, with requests that many suites send."""
 
     def create_topic(self, name, partitions=1, **configs):
         """Create a topic, wait until every partition has a leader, and return its id."""

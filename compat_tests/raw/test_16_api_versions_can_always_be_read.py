@@ -8,6 +8,7 @@ from compat_tests.raw.peer import Peer
 from kwire.protocol.codec import decode_prefix
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tests.support.raw_client import sized
 
 ASKED = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
 
@@ -55,7 +56,7 @@ def test_the_ranges_are_kafkas(peer, api_key):
 @pytest.mark.parametrize("version", [5, 99, 32767])
 def test_a_version_too_new_is_answered_at_version_0(bootstrap, version):
     with Peer(bootstrap) as peer:
-        peer.send_frame(peer.header(18, version, flexible=True) + b"\x04raw\x021\x00")
+        peer.send_bytes(sized(peer.header(18, version, flexible=True) + b"\x04raw\x021\x00"))
         frame = peer.receive_frame()
         assert struct.unpack_from(">i", frame) == (peer.correlation_id,)
         answer, end = decode_prefix(ApiVersionsResponse, 0, frame, 4)

@@ -25,7 +25,7 @@ def test_a_fetch_that_waits_is_answered_first_by_the_append_that_ends_its_wait(p
         peer.send(request, version)
     with Peer(bootstrap) as other:
         assert other.produce(topic, batch_of(3)).base_offset == 0
-    fetched, versions, metadata = [peer.receive(*each) for each in requests]
+    fetched, versions, metadata = peer.receive_all(requests)
     assert offsets_in(fetched.responses[0].partitions[0].records) == [0, 1, 2]
     assert (versions.error_code, len(metadata.brokers)) == (0, 1)
 
@@ -52,7 +52,7 @@ def test_many_produces_sent_ahead_are_answered_and_stored_in_order(peer, topic):
     )
     for _ in range(50):
         peer.send(request, 9)
-    answers = [peer.receive(request, 9).responses[0].partition_responses[0] for _ in range(50)]
+    answers = [each.responses[0].partition_responses[0] for each in peer.receive_all([(request, 9)] * 50)]
     assert [(each.error_code, each.base_offset) for each in answers] == [(0, 2 * number) for number in range(50)]
 
 

@@ -11,6 +11,7 @@ from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import seal
+from tests.support.raw_client import sized
 
 ATTRIBUTES, MAGIC, LAST_OFFSET_DELTA, COUNT = 21, 16, 23, 57
 
@@ -50,7 +51,7 @@ def test_a_bad_batch_is_refused_and_not_stored(peer, topic, case):
     ("api_key", "version"), [(999, 0), (-1, 0), (3, 99), (1, 3), (0, 99), (4, 0), (52, 0), (3, -1)]
 )
 def test_an_unknown_api_or_version_closes_the_connection(peer, api_key, version):
-    peer.send_frame(peer.header(api_key, version, flexible=False))
+    peer.send_bytes(sized(peer.header(api_key, version, flexible=False)))
     assert peer.is_closed()
 
 
@@ -64,14 +65,14 @@ def test_a_frame_size_out_of_bounds_closes_the_connection(peer, size):
     "body", [b"", b"\x00", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x01\x00\x50", b"\x00\x00\x00\x01\xff\xff"]
 )
 def test_a_body_that_cannot_be_read_closes_the_connection(peer, body):
-    peer.send_frame(peer.header(3, 1, flexible=False) + body)
+    peer.send_bytes(sized(peer.header(3, 1, flexible=False) + body))
     assert peer.is_closed()
 
 
 @pytest.mark.short
 def test_other_connections_do_not_notice(peer, bootstrap):
     with Peer(bootstrap) as bad:
-        bad.send_frame(b"\xff" * 50)
+        bad.send_bytes(sized(b"\xff" * 50))
         assert bad.is_closed()
     assert peer.ask(ApiVersionsRequest(), 2).error_code == 0
 

@@ -6,10 +6,9 @@ Kafka get the same bytes. Lists have MANY elements: kwire accepts ELEMENTS_MAX i
 
 from compat_tests.starvation import attacks_on_groups, attacks_on_records, attacks_on_the_cluster
 from compat_tests.starvation.attack import in_turns
-from kwire.protocol.codec import encode
-from kwire.protocol.schema import schema_of
+from kwire.protocol.requesting import frame_request
 
-CLIENT_ID = b"attacker"
+CLIENT_ID = "attacker"
 BUFFER_BYTES = 64 * 1024
 """Small requests are repeated up to this size, so that one write sends many."""
 
@@ -26,12 +25,7 @@ def cases():
 
 def frame_of(request, version):
     """Return a request as bytes, with its size in front."""
-    schema = schema_of(type(request))
-    body = bytearray()
-    encode(request, version, body)
-    header = schema.key.to_bytes(2, "big") + version.to_bytes(2, "big") + (1).to_bytes(4, "big")
-    header += len(CLIENT_ID).to_bytes(2, "big") + CLIENT_ID + (b"\0" if version in schema.flexible else b"")
-    return (len(header) + len(body)).to_bytes(4, "big") + header + bytes(body)
+    return frame_request(request, version, 1, CLIENT_ID)
 
 
 def frames_of(attack, scene):

@@ -27,10 +27,9 @@ import time
 from compat_tests.harness.waiting import eventually
 from compat_tests.raw.group_member import GroupMember
 from compat_tests.raw.peer import batch_of
-from kwire.protocol.codec import encode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kwire.protocol.schema import schema_of
+from tests.support.raw_client import decoded
 
 PERIOD_SECONDS = 0.01
 CALM_MS = 25.0
@@ -64,12 +63,7 @@ class Calls:
             self.peer.socket.close()
         self.peer = GroupMember(self.bootstrap, self.group, instance=INSTANCE, session_ms=SESSION_MS)
         self.request, self.version = self.make()
-        body = bytearray()
-        encode(self.request, self.version, body)
-        schema = schema_of(type(self.request))
-        header = self.peer.header(schema.key, self.version, flexible=self.version in schema.flexible)
-        frame = header + bytes(body)
-        self.frame = len(frame).to_bytes(4, "big") + frame
+        self.frame = self.peer.frame(self.request, self.version)
         self.peer.socket.setblocking(False)
         self.is_waiting = False
         self.received.clear()
@@ -95,7 +89,7 @@ class Calls:
         self.received.clear()
         self.is_waiting = False
         self.count(now)
-        if error := self.error_of(self.peer.decoded(answer, self.request, self.version)):
+        if error := self.error_of(decoded(answer, self.request, self.version)):
             raise ConnectionError(f"error {error}")
 
     @staticmethod

@@ -6,21 +6,18 @@ the next build.
 
 import contextlib
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from proof.daemon import docker_daemon
 from proof.image import BASE_IMAGE, build, docker, require_base_image
 from rich.console import Console
 from rich.table import Table
 
-from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, read_report
+from compat_tests.harness import suites
+from compat_tests.harness.outcomes import FAILED, PASSED, Outcomes, cell
 from compat_tests.harness.paths import ROOT
 
 IMAGE = "kwire:proof"
@@ -51,50 +48,13 @@ def remove(listing: Sequence[str], removal: Sequence[str], label: str) -> None:
 
 
 def run_suite(row: str, run: str) -> Outcomes:
-    with tempfile.TemporaryDirectory() as scratch:
-        report = Path(scratch) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "docker" / "pytest.ini"), "-q", "--tb=short"]
-        command += [
-            str(TESTS / f"test_{row}.py"),
-            "--image",
-            IMAGE,
-            "--spark-image",
-            SPARK_IMAGE,
-            "--run",
-            run,
-            "--junitxml",
-            str(report),
-        ]
-        status, output = run_bounded(command)
-        outcomes = Outcomes(tests=read_report(report) if report.exists() else {})
-    if not outcomes.tests:
-        outcomes.problem = f"no test ran, pytest ended with {status}"
+    arguments = [str(TESTS / f"test_{row}.py"), "--image", IMAGE, "--spark-image", SPARK_IMAGE, "--run", run]
+    # The library's own cleanup needs another image to be pulled; this run removes its containers itself instead.
+    environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    outcomes, output = suites.run_suite(ROOT / "docker" / "pytest.ini", arguments, SECONDS_MAX, environment=environment)
     if outcomes.problem or outcomes.count(FAILED):
         console.print(output[-12_000:], markup=False, highlight=False)
     return outcomes
-
-
-def run_bounded(command: Sequence[str]) -> tuple[int | str, str]:
-    # The library's own cleanup needs another image to be pulled; this run removes its containers itself instead.
-    environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            return f"no end within {SECONDS_MAX} s", process.communicate()[0]
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode, output
 
 
 def timed(what: str, started: float) -> None:
@@ -119,8 +79,7 @@ def prove() -> bool:
         started = time.monotonic()
         outcomes = run_row(row)
         good = good and not outcomes.problem and outcomes.count(PASSED) == len(outcomes.tests)
-        passed = outcomes.problem or str(outcomes.count(PASSED))
-        table.add_row(row, str(len(outcomes.tests)), passed, f"{time.monotonic() - started:.0f}")
+        table.add_row(row, str(len(outcomes.tests)), cell(outcomes), f"{time.monotonic() - started:.0f}")
     console.print(table)
     return good
 

@@ -1,8 +1,8 @@
 """Fixtures: the image, and unique names."""
 
-import uuid
-
 import pytest
+
+from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
 
 
 def pytest_addoption(parser):
@@ -24,8 +24,3 @@ def spark_image(request):
 @pytest.fixture(scope="session")
 def run(request):
     return request.config.getoption("--run")
-
-
-@pytest.fixture
-def topic():
-    return f"topic-{uuid.uuid4().hex[:10]}"

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kwire.log.disk import Data, DiskFailure, DiskFullError
-from kwire.simulation.power_cut import Change, Choices, Entry, kept_content, kept_entries
+from kwire.simulation.files import DirectoryNode, FileNode, Node
+from kwire.simulation.power_cut import Choices, Entry
 from kwire.simulation.random_source import SeededRandomSource
 
 Fault = Callable[[str, str], DiskFailure | None]
@@ -24,56 +25,13 @@ def failure(operation: str, path: str, code: int) -> DiskFailure:
     return kind(operation, path, OSError(code, os.strerror(code)))
 
 
-class FileNode:
-    """File without a name."""
-
-    __slots__ = ("content", "lock_of", "modified_ms", "pending")
-
-    def __init__(self, content: bytes = b"") -> None:
-        self.content = bytearray(content)
-        self.pending: list[Change] = []
-        """Changes since the last fsync."""
-        self.modified_ms = 0
-        self.lock_of: object = None
-        """Disk of the process that holds a lock on the file."""
-
-
-class DirectoryNode:
-    """Directory: names and their nodes."""
-
-    __slots__ = ("durable", "entries", "pending")
-
-    def __init__(self) -> None:
-        self.entries: dict[str, FileNode | DirectoryNode] = {}
-        self.durable: dict[str, FileNode | DirectoryNode] = {}
-        """Entries at the last fsync; only used while changes are pending."""
-        self.pending: list[Entry[FileNode | DirectoryNode]] = []
-
-    def change(self, entry: Entry[FileNode | DirectoryNode]) -> None:
-        """Apply a change that is not durable yet."""
-        if not self.pending:
-            self.durable = dict(self.entries)
-        self.pending.append(entry)
-        if entry.removed:
-            del self.entries[entry.removed]
-        if entry.node is not None:
-            self.entries[entry.added] = entry.node
-
-    def sync(self) -> None:
-        """Make all changes durable."""
-        self.pending.clear()
-        self.durable = {}
-
-
 class Device:
-    """Storage device of one host."""
+    """Storage device of one host. Disks change its content with write, truncate, change and sync only."""
 
     def __init__(self, wall_ms: Callable[[], int] = lambda: 0) -> None:
         self.root = DirectoryNode()
         self.capacity_bytes = CAPACITY_BYTES
         self.used_bytes = 0
-        self.operations = 0
-        """Number of operations so far."""
         self.slowness = 1.0
         """Factor of the durations of workers' calls."""
         self.is_cold: Callable[[], bool] = lambda: False
@@ -82,28 +40,32 @@ class Device:
         """Faults that are checked before each operation. Remove a fault to heal it."""
         self._wall_ms = wall_ms
 
-    # --- contents
+    # --- changes
 
     def write(self, node: FileNode, data: Data, path: str) -> None:
         """Append to a file, if there is space."""
         size = len(data)
         if self.used_bytes + size > self.capacity_bytes:
             raise failure("append", path, errno.ENOSPC)
-        node.pending.append((len(node.content), size, b""))
-        node.content += data
+        node.append(data)
         node.modified_ms = self._wall_ms()
         self.used_bytes += size
 
     def truncate(self, node: FileNode, size: int) -> None:
         """Shorten a file, or extend it with zeros."""
-        before = len(node.content)
-        if size < before:
-            node.pending.append((size, 0, bytes(node.content[size:])))
-            del node.content[size:]
-        elif size > before:
-            node.pending.append((before, size - before, b""))
-            node.content.extend(bytes(size - before))
-        self.used_bytes += size - before
+        self.used_bytes += size - len(node.content)
+        node.truncate(size)
+
+    def change(self, directory: DirectoryNode, entry: Entry[Node]) -> None:
+        """Change a directory; a file that is removed or replaced frees its space."""
+        gone = directory.entries.get(entry.added or entry.removed)
+        if isinstance(gone, FileNode):
+            self.used_bytes -= len(gone.content)
+        directory.change(entry)
+
+    def sync(self, node: Node) -> None:
+        """Make a file or a directory durable."""
+        node.sync()
 
     # --- faults
 
@@ -140,10 +102,7 @@ class Device:
 
     def flip(self, path: str, position: int, mask: int = 1) -> None:
         """Flip bits of a file silently."""
-        node: FileNode | DirectoryNode = self.root
-        for name in filter(None, path.split("/")):
-            assert isinstance(node, DirectoryNode)
-            node = node.entries[name]
+        node = self.root.find(path)
         assert isinstance(node, FileNode)
         node.content[position] ^= mask
 
@@ -154,24 +113,5 @@ class Device:
 
     def lose_power(self, random_source: SeededRandomSource) -> None:
         """Keep what was fsynced, and a random part of the rest."""
-        self.root = self._after_cut(self.root, Choices(random_source=random_source.numbers))
-        self.used_bytes = _used(self.root)
-
-    def _after_cut(self, directory: DirectoryNode, choices: Choices) -> DirectoryNode:
-        entries = (
-            kept_entries(directory.durable, directory.pending, choices) if directory.pending else directory.entries
-        )
-        left = DirectoryNode()
-        for name, node in sorted(entries.items()):
-            if isinstance(node, DirectoryNode):
-                left.entries[name] = self._after_cut(node, choices)
-            else:
-                left.entries[name] = kept = FileNode(kept_content(bytes(node.content), node.pending, choices))
-                kept.modified_ms = node.modified_ms
-        return left
-
-
-def _used(directory: DirectoryNode) -> int:
-    return sum(
-        _used(node) if isinstance(node, DirectoryNode) else len(node.content) for node in directory.entries.values()
-    )
+        self.root = self.root.after_cut(Choices(random_source=random_source.numbers))
+        self.used_bytes = self.root.size()

@@ -1,9 +1,8 @@
 """Disks in memory that lose unsynced data at a power cut, and fail on request.
 
 A Device is the hardware of a host: it survives processes and power cuts. A SimulatedDisk is one process's view of it, a
-kwire.log.disk.Disk; the view of a killed process raises ProcessKilled. Files and directories are nodes, so that an open
-file stays the same when its name changes or is removed. Changes since the last fsync are kept as a list, so that an
-append stays cheap. kwire.simulation.power_cut describes what a power cut leaves of them.
+kwire.log.disk.Disk; the view of a killed process raises ProcessKilled. A Device subclass may observe the changes:
+tests/crash records them all, to enumerate the states that a power cut may leave.
 """
 
 from __future__ import annotations
@@ -12,86 +11,14 @@ import errno
 from collections.abc import Callable
 
 from kwire.log.disk import Data, Disk, DiskFailure
-from kwire.simulation.device import Device, DirectoryNode, FileNode, failure
+from kwire.simulation.device import Device, failure
+from kwire.simulation.files import DirectoryNode, FileNode, Node
+from kwire.simulation.open_files import SimulatedFile, SimulatedLock
 from kwire.simulation.power_cut import Entry
 
 
 class ProcessKilled(BaseException):
     """Operation of a process that was killed."""
-
-
-class SimulatedFile:
-    """Open file; after close it is opened again by its path, like a real one."""
-
-    __slots__ = ("_disk", "_node", "cuts", "path")
-
-    def __init__(self, disk: SimulatedDisk, path: str, node: FileNode) -> None:
-        self._disk = disk
-        self._node: FileNode | None = node
-        self.path = path
-        self.cuts = 0
-
-    @property
-    def size(self) -> int:
-        return len((self._node or self._reopened()).content)
-
-    @size.setter
-    def size(self, size: int) -> None:
-        raise AttributeError("the size follows from the content")
-
-    def _reopened(self) -> FileNode:
-        node = self._disk.file_at(self.path, "open")
-        self._node = node
-        return node
-
-    def append(self, *parts: Data) -> None:
-        disk = self._disk
-        node = self._node or self._reopened()
-        disk.check("append", self.path)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        disk.device.write(node, data, self.path)
-
-    def read(self, position: int, length: int) -> bytes:
-        node = self._node or self._reopened()
-        self._disk.check("read", self.path)
-        return bytes(node.content[position : position + length])
-
-    def is_cached(self, position: int, length: int) -> bool:
-        return not self._disk.device.is_cold()
-
-    def truncate(self, size: int) -> None:
-        node = self._node or self._reopened()
-        self._disk.check("truncate", self.path)
-        self._disk.device.truncate(node, size)
-        self.cuts += 1
-
-    def sync(self) -> None:
-        node = self._node or self._reopened()
-        self._disk.check("fsync", self.path)
-        node.pending.clear()
-
-    def pin(self) -> None:
-        if self._node is None:
-            self._reopened()
-
-    def unpin(self) -> None:
-        """Do nothing: a simulated file has no descriptor."""
-
-    def close(self) -> None:
-        self._node = None
-        self.cuts += 1
-
-
-class SimulatedLock:
-    """Lock that a process holds until it releases it or is killed."""
-
-    def __init__(self, disk: SimulatedDisk, node: FileNode) -> None:
-        self._disk = disk
-        self._node = node
-
-    def release(self) -> None:
-        if self._node.lock_of is self._disk:
-            self._node.lock_of = None
 
 
 class SimulatedDisk:
@@ -106,7 +33,6 @@ class SimulatedDisk:
         """Raise the failure of an operation, if it fails."""
         if self.is_dead:
             raise ProcessKilled(f"{operation} of {path}")
-        self.device.operations += 1
         if operation == "fsync":
             self._note(f"fsync {path}")
         for fault in self.device.faults:
@@ -117,15 +43,9 @@ class SimulatedDisk:
 
     # --- finding
 
-    def find(self, path: str) -> FileNode | DirectoryNode | None:
+    def find(self, path: str) -> Node | None:
         """Return the node of a path, or None."""
-        node: FileNode | DirectoryNode | None = self.device.root
-        for name in path.split("/"):
-            if name:
-                if not isinstance(node, DirectoryNode):
-                    return None
-                node = node.entries.get(name)
-        return node
+        return self.device.root.find(path)
 
     def _parent(self, path: str, operation: str) -> tuple[DirectoryNode, str]:
         parent, _, name = path.rpartition("/")
@@ -192,19 +112,27 @@ class SimulatedDisk:
     def _create(self, path: str) -> FileNode:
         directory, name = self._parent(path, "open")
         node = FileNode()
-        directory.change(Entry("", name, node))
+        self.device.change(directory, Entry("", name, node))
+        return node
+
+    def _emptied(self, path: str) -> FileNode:
+        """Return an empty file: a new one, or the existing one truncated."""
+        if self.find(path) is None:
+            return self._create(path)
+        node = self.file_at(path, "open")
+        if node.content:
+            self.device.truncate(node, 0)
         return node
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
         self.check("replace", path)
         temporary = f"{path}.tmp"
-        self.unlink(temporary)
-        node = self._create(temporary)
+        node = self._emptied(temporary)
         try:
             self.device.write(node, data, path)
             if sync:
                 self.check("fsync", path)
-                node.pending.clear()
+                self.device.sync(node)
             self.rename(temporary, path)
         except DiskFailure:
             self.unlink(temporary)
@@ -221,9 +149,7 @@ class SimulatedDisk:
             raise failure("rename", old, errno.ENOENT)
         there = directory.entries.get(new_name)
         assert not isinstance(there, DirectoryNode), "no directory is replaced"
-        if there is not None:
-            self.device.used_bytes -= len(there.content)
-        directory.change(Entry(old_name, new_name, directory.entries[old_name]))
+        self.device.change(directory, Entry(old_name, new_name, directory.entries[old_name]))
 
     def unlink(self, path: str) -> None:
         self.check("unlink", path)
@@ -232,8 +158,7 @@ class SimulatedDisk:
         if isinstance(node, DirectoryNode):
             raise failure("delete", path, errno.EISDIR)
         if node is not None:
-            self.device.used_bytes -= len(node.content)
-            directory.change(Entry(name, "", None))
+            self.device.change(directory, Entry(name, "", None))
 
     def make_directory(self, path: str) -> None:
         made = ""
@@ -243,7 +168,7 @@ class SimulatedDisk:
             if node is None:
                 self.check("make directory", path)
                 directory, _ = self._parent(made, "make directory")
-                directory.change(Entry("", name, DirectoryNode()))
+                self.device.change(directory, Entry("", name, DirectoryNode()))
             elif isinstance(node, FileNode):
                 raise failure("make directory", path, errno.EEXIST)
 
@@ -259,15 +184,15 @@ class SimulatedDisk:
             else:
                 self.unlink(f"{path}/{name}")
         directory, name = self._parent(path, "delete")
-        directory.change(Entry(name, "", None))
+        self.device.change(directory, Entry(name, "", None))
 
     def sync_file(self, path: str) -> None:
         self.check("fsync", path)
-        self.file_at(path, "fsync").pending.clear()
+        self.device.sync(self.file_at(path, "fsync"))
 
     def sync_directory(self, path: str) -> None:
         self.check("fsync", path)
-        self._directory_at(path, "fsync").sync()
+        self.device.sync(self._directory_at(path, "fsync"))
 
     def lock(self, path: str) -> SimulatedLock | None:
         self.check("lock", path)

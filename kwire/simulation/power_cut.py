@@ -4,7 +4,8 @@
   one may be cut at any byte or at a sector.
 - File content, blocks: the size grew, and any of the sectors (512 bytes) or pages (4 KiB) written since then hold their
   earlier content, or zeros where there was none. The reasons are delayed allocation, and reordered writes.
-- Directory: the changes up to some point are kept.
+- Directory: the changes up to some point are kept. With a free order, any of them are, if the earlier changes of the
+  same names are.
 
 An fsync of a file makes its content and size durable but not its directory entry; XFS and ext4 usually do more. A
 rename over a name is atomic. The content after a power cut is durable.
@@ -71,9 +72,11 @@ class Entry(NamedTuple, Generic[N]):
     """Node of the added name."""
 
 
-def kept_entries(durable: Mapping[str, N], pending: Sequence[Entry[N]], choices: Choices) -> dict[str, N]:
+def kept_entries(
+    durable: Mapping[str, N], pending: Sequence[Entry[N]], choices: Choices, *, in_any_order: bool = False
+) -> dict[str, N]:
     """Return a directory's entries after the cut."""
-    kept = pending[: len(pending) - choices.pick(len(pending) + 1)]
+    kept = _some(pending, choices) if in_any_order else pending[: len(pending) - choices.pick(len(pending) + 1)]
     entries = dict(durable)
     for removed, added, node in kept:
         if removed:
@@ -81,6 +84,19 @@ def kept_entries(durable: Mapping[str, N], pending: Sequence[Entry[N]], choices:
         if node is not None:
             entries[added] = node
     return entries
+
+
+def _some(pending: Sequence[Entry[N]], choices: Choices) -> list[Entry[N]]:
+    """Select any of the changes, but none without the earlier ones of its names."""
+    kept: list[Entry[N]] = []
+    lost: set[str] = set()
+    for entry in pending:
+        names = {name for name in (entry.removed, entry.added) if name}
+        if lost & names or choices.pick(2):
+            lost |= names
+        else:
+            kept.append(entry)
+    return kept
 
 
 def kept_content(now: bytes, pending: Sequence[Change], choices: Choices) -> bytes:

@@ -1,10 +1,9 @@
 """Fixtures: one Spark session and one broker for the whole run, and names that no other test uses."""
 
-import uuid
-
 import pytest
 
-from compat_tests.harness.brokers import BROKERS, new_broker
+from compat_tests.harness.brokers import BROKERS, started_broker
+from compat_tests.harness.names import topic, unique  # noqa: F401 fixtures
 from spark_jobs.session import new_session
 
 
@@ -21,34 +20,13 @@ def spark():
 
 @pytest.fixture(scope="session")
 def broker(request, tmp_path_factory):
-    started = new_broker(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker"))
-    try:
-        started.start()
+    with started_broker(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker")) as started:
         yield started
-    finally:
-        started.stop()
 
 
 @pytest.fixture
 def bootstrap(broker):
     return broker.bootstrap
-
-
-@pytest.fixture
-def unique():
-    """Return a function that creates names which no other test of any run uses."""
-    suffix = uuid.uuid4().hex[:10]
-
-    def name(role: str) -> str:
-        return f"{role}-{suffix}"
-
-    return name
-
-
-@pytest.fixture
-def topic(unique):
-    """Return a topic name that does not exist on the broker yet."""
-    return unique("topic")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import socket
 import tempfile
 import threading
 import time
@@ -22,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from compat_tests.harness.ports import free_ports
 from kwire.protocol.records import decode_all
 from tests.campaign.evidence import Evidence, current_commit
 from tests.support.processes import ServerProcess, server
@@ -97,12 +97,6 @@ class Sender:
         self._producer.close(timeout=10)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
-
-
 @contextmanager
 def broker(directory: Path, port: int) -> Iterator[ServerProcess]:
     with server(directory, listeners=f"PLAINTEXT://127.0.0.1:{port}") as running:
@@ -147,7 +141,7 @@ def run(directory: Path, *, kills: int, seed: int, ledger: Ledger | None = None)
     """Kill a broker this many times while a producer sends; return the ledger and the problems."""
     random_source = random.Random(seed)
     ledger = ledger or Ledger()
-    port = free_port()
+    (port,) = free_ports(1)
     with broker(directory, port) as first, RawClient(first.bootstrap_server) as client:
         client.ask(create_request(TOPIC, PARTITIONS), 7)
         sender = Sender(first.bootstrap_server, ledger)

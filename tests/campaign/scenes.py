@@ -16,8 +16,8 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kwire.protocol.schema import schema_of
-from tests.hostile.frames import encoded, valid
+from kwire.protocol.requesting import frame_request
+from tests.hostile.frames import valid
 from tests.support.raw_client import sized
 from tests.support.requests import fetch_request
 
@@ -34,11 +34,8 @@ JOINS = 200
 METADATA_BYTES = 300_000
 
 
-def frame(request: Any, version: int, client_id: bytes = b"scene") -> bytes:
-    schema = schema_of(type(request))
-    assert schema.key is not None
-    start = struct.pack(">hhih", schema.key, version, 1, len(client_id)) + client_id
-    return sized(start + (b"\0" if version in schema.flexible else b"") + encoded(request, version))
+def frame(request: Any, version: int, client_id: str = "scene") -> bytes:
+    return frame_request(request, version, 1, client_id)
 
 
 class Scenes:
@@ -158,7 +155,7 @@ class Scenes:
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(METADATA_BYTES))],
             )
             async with self._connected() as (_, writer):
-                writer.write(frame(request, 3 if number % 2 else 9, client_id=("😀" * 8000).encode()))
+                writer.write(frame(request, 3 if number % 2 else 9, client_id="😀" * 8000))
                 self.frames += 1
                 await writer.drain()
                 await asyncio.sleep(0.005)

@@ -15,7 +15,7 @@ import pytest
 
 from kwire.cli.cluster_plan import Node, Shape
 from kwire.cli.cluster_processes import ClusterProcesses
-from tests.support.processes import SECONDS
+from tests.support.waiting import until
 
 NODE = """
 import signal, sys
@@ -71,12 +71,6 @@ def cluster(
 
     nodes = shape.nodes(range(1, shape.port_count + 1))
     return ClusterProcesses(nodes, command=command, again=lambda node: f"start {node.name}", **more)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 def test_it_says_when_all_brokers_serve_and_when_all_have_stopped(told: Told) -> None:

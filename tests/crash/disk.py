@@ -1,23 +1,22 @@
-"""Disk in memory that records every operation; tests/crash/journal.py derives the states after a power cut from these.
+"""Simulated disk that records every change; tests/crash/journal.py derives the states after a power cut from these.
 
-Files and directories are nodes with numbers. A directory's entries are separate from the contents of its files, so an
-open file stays the same node when it is renamed or removed. A replacement consists of its parts: create, write, fsync,
-rename, fsync of the directory. The machine's own files are never used.
+Files and directories have numbers, which the recorded operations use. A replacement consists of its parts: create,
+write, fsync, rename, fsync of the directory. The machine's own files are never used.
 """
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kwire.log.disk import Data, DiskFailure
+from kwire.log.disk import Data
+from kwire.simulation.device import Device
+from kwire.simulation.disk import SimulatedDisk
+from kwire.simulation.files import DirectoryNode, FileNode, Node
+from kwire.simulation.power_cut import Entry
 
 Tree = dict[str, "Tree | bytes"]
 """Directory by name: contents of files, trees of directories. It is the initial and the final state of a disk."""
-
-ROOT = 0
-"""Number of the root directory."""
 
 
 class Operation(NamedTuple):
@@ -35,299 +34,80 @@ class Operation(NamedTuple):
     data: bytes = b""
 
 
-class FileNode:
-    """File contents without a name."""
+class RecordingDevice(Device):
+    """Device with an initial tree that records all changes."""
 
-    __slots__ = ("content", "modified_ms", "number")
+    def __init__(self, tree: Mapping[str, Tree | bytes]) -> None:
+        super().__init__()
+        self.operations: list[Operation] = []
+        self.numbers: dict[Node, int] = {node: number for number, node in enumerate(grow(self.root, tree))}
 
-    def __init__(self, number: int, content: bytes = b"") -> None:
-        self.number = number
-        self.content = bytearray(content)
-        self.modified_ms = 0
+    def write(self, node: FileNode, data: Data, path: str) -> None:
+        if data:
+            position = len(node.content)
+            self.operations.append(Operation("write", self.numbers[node], position=position, data=bytes(data)))
+        super().write(node, data, path)
 
+    def truncate(self, node: FileNode, size: int) -> None:
+        self.operations.append(Operation("truncate", self.numbers[node], position=size))
+        super().truncate(node, size)
 
-class DirectoryNode:
-    """Directory: names and their nodes."""
+    def change(self, directory: DirectoryNode, entry: Entry[Node]) -> None:
+        number = self.numbers[directory]
+        if entry.node is None:
+            kind = "unlink" if isinstance(directory.entries[entry.removed], FileNode) else "remove"
+            operation = Operation(kind, number, entry.removed)
+        elif entry.removed:
+            operation = Operation("rename", number, entry.removed, entry.added, entry=self.numbers[entry.node])
+        else:
+            kind = "create" if isinstance(entry.node, FileNode) else "make"
+            self.numbers[entry.node] = len(self.numbers)
+            operation = Operation(kind, number, entry.added, entry=self.numbers[entry.node])
+        self.operations.append(operation)
+        super().change(directory, entry)
 
-    __slots__ = ("entries", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.entries: dict[str, FileNode | DirectoryNode] = {}
-
-
-def failure(operation: str, path: str, code: int) -> DiskFailure:
-    return DiskFailure(operation, path, OSError(code, errno.errorcode[code]))
-
-
-class MemoryFile:
-    """Open file; after close it is found again by its path, like a real file."""
-
-    __slots__ = ("_disk", "_node", "cuts", "path")
-
-    def __init__(self, disk: RecordingDisk, path: str, node: FileNode) -> None:
-        self._disk = disk
-        self._node: FileNode | None = node
-        self.path = path
-        self.cuts = 0
-
-    @property
-    def size(self) -> int:
-        return len((self._node or self._reopened()).content)
-
-    @size.setter
-    def size(self, size: int) -> None:
-        raise AttributeError("the size follows from the content")
-
-    def _reopened(self) -> FileNode:
-        node = self._disk.file_at(self.path, "open")
-        self._node = node
-        return node
-
-    def append(self, *parts: Data) -> None:
-        data = b"".join(parts)
-        node = self._node or self._reopened()
-        self._disk.note(Operation("write", node.number, position=len(node.content), data=data))
-        node.content += data
-
-    def read(self, position: int, length: int) -> bytes:
-        node = self._node or self._reopened()
-        return bytes(node.content[position : position + length])
-
-    def is_cached(self, position: int, length: int) -> bool:
-        return True
-
-    def truncate(self, size: int) -> None:
-        node = self._node or self._reopened()
-        self._disk.note(Operation("truncate", node.number, position=size))
-        _resize(node.content, size)
-        self.cuts += 1
-
-    def sync(self) -> None:
-        node = self._node or self._reopened()
-        self._disk.note(Operation("sync", node.number))
-
-    def pin(self) -> None:
-        if self._node is None:
-            self._reopened()
-
-    def unpin(self) -> None:
-        """Do nothing: descriptors are unlimited here."""
-
-    def close(self) -> None:
-        self._node = None
-        self.cuts += 1
+    def sync(self, node: Node) -> None:
+        self.operations.append(Operation("sync", self.numbers[node]))
+        super().sync(node)
 
 
-class MemoryLock:
-    """Lock that a process holds until it releases it or is killed."""
+class RecordingDisk(SimulatedDisk):
+    """Disk of one process after the other on a recording device of its own."""
 
-    def __init__(self, held: set[int], number: int) -> None:
-        self._held = held
-        self._number = number
-
-    def release(self) -> None:
-        self._held.discard(self._number)
-
-
-class RecordingDisk:
-    """Implementation of kwire.log.disk.Disk that records its operations."""
+    device: RecordingDevice
 
     def __init__(self, tree: Mapping[str, Tree | bytes] | None = None) -> None:
-        self._count = 0
-        self._locked: set[int] = set()
-        self.root = DirectoryNode(ROOT)
-        self._grow(self.root, tree or {})
-        self.operations: list[Operation] = []
+        super().__init__(RecordingDevice(tree or {}))
 
-    def _grow(self, directory: DirectoryNode, tree: Mapping[str, Tree | bytes]) -> None:
-        for name, what in tree.items():
-            if isinstance(what, dict):
-                child = DirectoryNode(self._next_number())
-                directory.entries[name] = child
-                self._grow(child, what)
-            else:
-                directory.entries[name] = FileNode(self._next_number(), what)
-
-    def _next_number(self) -> int:
-        self._count += 1
-        return self._count
-
-    def note(self, operation: Operation) -> None:
-        self.operations.append(operation)
+    @property
+    def operations(self) -> list[Operation]:
+        return self.device.operations
 
     def kill(self) -> None:
         """End the process: its locks are released; written data stays, durable or not."""
-        self._locked.clear()
+        for node in self.device.numbers:
+            if isinstance(node, FileNode):
+                node.lock_of = None
 
     def tree(self) -> Tree:
         """Return all current data, durable or not."""
-        return _tree_of(self.root)
-
-    # --- lookups
-
-    def _find(self, path: str) -> FileNode | DirectoryNode | None:
-        node: FileNode | DirectoryNode | None = self.root
-        for name in path.strip("/").split("/") if path.strip("/") else ():
-            if not isinstance(node, DirectoryNode):
-                return None
-            node = node.entries.get(name)
-        return node
-
-    def _parent(self, path: str, operation: str) -> tuple[DirectoryNode, str]:
-        parent, _, name = path.rpartition("/")
-        node = self._find(parent) if parent else self.root
-        if not isinstance(node, DirectoryNode):
-            raise failure(operation, path, errno.ENOENT)
-        return node, name
-
-    def file_at(self, path: str, operation: str) -> FileNode:
-        node = self._find(path)
-        if not isinstance(node, FileNode):
-            raise failure(operation, path, errno.ENOENT if node is None else errno.EISDIR)
-        return node
-
-    def _directory_at(self, path: str, operation: str) -> DirectoryNode:
-        node = self._find(path)
-        if not isinstance(node, DirectoryNode):
-            raise failure(operation, path, errno.ENOENT if node is None else errno.ENOTDIR)
-        return node
-
-    def part(self, count: int) -> RecordingDisk:
-        return self
-
-    def adopt(self, part: object) -> None:
-        """Do nothing: the parts of a broker share the disk."""
-
-    def exists(self, path: str) -> bool:
-        return self._find(path) is not None
-
-    def is_directory(self, path: str) -> bool:
-        return isinstance(self._find(path), DirectoryNode)
-
-    def list(self, directory: str) -> list[str]:
-        return sorted(self._directory_at(directory, "list").entries)
-
-    def size(self, path: str) -> int:
-        return len(self.file_at(path, "stat").content)
-
-    def modified_ms(self, path: str) -> int:
-        return self.file_at(path, "stat").modified_ms
-
-    def space(self, path: str) -> tuple[int, int]:
-        return 1 << 40, 1 << 39
-
-    def read(self, path: str) -> bytes:
-        node = self._find(path)
-        if node is None:
-            raise FileNotFoundError(errno.ENOENT, path)
-        if isinstance(node, DirectoryNode):
-            raise failure("read", path, errno.EISDIR)
-        return bytes(node.content)
-
-    # --- changes
-
-    def open(self, path: str, *, create: bool = False) -> MemoryFile:
-        if create and self._find(path) is None:
-            self._create(path)
-        return MemoryFile(self, path, self.file_at(path, "open"))
-
-    def _create(self, path: str) -> FileNode:
-        directory, name = self._parent(path, "open")
-        node = directory.entries[name] = FileNode(self._next_number())
-        self.note(Operation("create", directory.number, name, entry=node.number))
-        return node
-
-    def replace(self, path: str, data: Data, *, sync: bool) -> None:
-        temporary = f"{path}.tmp"
-        node = self._find(temporary)
-        if node is None:
-            node = self._create(temporary)
-        assert isinstance(node, FileNode)
-        if node.content:
-            self.note(Operation("truncate", node.number))
-            node.content.clear()
-        content = bytes(data)
-        if content:
-            self.note(Operation("write", node.number, data=content))
-            node.content += content
-        if sync:
-            self.note(Operation("sync", node.number))
-        self.rename(temporary, path)
-        if sync:
-            self.sync_directory(path.rpartition("/")[0])
-
-    def rename(self, old: str, new: str) -> None:
-        directory, old_name = self._parent(old, "rename")
-        other, new_name = self._parent(new, "rename")
-        assert directory is other, "nothing is moved from one directory to another"
-        if old_name not in directory.entries:
-            raise failure("rename", old, errno.ENOENT)
-        node = directory.entries.pop(old_name)
-        there = directory.entries.get(new_name)
-        assert not isinstance(there, DirectoryNode), "no directory is replaced"
-        directory.entries[new_name] = node
-        self.note(Operation("rename", directory.number, old_name, new_name, entry=node.number))
-
-    def unlink(self, path: str) -> None:
-        directory, name = self._parent(path, "delete")
-        node = directory.entries.get(name)
-        if isinstance(node, DirectoryNode):
-            raise failure("delete", path, errno.EISDIR)
-        if node is not None:
-            del directory.entries[name]
-            self.note(Operation("unlink", directory.number, name))
-
-    def make_directory(self, path: str) -> None:
-        made = ""
-        for name in path.split("/")[1:]:
-            made = f"{made}/{name}"
-            node = self._find(made)
-            if node is None:
-                directory, _ = self._parent(made, "make directory")
-                child = directory.entries[name] = DirectoryNode(self._next_number())
-                self.note(Operation("make", directory.number, name, entry=child.number))
-            elif isinstance(node, FileNode):
-                raise failure("make directory", path, errno.EEXIST)
-
-    def remove_directory(self, path: str) -> None:
-        node = self._find(path)
-        if node is None:
-            return
-        if isinstance(node, FileNode):
-            raise failure("delete", path, errno.ENOTDIR)
-        for name in list(node.entries):
-            if isinstance(node.entries[name], DirectoryNode):
-                self.remove_directory(f"{path}/{name}")
-            else:
-                self.unlink(f"{path}/{name}")
-        directory, name = self._parent(path, "delete")
-        del directory.entries[name]
-        self.note(Operation("remove", directory.number, name))
-
-    def sync_file(self, path: str) -> None:
-        self.note(Operation("sync", self.file_at(path, "fsync").number))
-
-    def sync_directory(self, path: str) -> None:
-        self.note(Operation("sync", self._directory_at(path, "fsync").number))
-
-    def lock(self, path: str) -> MemoryLock | None:
-        node = self._find(path) or self._create(path)
-        if node.number in self._locked:
-            return None
-        self._locked.add(node.number)
-        return MemoryLock(self._locked, node.number)
+        return tree_of(self.device.root)
 
 
-def _resize(content: bytearray, size: int) -> None:
-    if size <= len(content):
-        del content[size:]
-    else:
-        content.extend(bytes(size - len(content)))
+def grow(directory: DirectoryNode, tree: Mapping[str, Tree | bytes]) -> Iterator[Node]:
+    """Add a durable tree to an empty directory; yield the directory and its nodes in the order of their numbers."""
+    yield directory
+    for name, what in tree.items():
+        if isinstance(what, dict):
+            child = directory.entries[name] = DirectoryNode()
+            yield from grow(child, what)
+        else:
+            file = directory.entries[name] = FileNode(what)
+            yield file
 
 
-def _tree_of(directory: DirectoryNode) -> Tree:
+def tree_of(directory: DirectoryNode) -> Tree:
     return {
-        name: _tree_of(node) if isinstance(node, DirectoryNode) else bytes(node.content)
+        name: tree_of(node) if isinstance(node, DirectoryNode) else bytes(node.content)
         for name, node in directory.entries.items()
     }

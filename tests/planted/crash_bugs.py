@@ -19,7 +19,8 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from kwire.log.unsynced_paths import UnsyncedPaths
 from kwire.server.nodes import storage
-from tests.crash.disk import MemoryFile, RecordingDisk
+from kwire.simulation.open_files import SimulatedFile
+from tests.crash.disk import RecordingDisk
 from tests.planted.bug import PlantedBug, always, nothing
 
 FOUND_BY: Final = "tests/crash/test_planted_bugs.py::test_a_planted_bug_is_found"
@@ -93,7 +94,7 @@ def _load_and_wait(machine: TransactionMachine) -> None:
 
 
 _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
-    ("no file is synced", "An fsync of a file does nothing.", "S4", "appends", MemoryFile, "sync", nothing),
+    ("no file is synced", "An fsync of a file does nothing.", "S4", "appends", SimulatedFile, "sync", nothing),
     (
         "no directory is synced",
         "An fsync of a directory does nothing.",

@@ -1,4 +1,4 @@
-"""Fixtures: one broker for all tests of a module; topics have unique names."""
+"""Fixtures: one broker for all tests of a module, which a module may replace; topics have unique names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.log.faults import FaultyDisk
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 
@@ -26,3 +27,14 @@ def client(broker: RunningBroker) -> Iterator[RawClient]:
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
+
+
+@pytest.fixture
+def directories(data_dir: Path) -> list[str]:
+    """Return two log directories."""
+    return [str(data_dir / name) for name in ("d0", "d1")]
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk()

@@ -59,11 +59,6 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> Cache:
 
 
 @pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
 def broker(tmp_path: Path, disk: FaultyDisk, cache: Cache) -> Iterator[RunningBroker]:
     with RunningBroker(tmp_path / "data", disk=disk) as running:
         yield running

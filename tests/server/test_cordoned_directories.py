@@ -45,12 +45,6 @@ def broker(data_dir: Path, config: dict[str, str]) -> Iterator[RunningBroker]:
         yield running
 
 
-@pytest.fixture
-def client(broker: RunningBroker) -> Iterator[RawClient]:
-    with broker.client() as connected:
-        yield connected
-
-
 def cordon(client: RawClient, *paths: str) -> ErrorCode:
     config = IncrementalAlterConfigsAlterableConfig(name="cordoned.log.dirs", config_operation=0, value=",".join(paths))
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[config])

@@ -61,20 +61,9 @@ def workers() -> GatedWorkers:
 
 
 @pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
 def broker(tmp_path: Path, workers: GatedWorkers, disk: FaultyDisk) -> Iterator[RunningBroker]:
     with RunningBroker(tmp_path / "data", {"log.flush.interval.messages": "1"}, workers=workers, disk=disk) as running:
         yield running
-
-
-@pytest.fixture
-def client(broker: RunningBroker) -> Iterator[RawClient]:
-    with broker.client() as connected:
-        yield connected
 
 
 def send(client: RawClient, topic: str, records: bytes) -> int:

@@ -22,6 +22,7 @@ from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.turns import Turns
 from tests.cluster.replication.world import KnownPeers, append, image, replica
+from tests.support.waiting import until
 
 FRAME = b"x" * 300_000
 
@@ -74,12 +75,6 @@ class Scene:
 
     async def __aexit__(self, *_: object) -> None:
         self._listener.stop_accepting()
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not holds():
-            await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("as_task", [False, True])

@@ -30,20 +30,9 @@ def settings(data_dir: Path, *names: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
 def broker(data_dir: Path, disk: FaultyDisk) -> Iterator[RunningBroker]:
     with RunningBroker(data_dir, settings(data_dir, "d0", "d1"), disk=disk) as running:
         yield running
-
-
-@pytest.fixture
-def client(broker: RunningBroker) -> Iterator[RawClient]:
-    with broker.client() as connected:
-        yield connected
 
 
 class HeldFlush:

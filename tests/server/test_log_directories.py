@@ -25,16 +25,6 @@ PARTITIONS = 4
 
 
 @pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
-def directories(data_dir: Path) -> list[str]:
-    return [str(data_dir / name) for name in ("d0", "d1")]
-
-
-@pytest.fixture
 def config(directories: list[str]) -> dict[str, str]:
     return {"log.dirs": ",".join(directories), "metadata.log.dir": directories[1]}
 

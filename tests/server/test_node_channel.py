@@ -26,6 +26,7 @@ from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, U
 from kwire.server.network import forks
 from kwire.server.network.node_channel import NodeChannel
 from kwire.server.network.node_connection import REQUESTS_IN_FLIGHT_MAX, NodeConnection
+from tests.support.waiting import until
 
 SIZE_BYTES = 4
 SPOKEN = (ApiKey.BROKER_HEARTBEAT, ApiKey.UNREGISTER_BROKER)
@@ -100,12 +101,6 @@ def new_channel(timeout_ms: int = 10_000) -> NodeChannel:
 
 def beat(channel: NodeChannel, other: OtherNode, epoch: int) -> Coroutine[Any, Any, Any]:
     return channel.send(other.destination, BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch))
-
-
-async def until(holds: Any) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0)
 
 
 def test_a_connection_is_used_again_unless_the_other_node_has_closed_it() -> None:

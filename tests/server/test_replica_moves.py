@@ -49,16 +49,6 @@ READ_COMMITTED = 1
 
 
 @pytest.fixture
-def disk() -> FaultyDisk:
-    return FaultyDisk()
-
-
-@pytest.fixture
-def directories(data_dir: Path) -> list[str]:
-    return [str(data_dir / name) for name in ("d0", "d1")]
-
-
-@pytest.fixture
 def config(directories: list[str]) -> dict[str, str]:
     return {
         "log.dirs": ",".join(directories),
@@ -73,12 +63,6 @@ def config(directories: list[str]) -> dict[str, str]:
 def broker(data_dir: Path, disk: FaultyDisk, config: dict[str, str]) -> Iterator[RunningBroker]:
     with RunningBroker(data_dir, config, disk=disk) as running:
         yield running
-
-
-@pytest.fixture
-def client(broker: RunningBroker) -> Iterator[RawClient]:
-    with broker.client() as connected:
-        yield connected
 
 
 def ask_to_move(client: RawClient, path: str, topic: str, *partitions: int) -> list[ErrorCode]:

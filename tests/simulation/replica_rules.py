@@ -150,9 +150,8 @@ class ReplicaRules:
         node = self._registered.get(broker_id)
         if node is None:
             return True
-        server = getattr(self._brokers[broker_id], "server", None)
-        has_served = server is not None and server._node is node  # a process whose start was interrupted has not
-        return has_served and server._replicas.group_commit._closing.is_set()
+        tasks = node.broker_tasks._tasks  # none early in a start; they end before the logs are closed
+        return bool(tasks) and all(task.done() for task in tasks)
 
     def _leading(self, topic: str, key: PartitionKey) -> Partition | None:
         """Return the leader's replica in the newest epoch, if it has that epoch and there are other replicas."""

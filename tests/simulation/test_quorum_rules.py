@@ -13,7 +13,7 @@ from kwire.log.disk import DiskFailure
 from kwire.protocol.messages.metadata_records import TopicRecord
 from kwire.simulation import Simulation
 from kwire.simulation.controllers import DIRECTORY, SimulatedController
-from kwire.simulation.device import DirectoryNode, FileNode
+from kwire.simulation.files import DirectoryNode, FileNode
 from tests.simulation.quorum_rules import Rules
 from tests.simulation.test_broker_control import Cluster
 
@@ -86,11 +86,8 @@ async def fail_in_truncation(cluster: Cluster) -> tuple[SimulatedController, int
 
 def lose(node: SimulatedController) -> None:
     """Remove the log and its recovery point without the node's knowledge."""
-    directory = node.host.device.root
-    for name in METADATA.strip("/").split("/"):
-        found = directory.entries[name]
-        assert isinstance(found, DirectoryNode)
-        directory = found
+    directory = node.host.device.root.find(METADATA)
+    assert isinstance(directory, DirectoryNode)
     del directory.entries["recovery-point-offset-checkpoint"]
     file = directory.entries[LOG]
     assert isinstance(file, FileNode)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from kwire.protocol.codec import decode_prefix, encode
+from kwire.protocol.codec import decode_prefix
+from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
+from kwire.protocol.requesting import frame_request
 from kwire.protocol.schema import find_message, schema_of
 
-SECONDS = 15.0
+SECONDS = 20.0
 NO_ID = UUID(int=0)
 
 
@@ -47,6 +50,7 @@ class RawClient:
     # --- frames
 
     def header(self, api_key: int, version: int, *, flexible: bool) -> bytes:
+        """Return a header for a body that no message describes."""
         self.correlation_id += 1
         client = b"" if self.client_id is None else self.client_id.encode()
         size = -1 if self.client_id is None else len(client)
@@ -55,11 +59,8 @@ class RawClient:
 
     def frame(self, request: Any, version: int) -> bytes:
         """Return the request as it goes over the wire, prefixed by its size."""
-        schema = schema_of(type(request))
-        assert schema.key is not None
-        body = bytearray()
-        encode(request, version, body)
-        return sized(self.header(schema.key, version, flexible=version in schema.flexible) + bytes(body))
+        self.correlation_id += 1
+        return frame_request(request, version, self.correlation_id, self.client_id)
 
     def send_bytes(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -87,23 +88,42 @@ class RawClient:
     # --- requests
 
     def ask(self, request: Any, version: int) -> Any:
-        self.send_bytes(self.frame(request, version))
+        self.send(request, version)
         return self.receive(request, version)
+
+    def send(self, request: Any, version: int) -> None:
+        self.send_bytes(self.frame(request, version))
 
     def receive(self, request: Any, version: int, *, correlation_id: int | None = None) -> Any:
         """Decode the next response as one to this request; its body must have no trailing bytes."""
         frame = self.receive_frame()
         (answered,) = struct.unpack_from(">i", frame)
         assert answered == (self.correlation_id if correlation_id is None else correlation_id)
-        schema = schema_of(type(request))
-        assert schema.key is not None
-        has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
-        response = find_message("response", schema.key)
-        assert response is not None
-        value: Any
-        value, end = decode_prefix(response.cls, version, frame, 5 if has_tags else 4)
-        assert end == len(frame), "bytes follow the answer"
-        return value
+        return decoded(frame, request, version)
+
+    def receive_all(self, requests: Sequence[tuple[Any, int]]) -> list[Any]:
+        """Return the responses to the last requests, which were sent without waiting: (request, version) of each."""
+        first = self.correlation_id - len(requests) + 1
+        return [self.receive(*each, correlation_id=first + index) for index, each in enumerate(requests)]
+
+
+def decoded(frame: bytes, request: Any, version: int) -> Any:
+    """Return the response to a request from a frame without its size; no bytes may follow it."""
+    response, end = decode_response(frame, request, version)
+    assert end == len(frame), "bytes follow the answer"
+    return response
+
+
+def decode_response(frame: bytes, request: Any, version: int) -> tuple[Any, int]:
+    """Return (response, position where it ends) from a frame without its size. Raises ProtocolError."""
+    schema = schema_of(type(request))
+    assert schema.key is not None
+    has_tags = version in schema.flexible and not isinstance(request, ApiVersionsRequest)
+    if has_tags and frame[4:5] not in (b"", b"\0"):
+        raise ProtocolError("the header of a response has tags")
+    response = find_message("response", schema.key)
+    assert response is not None
+    return decode_prefix(response.cls, version, frame, 5 if has_tags else 4)
 
 
 def sized(body: bytes) -> bytes:

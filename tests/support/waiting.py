@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], what: str, seconds: float = 15.0) -> T:
-    """Return the first true value of the condition."""
+    """Return the first true value of the condition; an exception in the condition ends the wait."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while time.monotonic() < deadline:
@@ -20,3 +21,10 @@ def eventually(condition: Callable[[], T], what: str, seconds: float = 15.0) -> 
             return value
         pause.wait(0.01)
     raise AssertionError(f"{what}: not within {seconds} s")
+
+
+async def until(holds: Callable[[], object], seconds: float = 30.0) -> None:
+    """Wait on the event loop until a condition is true."""
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.001)

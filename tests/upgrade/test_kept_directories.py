@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cli.cluster_ports import free_ports
+from compat_tests.harness.ports import HOST, free_ports
 from kwire.cluster.directory import load_meta_properties
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.alter_partition_reassignments import (
@@ -39,7 +39,6 @@ from tests.support.waiting import eventually
 KEPT = Path(__file__).with_name("kept")
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in KEPT.glob("*.tar.xz"))
 TOPIC, COMPACTED, TRANSACTIONAL, GROUP = "kept", "kept-compacted", "kept-transactional", "kept-group"
-HOST = "127.0.0.1"
 FOR_EVER = {"offsets.retention.minutes": str((1 << 31) - 1)}
 """Retention without limit, because the group's commits grow old."""
 
@@ -107,7 +106,7 @@ class Pair:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.port, self.controller_port = free_ports(HOST, 2)
+        self.port, self.controller_port = free_ports(2)
         self.common = {
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"{HOST}:{self.controller_port}",

@@ -9,7 +9,7 @@ import pytest
 from kwire.cluster.partition import Partition
 from kwire.cluster.replication.divergence import EpochEnd
 from kwire.log.positions import POSITIONS_KEPT
-from tests.cluster.replication.world import KnownPeers, append, copy, image, replica, values_of
+from tests.cluster.replication.world import KnownPeers, Watching, append, copy, image, replica, values_of
 from tests.log.support import batch
 
 
@@ -140,19 +140,6 @@ def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Par
     follow(follower, leader=3, epoch=1)
     follower.restart_log_at(50)
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (50, 50, 50)
-
-
-class Watching:
-    """A waiter that records the byte counts of the partition's notifications."""
-
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def data_available(self, size: int) -> None:
-        self.sizes.append(size)
-
-    def state_changed(self) -> None:
-        self.sizes.append(0)
 
 
 def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition, follower: Partition) -> None:

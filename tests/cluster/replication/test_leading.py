@@ -10,7 +10,7 @@ import pytest
 from kwire.cluster.image import PartitionImage
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from tests.cluster.replication.world import LAG_MAX_MS, KnownPeers, append, fetched, image, replica
+from tests.cluster.replication.world import LAG_MAX_MS, KnownPeers, Watching, append, fetched, image, replica
 
 
 @pytest.fixture
@@ -273,17 +273,6 @@ def test_a_replica_that_is_added_is_followed(tmp_path: Path, peers: KnownPeers) 
     assert partition.high_watermark == 2
     fetched(partition, 2, 2)
     assert peers.wanted == [partition]
-
-
-class Watching:
-    def __init__(self) -> None:
-        self.sizes: list[int] = []
-
-    def data_available(self, size: int) -> None:
-        self.sizes.append(size)
-
-    def state_changed(self) -> None:
-        self.sizes.append(0)
 
 
 def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, peers: KnownPeers) -> None:

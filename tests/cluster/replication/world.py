@@ -127,3 +127,16 @@ def copy(leader: Partition, follower: Partition) -> None:
         high_watermark=leader.high_watermark,
         log_start_offset=leader.log.log_start_offset,
     )
+
+
+class Watching:
+    """A waiter that records the byte counts of the partition's notifications."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def data_available(self, size: int) -> None:
+        self.sizes.append(size)
+
+    def state_changed(self) -> None:
+        self.sizes.append(0)
