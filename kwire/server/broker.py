@@ -35,7 +35,6 @@ from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
 from kwire.server.broker_lifecycle import BrokerLifecycle
 from kwire.server.client_telemetry import ClientTelemetry
-from kwire.server.cold_reads import ColdReader
 from kwire.server.compaction.cleaner import CleanerParts, LogCleaner
 from kwire.server.compaction.rounds import ProcessRounds, Rounds
 from kwire.server.controller_role import ControllerRole, way_to_controller
@@ -43,7 +42,8 @@ from kwire.server.coordinators import Coordinators
 from kwire.server.cordoned_directories import CordonedDirectories
 from kwire.server.directory_assignments import DirectoryAssignments
 from kwire.server.dispatch import Dispatcher
-from kwire.server.fetch_sessions import FetchSessions
+from kwire.server.fetching.cold_reads import ColdReader
+from kwire.server.fetching.fetch_sessions import FetchSessions
 from kwire.server.housekeeping import Housekeeping
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.large_batches import WorkersForLargeBatches
