@@ -32,7 +32,8 @@ SMALL_BYTES_MAX: Final = 8 * 1024
 ATTRIBUTES_LOW_BYTE: Final = 22
 """Position of a batch's codec."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
-"""Most topics and partitions of a request, which are decoded in one step."""
+"""Most topics and partitions of a request. They are fewer than `kwire.protocol.schema.ELEMENTS_MAX`, which limits other
+requests: this decoder creates all of them in one step."""
 FRAMED_AT_ONCE: Final = 128
 """Partitions of a response that are encoded in one step, if it is encoded in pieces."""
 LOG_START_SINCE: Final = 5
