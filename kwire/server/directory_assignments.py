@@ -27,12 +27,12 @@ from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
 )
 from kwire.server.active_controller import ActiveController
+from kwire.server.controller_retries import RETRY_SECONDS, send_when_woken
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2000
 """Replicas in one request, as many as Kafka's brokers send."""
-RETRY_SECONDS = 1.0
 
 Replica = tuple[UUID, int]
 """Pair of topic id and partition index."""
@@ -114,12 +114,14 @@ class DirectoryAssignments:
 
     async def run(self) -> None:
         """Send assignments for as long as the broker runs."""
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            while self._unconfirmed:
-                if not await self._send(dict(islice(self._unconfirmed.items(), AT_ONCE))):
-                    await asyncio.sleep(RETRY_SECONDS)
+        await send_when_woken(self._woken, self._send_all, RETRY_SECONDS)
+
+    async def _send_all(self) -> bool:
+        """Send all assignments; return False if some must be sent again."""
+        while self._unconfirmed:
+            if not await self._send(dict(islice(self._unconfirmed.items(), AT_ONCE))):
+                return False
+        return True
 
     async def _send(self, assigned: Mapping[Replica, UUID]) -> bool:
         """Send assignments; return True if the controller has stored them, so that they need not be sent again."""

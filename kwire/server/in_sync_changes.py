@@ -24,10 +24,10 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
 )
 from kwire.server.active_controller import ActiveController, NoActiveControllerError
+from kwire.server.controller_retries import IN_SYNC_RETRY_SECONDS, send_when_woken
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS: Final = 0.05
 _WAIT_FOR_METADATA: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -70,15 +70,17 @@ class InSyncChanges:
 
     async def run(self) -> None:
         """Send proposals for as long as the broker runs."""
-        while True:
-            await self._woken.wait()
-            self._woken.clear()
-            while self._waiting:
-                if not await self._tell_waiting():
-                    await asyncio.sleep(RETRY_SECONDS)
+        await send_when_woken(self._woken, self._tell_all, IN_SYNC_RETRY_SECONDS)
+
+    async def _tell_all(self) -> bool:
+        """Send all proposals; return False if some must be sent again."""
+        while self._waiting:
+            if not await self._tell_waiting():
+                return False
+        return True
 
     async def _tell_waiting(self) -> bool:
-        """Send the waiting proposals.
+        """Send the waiting proposals, as many as a request may have.
 
         This is a call of its own so that no variable outlives it: partitions may be deleted.
         """

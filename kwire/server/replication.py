@@ -61,7 +61,7 @@ class BrokerPeers:
 
     def may_join(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
-        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+        if broker is None or not broker.is_active:
             return False
         return broker_epoch in (UNKNOWN_EPOCH, broker.broker_epoch)
 

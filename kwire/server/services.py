@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.active_controller import ActiveController
     from kwire.server.api import Api
-    from kwire.server.cold_reads import ColdReader
-    from kwire.server.fetch_sessions import FetchSessions
+    from kwire.server.fetching.cold_reads import ColdReader
+    from kwire.server.fetching.fetch_sessions import FetchSessions
     from kwire.server.internal_topics import TopicCreator
     from kwire.server.network.output_memory import OutputMemory
     from kwire.server.producer_ids import ProducerIds

@@ -16,8 +16,8 @@ from kwire.cluster.settings import CurrentSettings
 from kwire.log.config import LogConfig
 from kwire.log.recovery import Surroundings
 from kwire.protocol.messages.fetch import FetchPartition
-from kwire.server import closest_replica
 from kwire.server.context import RequestContext
+from kwire.server.fetching import closest_replica
 from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 from tests.cluster.replication.world import TOPIC_ID, KnownPeers, append, fetched, image
 from tests.coordinator.world import no_group_commit

@@ -22,7 +22,7 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kwire.server.apis.fetch import PARTITIONS_AT_ONCE
+from kwire.server.fetching.fetch import PARTITIONS_AT_ONCE
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import RunningBroker

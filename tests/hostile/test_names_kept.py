@@ -22,7 +22,7 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kwire.seams import SystemRandomSource
-from kwire.server.fetch_sessions import FetchSessions
+from kwire.server.fetching.fetch_sessions import FetchSessions
 from kwire.server.quotas.limits import QuotaLimits
 from kwire.server.quotas.measures import NAME_LENGTH_MAX, Rates
 from kwire.server.quotas.rate import SampledRate

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kwire.chunks import at_once
-from kwire.log.record_walk import MalformedRecordError, WalkRules, walk_plain, walk_records
+from kwire.log.record_walk import WalkRules, walk_plain, walk_records
 from kwire.protocol.records import InvalidRecordsError, Record, encode_batch, iterate_records, parse_header
 from tests.log.support import changed
 
@@ -118,6 +118,6 @@ def agree(body: bytes, count: int) -> None:
     if expected:
         at_once(walk_records(body, count, 0, RULES, []))
     else:
-        with pytest.raises(MalformedRecordError):
+        with pytest.raises(InvalidRecordsError):
             at_once(walk_records(body, count, 0, RULES, []))
         assert walk_plain(body, count, needs_key=False) is None

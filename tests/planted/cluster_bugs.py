@@ -22,9 +22,8 @@ from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_state import ProducerState
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.protocol.messages.fetch import AbortedTransaction as NamedTransaction
-from kwire.server import aborted_lists
-from kwire.server.apis import fetch
-from kwire.server.apis.fetch import Fetch
+from kwire.server.fetching import aborted_lists, reading
+from kwire.server.fetching.reading import Reading
 from tests.planted.bug import Catalogue, Plant, always, nothing
 from tests.planted.group_bugs import GROUP_BUGS
 
@@ -93,9 +92,9 @@ def acknowledged_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
 @_bug("R7")
 def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A consumer's fetch returns records up to the leader's log end offset."""
-    read = Fetch._read_partition
+    read = Reading._read_partition
 
-    def eager(fetch: Fetch, key: Any, partition: Partition, asked: Any, remaining: int) -> Any:
+    def eager(fetch: Reading, key: Any, partition: Partition, asked: Any, remaining: int) -> Any:
         if fetch.replica_id >= 0:
             return read(fetch, key, partition, asked, remaining)
         before, partition.high_watermark = partition.high_watermark, partition.log.log_end_offset
@@ -104,7 +103,7 @@ def readers_see_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
         finally:
             partition.high_watermark = before
 
-    patch.setattr(Fetch, "_read_partition", eager)
+    patch.setattr(Reading, "_read_partition", eager)
 
 
 @_bug("R17")
@@ -141,7 +140,7 @@ def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> Non
 @_bug("R8")
 def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
     """The leader assumes that a fetch at a valid offset comes from a log equal to its own."""
-    patch.setattr(Fetch, "_diverges", lambda *_: False)
+    patch.setattr(Reading, "_diverges", lambda *_: False)
 
 
 # --- in-sync sets
@@ -323,7 +322,7 @@ def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.M
         found = partition.log.aborted_transactions(offset, partition.end_offset(1)) if batches else []
         return [NamedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in found]
 
-    for module in (aborted_lists, fetch):
+    for module in (aborted_lists, reading):
         patch.setattr(module, "aborted_in", aborted)
 
 

@@ -22,8 +22,8 @@ from kwire.log.log_directory import LogDirectory
 from kwire.log.log_offsets import LogOffsets
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.messages.fetch import FetchPartition
-from kwire.server import closest_replica
 from kwire.server.context import RequestContext
+from kwire.server.fetching import closest_replica
 from tests.planted.bug import Catalogue, never, nothing
 
 REPLICA_BUGS: Final = Catalogue()

@@ -19,8 +19,8 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kwire.server.delayed_fetch import DelayedFetch
-from kwire.server.session_watch import FollowerWatch
+from kwire.server.fetching.delayed_fetch import DelayedFetch
+from kwire.server.fetching.session_watch import FollowerWatch
 from kwire.simulation import SimulatedCluster, Simulation, WireClient
 from tests.support.requests import batch, create_request, fetch_request, produce_request
 

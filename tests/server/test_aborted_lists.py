@@ -5,8 +5,8 @@ from __future__ import annotations
 from kwire.cluster.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kwire.server.aborted_lists import ABORTED_TRANSACTION_BYTES
-from kwire.server.unready_logs import UnreadyLogs
+from kwire.server.fetching.aborted_lists import ABORTED_TRANSACTION_BYTES
+from kwire.server.fetching.unready_logs import UnreadyLogs
 from tests.log.support import batch, marker
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic, fetch

@@ -58,7 +58,7 @@ def test_a_broken_invariant_of_durable_data_ends_the_broker_and_is_no_clean_end(
 
 
 @pytest.mark.parametrize(
-    "error", [failed_assertion("kwire.server.fetch_sessions"), RuntimeError("nobody thought of this")], ids=str
+    "error", [failed_assertion("kwire.server.fetching.fetch_sessions"), RuntimeError("nobody thought of this")], ids=str
 )
 def test_any_other_failure_ends_the_request_alone(tmp_path: Path, error: Exception) -> None:
     with RunningBroker(tmp_path) as broker:
@@ -74,7 +74,7 @@ def test_any_other_failure_ends_the_request_alone(tmp_path: Path, error: Excepti
     ("error", "is_over"),
     [
         (failed_assertion("kwire.log.partition_log"), True),
-        (failed_assertion("kwire.server.delayed_fetch"), False),
+        (failed_assertion("kwire.server.fetching.delayed_fetch"), False),
         (ValueError("wrong"), False),
     ],
     ids=["durable", "soft", "no-assertion"],
@@ -108,7 +108,7 @@ def test_the_innermost_package_with_state_owns_a_broken_invariant() -> None:
 
     assert threatens_durable_data(through("kwire.server.apis.produce", "kwire.log.segment", "kwire.protocol.records"))
     assert threatens_durable_data(through("kwire.coordinator.shard", "kwire.cluster.partition"))
-    assert not threatens_durable_data(through("kwire.cluster.partition", "kwire.server.delayed_fetch"))
+    assert not threatens_durable_data(through("kwire.cluster.partition", "kwire.server.fetching.delayed_fetch"))
     assert not threatens_durable_data(through("kwire.log.partition_log", "kwire.coordinator.shard", "kwire.seams"))
     assert not threatens_durable_data(through("kwire.protocol.records"))
     assert not threatens_durable_data(KeyError("kwire.log"))

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.log import cold_reads
 from kwire.log.disk import RealDisk, RealFile
-from kwire.server.cold_reads import ColdReader
+from kwire.server.fetching.cold_reads import ColdReader
 from tests.cluster.world import InlineWorkers
 from tests.support.compiled import replaces_methods
 

@@ -16,7 +16,7 @@ from kwire.log.segment import Segment
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition
 from kwire.protocol.records import Record, encode_batch
-from kwire.server.cold_reads import FETCHES_MAX
+from kwire.server.fetching.cold_reads import FETCHES_MAX
 from tests.log.faults import FaultyDisk, WatchedFile, broken
 from tests.support.compiled import replaces_methods
 from tests.support.requests import (
@@ -286,7 +286,7 @@ def test_a_log_directory_that_hangs_holds_up_no_other(
     tmp_path: Path, disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fetches of its partitions get a response without records after a timeout."""
-    monkeypatch.setattr("kwire.server.cold_reads.WAIT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr("kwire.server.fetching.cold_reads.WAIT_SECONDS_MAX", 0.3)
     paths = [tmp_path / "good", tmp_path / "bad"]
     settings = {"log.dirs": ",".join(map(str, paths))}
     with RunningBroker(paths[0], settings, disk=disk) as broker, broker.client() as client:

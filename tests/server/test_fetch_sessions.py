@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): each row of the table in kwire.server.fetch_sessions, over the wire and by a test clock."""
+"""Fetch sessions (KIP-227): each row of the table in fetching/fetch_sessions.py, over the wire and by a test clock."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from kwire.protocol.messages.fetch import (
     FetchRequest,
 )
 from kwire.seams import SystemRandomSource
-from kwire.server import fetch_session
-from kwire.server.fetch_session import FetchSession, SessionPartition
-from kwire.server.fetch_sessions import EVICTION_MS, FetchSessions
-from kwire.server.session_watch import Key
+from kwire.server.fetching import fetch_session
+from kwire.server.fetching.fetch_session import FetchSession, SessionPartition
+from kwire.server.fetching.fetch_sessions import FetchSessions
+from kwire.server.fetching.session_cache import EVICTION_MS, SessionCache
+from kwire.server.fetching.session_watch import Key
 from tests.log.support import ManualClock
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, unique
@@ -199,7 +200,7 @@ def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
         open_one(sessions, "a"),
     ]
     newest = open_one(sessions, "a", replica_id=2, broker_epoch=8)
-    assert set(sessions._sessions) == {others[0], others[2], newest}
+    assert set(sessions._cache._sessions) == {others[0], others[2], newest}
 
 
 def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
@@ -236,7 +237,7 @@ def test_sessions_in_use_for_long_give_way_to_larger_ones() -> None:
 
 
 def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
+    monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 6)
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     small, large = open_one(sessions, "a"), open_one(sessions, "b", size=5)
     follower = open_one(sessions, "c", size=5, replica_id=2)
@@ -253,7 +254,7 @@ def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 6)
+    monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 6)
     clock = ManualClock()
     sessions = FetchSessions(slots=3, random_source=SystemRandomSource(1), clock=clock)
     consumers = [open_one(sessions, "a", size=2) for _ in range(3)]
@@ -267,7 +268,7 @@ def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.
 
 
 def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 2)
+    monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 2)
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
     assert open_one(sessions, "c") == 0, "served without a session"
@@ -280,8 +281,8 @@ def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatc
 
 def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session is opened in steps, and other sessions may be opened between them."""
-    monkeypatch.setattr("kwire.server.fetch_sessions.PARTITIONS_MAX", 3000)
-    monkeypatch.setattr("kwire.server.fetch_sessions.CONCLUDED_AT_ONCE", 10)
+    monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 3000)
+    monkeypatch.setattr("kwire.server.fetching.fetch_sessions.CONCLUDED_AT_ONCE", 10)
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     asked = request("a", FULL)
     asked.topics[0].partitions = [replace(asked.topics[0].partitions[0], partition=index) for index in range(2000)]
@@ -292,7 +293,7 @@ def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.Mo
     assert open_one(sessions, "b", size=2000) == 0
     session_id, _ = at_once(opening)
     assert lives(sessions, session_id)
-    assert sessions._partition_count() == 2000
+    assert sessions._cache._partition_count() == 2000
 
 
 def test_no_slots_no_sessions() -> None:
@@ -303,10 +304,10 @@ def test_no_slots_no_sessions() -> None:
 def test_the_epoch_goes_round() -> None:
     sessions = FetchSessions(slots=1, random_source=SystemRandomSource(1), clock=ManualClock())
     session = open_one(sessions, "a")
-    sessions._sessions[session].epoch = 2**31 - 1
+    sessions._cache._sessions[session].epoch = 2**31 - 1
     at_once(sessions.plan(request("", (session, 2**31 - 1)), uses_topic_ids=False))
     at_once(sessions.plan(request("", (session, 1)), uses_topic_ids=False))
-    assert sessions._sessions[session].epoch == 2
+    assert sessions._cache._sessions[session].epoch == 2
 
 
 def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
@@ -343,7 +344,7 @@ def test_partitions_with_data_go_to_the_end() -> None:
 def test_a_session_gets_an_id_that_no_other_has() -> None:
     drawn = [5.0, 5.0, 6.0]
     random_source = SimpleNamespace(uniform=lambda low, high: drawn.pop(0))
-    sessions = FetchSessions(clock=ManualClock(), random_source=cast("Any", random_source), slots=10)
+    sessions = SessionCache(clock=ManualClock(), random_source=cast("Any", random_source), slots=10)
     first = sessions._new_id()
     sessions._sessions[first] = object()  # type: ignore[assignment]
     assert (first, sessions._new_id()) == (5, 6)

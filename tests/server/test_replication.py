@@ -24,7 +24,7 @@ from kwire.protocol.messages.delete_records import (
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.records import decode_all
-from kwire.server.apis import fetch
+from kwire.server.fetching import reading
 from kwire.simulation import WireClient
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, delete_records_request, play
 from tests.support.compiled import replaces_methods
@@ -57,7 +57,7 @@ def test_followers_of_a_leader_that_has_restarted_catch_up_in_parts(monkeypatch:
             scene.leader.append(batch(b"v"), -1)
         segment = scene.leader.log.segments.active
         segment._verified_from = segment.size  # as after a restart
-        monkeypatch.setattr(fetch, "VerifyBudget", small)
+        monkeypatch.setattr(reading, "VerifyBudget", small)
         scene.heal()
         await scene.until(lambda: all(scene.partition(broker).high_watermark == 200 for broker in (1, 2, 3)))
         assert sum(budget.is_short for budget in budgets) >= 200 // 10 - 1

@@ -13,7 +13,7 @@ from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
-from kwire.server import fetch_session
+from kwire.server.fetching import fetch_session
 from tests.log.support import batch as transactional_batch
 from tests.log.support import marker
 from tests.support.raw_client import RawClient
@@ -198,7 +198,7 @@ def test_it_tells_what_one_tells_that_looks_at_everything(
 
 def unread(broker: RunningBroker, consumer: Consumer) -> set[Any]:
     sessions = broker.server.services.fetch_sessions
-    return broker.call(lambda: set[Any](sessions._sessions[consumer.session_id].unread))
+    return broker.call(lambda: set[Any](sessions._cache._sessions[consumer.session_id].unread))
 
 
 def watchers(broker: RunningBroker, topic: str) -> int:
@@ -256,7 +256,7 @@ def test_a_waiting_fetch_hears_of_any_of_them(
     consumer = two[0]
     consumer.fetch({(topic, index): 0 for index in range(COUNT)}, isolation_level=isolation_level)
     consumer.fetch({}, isolation_level=isolation_level)
-    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    session = broker.server.services.fetch_sessions._cache._sessions[consumer.session_id]
     for index in (4, 0):
         request = consumer.request({}, isolation_level=isolation_level, max_wait_ms=600_000)
         consumer.client.send_bytes(consumer.client.frame(request, VERSION))
@@ -289,7 +289,7 @@ def test_a_fetch_that_waits_in_a_session_that_ends_is_answered(
     opened(consumer, topic)
     request = consumer.request({}, max_wait_ms=600_000)
     consumer.client.send_bytes(consumer.client.frame(request, VERSION))
-    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    session = broker.server.services.fetch_sessions._cache._sessions[consumer.session_id]
     eventually(lambda: broker.call(lambda: bool(session.waiters)), "the fetch waits")
     other.session_id, other.epoch = consumer.session_id, -1
     other.fetch({(topic, 0): 0})
@@ -316,7 +316,7 @@ def test_what_a_session_had_of_a_deleted_topic_is_let_go(
     topic, _ = create_topic(client, COUNT)
     consumer = two[0]
     opened(consumer, topic)
-    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    session = broker.server.services.fetch_sessions._cache._sessions[consumer.session_id]
     client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
     assert broker.call(lambda: [known.watch for known in session.partitions.values()]) == [None] * COUNT
     assert set(consumer.fetch({})) == {(topic, index) for index in range(COUNT)}
@@ -328,7 +328,7 @@ def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
     topic, _ = create_topic(client, COUNT)
     consumer, other = two
     consumer.fetch({(topic, index): 0 for index in range(COUNT)})
-    session = broker.server.services.fetch_sessions._sessions[consumer.session_id]
+    session = broker.server.services.fetch_sessions._cache._sessions[consumer.session_id]
     other.session_id, other.epoch = consumer.session_id, -1
     other.fetch({(topic, 0): 0})
     partition = broker.server.services.partitions.find(topic, 0)
@@ -343,7 +343,7 @@ def test_two_connections_that_wait_in_one_session_both_hear(
     first, second = two
     second.rack_id = ""
     opened(first, topic)
-    session = broker.server.services.fetch_sessions._sessions[first.session_id]
+    session = broker.server.services.fetch_sessions._cache._sessions[first.session_id]
     requests = []
     for number, consumer in enumerate((first, second), 1):
         consumer.session_id, consumer.epoch = first.session_id, first.epoch + number - 1

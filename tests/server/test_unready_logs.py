@@ -10,7 +10,7 @@ import pytest
 from kwire.log.errors import NotReadyError
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kwire.server.unready_logs import READY_AT_ONCE, UNREADY_AT_ONCE
+from kwire.server.fetching.unready_logs import READY_AT_ONCE, UNREADY_AT_ONCE
 from tests.log.support import batch
 from tests.support.compiled import replaces_methods
 from tests.support.raw_client import RawClient

@@ -13,8 +13,8 @@ from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
-from kwire.server.delayed_fetch import DelayedFetch
 from kwire.server.durable_answers import DurableAnswer
+from kwire.server.fetching.delayed_fetch import DelayedFetch
 from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 
@@ -129,17 +129,17 @@ class Fetch:
     """Fetch of committed records; the test sets its result."""
 
     def __init__(self, partition: Partition) -> None:
-        self.partitions = [partition]
         self.request = SimpleNamespace(isolation_level=READ_COMMITTED, max_wait_ms=60_000)
-        self.replica_id = -1
-        self.bytes_min, self.size, self.answer_bytes = 1, 0, 100
+        self.reading = SimpleNamespace(
+            partitions=[partition], replica_id=-1, size=0, answer_bytes=100, cold=ColdReads()
+        )
+        self.bytes_min = 1
         self.promised = 0
         self.output = SimpleNamespace(promise=self.promise, release_reserved=lambda size: self.promise(-size))
         self.is_large = False
         self.watching_session = None
         self.reads = 0
         self.has_to_wait = False
-        self.cold = ColdReads()
         self.error: Exception | None = None
 
     def promise(self, size: int) -> None:
@@ -155,7 +155,7 @@ class Fetch:
 
     @property
     def need_not_wait(self) -> bool:
-        return self.size >= self.bytes_min
+        return bool(self.reading.size >= self.bytes_min)
 
     def read(self) -> list[Any]:
         self.reads += 1
@@ -218,7 +218,7 @@ def test_a_reader_of_committed_records_looks_when_what_it_may_see_has_grown_and_
         await settle()
         assert fetch.reads == 1, "two steps in one turn are one look"
         assert not waiting.future.done()
-        fetch.size = 10
+        fetch.reading.size = 10
         partition.stable_offset = 6
         partition.tell(100)
         assert await waiting.future == "answer"  # type: ignore[comparison-overlap]
@@ -245,7 +245,7 @@ def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
         assert len(partition.waiters) == 1, "it is watched as soon as it is read"
         partition.stable_offset = partition.high_watermark = 1
         partition.tell(1)
-        fetch.size = 1
+        fetch.reading.size = 1
         await waiting.future
         assert fetch.reads <= 2
         assert partition.waiters == []
@@ -260,7 +260,7 @@ def test_many_partitions_without_data_are_waited_for() -> None:
         fetch, waiting = large(partition)
         await settle()
         assert (fetch.reads, waiting.future.done(), len(partition.waiters)) == (1, False, 1)
-        fetch.size = 1
+        fetch.reading.size = 1
         partition.stable_offset = partition.high_watermark = 1
         partition.tell(1)
         await waiting.future
@@ -289,9 +289,9 @@ def test_what_is_read_in_pieces_counts_as_output_at_once(leaves: bool) -> None:
 
     async def act() -> None:
         fetch, waiting = large(Partition())
-        fetch.size = 1
+        fetch.reading.size = 1
         await asyncio.sleep(0)
-        assert fetch.promised == fetch.answer_bytes == 100
+        assert fetch.promised == fetch.reading.answer_bytes == 100
         if leaves:
             waiting.future.cancel()
         await settle()

@@ -7,9 +7,9 @@ change, which clients cannot distinguish from a slow broker.
 from __future__ import annotations
 
 from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
-from kwire.server.fetch_session import FetchSession
+from kwire.server.fetching.fetch_session import FetchSession
+from kwire.server.fetching.session_watch import Key
 from kwire.server.services import Services
-from kwire.server.session_watch import Key
 from kwire.simulation import SimulatedCluster
 
 
@@ -26,7 +26,7 @@ class SessionRules:
         for broker in self._brokers:
             if broker.is_serving and not broker.server.failed.done():
                 services = broker.server.services
-                for session in services.fetch_sessions._sessions.values():
+                for session in services.fetch_sessions._cache._sessions.values():
                     self._look_at(services, session)
 
     def _look_at(self, services: Services, session: FetchSession) -> None:

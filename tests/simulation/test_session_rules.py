@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.server.fetch_session import FetchSession
-from kwire.server.session_watch import FollowerWatch
+from kwire.server.fetching.fetch_session import FetchSession
+from kwire.server.fetching.session_watch import FollowerWatch
 from kwire.simulation import Simulation
 from tests.simulation.session_rules import SessionRules
 from tests.simulation.test_replica_rules import Stage
@@ -24,7 +24,7 @@ def stage() -> Iterator[Stage]:
 def sessions(stage: Stage) -> list[FetchSession]:
     """Return the fetch sessions of the leader's followers."""
     server = stage.cluster.brokers[stage.leading.leader_id - 1].server
-    return [each for each in server.services.fetch_sessions._sessions.values() if each.is_follower]
+    return [each for each in server.services.fetch_sessions._cache._sessions.values() if each.is_follower]
 
 
 def test_followers_that_have_all_are_not_looked_at(stage: Stage) -> None:

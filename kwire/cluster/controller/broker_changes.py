@@ -12,9 +12,10 @@ from uuid import UUID
 
 from kwire.chunks import Pieces
 from kwire.cluster.controller.election import Election
+from kwire.cluster.controller.limits import check_records
 from kwire.cluster.controller.long_plans import places_where, records_for
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
-from kwire.cluster.controller.view import ControllerView, Place, check_size, directory_of
+from kwire.cluster.controller.view import ControllerView, Place, directory_of
 from kwire.cluster.directory_ids import is_online
 from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.image import NO_LEADER, PartitionImage
@@ -89,7 +90,7 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any
     places = yield from places_where(view, _is_known_good(broker_id))
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch))
-    check_size(len(records))
+    check_records(len(records))
     return records
 
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from kwire.chunks import CHUNK, Pieces, mapped
 from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.controller.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.directory_ids import default_directory
 from kwire.cluster.image import MetadataImage, TopicImage
@@ -23,9 +24,6 @@ from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collisio
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kwire.seams import RandomSource
-
-PARTITIONS_PER_REQUEST_MAX = 10_000
-"""Maximum records of one controller operation, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ def plan_partitions(
             f"Attempted to add {additional} additional partition(s), but only {len(assignments)} assignment(s) "
             "were specified.",
         )
-    _check_size(additional)
+    check_partitions(additional)
     replication_factor = len(topic.partitions[0].replicas)
     if assignments is None:
         brokers = usable_brokers(image)
@@ -190,7 +188,7 @@ def _placed(
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     partitions = defaults.num_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = defaults.replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    _check_size(partitions)
+    check_partitions(partitions)
     try:
         return (
             yield from place(
@@ -201,22 +199,13 @@ def _placed(
         raise KafkaError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from error
 
 
-def _check_size(partitions: int) -> None:
-    if partitions > PARTITIONS_PER_REQUEST_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"Unable to perform excessively large batch operation: {partitions} partitions, at most "
-            f"{PARTITIONS_PER_REQUEST_MAX} at a time",
-        )
-
-
 def _assigned(image: MetadataImage, topic: NewTopic) -> Pieces[list[list[int]]]:
     for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
         if value != -1:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"A manual partition assignment was specified, but {what} was not set to -1."
             )
-    _check_size(len(topic.assignments))
+    check_partitions(len(topic.assignments))
     replicas: dict[int, list[int]] = {}
     factor: int | None = None
     for index, brokers in topic.assignments:
@@ -260,9 +249,7 @@ def _partition_records(
     image: MetadataImage, topic_id: UUID, first: int, replicas: Sequence[Sequence[int]]
 ) -> Pieces[list[PartitionRecord]]:
     """Return the records of new partitions, numbered from `first` on, by the brokers that hold each."""
-    active = {
-        broker.broker_id for broker in image.brokers.values() if not broker.fenced and not broker.in_controlled_shutdown
-    }
+    active = {broker.broker_id for broker in image.brokers.values() if broker.is_active}
     directories = {broker.broker_id: default_directory(broker.directories) for broker in image.brokers.values()}
 
     def record(numbered: tuple[int, Sequence[int]]) -> PartitionRecord:

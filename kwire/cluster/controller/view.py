@@ -23,8 +23,6 @@ from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.placement import UsableBroker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
-RECORDS_PER_OPERATION_MAX = 10_000
-"""Maximum records of one operation that a client requests, as in Kafka."""
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
@@ -56,7 +54,7 @@ class ControllerView:
     def is_active(self, broker_id: int) -> bool:
         """Return True if a broker may lead and be in sync."""
         broker = self.image.brokers.get(broker_id)
-        return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
+        return broker is not None and broker.is_active
 
     def has_online_replica(self, partition: PartitionImage, broker_id: int) -> bool:
         """Return True if a broker has a replica, in a directory that is online."""
@@ -162,12 +160,3 @@ def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
 
 def _takes_replicas(directories: Collection[UUID], cordoned: Collection[UUID]) -> bool:
     return not directories or not cordoned or not set(directories) <= set(cordoned)
-
-
-def check_size(records: int) -> None:
-    """Reject an operation that would write too many records at once. Raises KafkaError."""
-    if records > RECORDS_PER_OPERATION_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"the operation would write {records} records; at most {RECORDS_PER_OPERATION_MAX} are written at a time",
-        )

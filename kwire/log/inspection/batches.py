@@ -20,6 +20,7 @@ from kwire.protocol.records import (
     batch_body,
     iterate_records,
     parse_header,
+    read_varint,
 )
 
 STORED_BYTES_MAX: Final = 256 * 1024**2
@@ -112,7 +113,10 @@ def _frames(body: bytes) -> Iterator[tuple[int, int, int]]:
     """Yield (start, end, count) of runs of whole records."""
     start = position = count = 0
     while position < len(body):
-        length, position = _varint(body, position)
+        try:
+            length, position = read_varint(body, position)
+        except IndexError as error:
+            raise InvalidRecordsError("a record's length ends early") from error
         position += length
         if length < 0 or position > len(body):
             raise InvalidRecordsError("a record is longer than its batch")
@@ -122,19 +126,6 @@ def _frames(body: bytes) -> Iterator[tuple[int, int, int]]:
             start, count = position, 0
     if count:
         yield start, position, count
-
-
-def _varint(body: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 64, 7):
-        if position >= len(body):
-            break
-        byte = body[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return (value >> 1) ^ -(value & 1), position
-    raise InvalidRecordsError("a record's length is no varint")
 
 
 RECORD_ERRORS: Final = (InvalidRecordsError, CompressionError)

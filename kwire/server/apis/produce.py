@@ -387,7 +387,10 @@ def _append(
 
 
 def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
-    """Add the current leader to the response, for the client to retry with it (KIP-951)."""
+    """Add the current leader to the response, for the client to retry with it (KIP-951).
+
+    Fetch does the same in `fetch_answers`, with messages: an exchange has no messages, and its codec takes the tuples.
+    """
     data.current_leader = current_leader(name, data.index, context)
     if data.current_leader is not None:
         endpoint = node_endpoint(data.current_leader[0], context)

@@ -10,8 +10,8 @@ from kwire.server.apis import SERVED
 from kwire.server.apis.api_versions import unsupported_version
 from kwire.server.authorization import AllowEverything
 from kwire.server.client_telemetry import ClientTelemetry
-from kwire.server.cold_reads import ColdReader
-from kwire.server.fetch_sessions import FetchSessions
+from kwire.server.fetching.cold_reads import ColdReader
+from kwire.server.fetching.fetch_sessions import FetchSessions
 from kwire.server.internal_topics import TopicCreator
 from kwire.server.large_batches import WorkersForLargeBatches
 from kwire.server.nodes.node import Node

@@ -16,10 +16,10 @@ from kwire.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
 )
 from kwire.server.active_controller import ActiveController, NoActiveControllerError
+from kwire.server.controller_retries import RETRY_SECONDS, until_stored
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5
 LOOK_SECONDS = 1.0
 """Interval of the check that the metadata still contain the registration."""
 
@@ -53,20 +53,21 @@ class ControllerRegistration:
     async def run(self) -> None:
         """Keep this process registered for as long as the controller runs."""
         while True:
-            if self._is_known():
-                await asyncio.sleep(LOOK_SECONDS)
-                continue
-            await self._register()
-            await asyncio.sleep(RETRY_SECONDS)
+            await until_stored(self._register, RETRY_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Register unless the metadata contain this process; return True if they do."""
+        if self._is_known():
+            return True
         try:
             response = await self._active_controller.ask(self._request)
         except (KafkaError, NoActiveControllerError) as error:
             logger.debug("cannot register the controller yet: %s", error)
-            return
+            return False
         if response.error_code != ErrorCode.NONE:
             logger.warning("cannot register the controller: %s", ErrorCode(response.error_code).name)
+        return False
 
     def _is_known(self) -> bool:
         known = self._metadata_log.image.controllers.get(self._request.controller_id)

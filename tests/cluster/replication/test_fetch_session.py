@@ -13,8 +13,8 @@ from kwire.cluster.replication.fetch_session import FetchSession
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData, FetchReplicaState, FetchRequest
 from kwire.seams import SystemRandomSource
-from kwire.server.fetch_sessions import FetchSessions
-from kwire.server.session_watch import Key
+from kwire.server.fetching.fetch_sessions import FetchSessions
+from kwire.server.fetching.session_watch import Key
 from tests.log.support import ManualClock
 
 KEYS = [(UUID(int=topic), index) for topic in (1, 2) for index in (0, 1, 2)]

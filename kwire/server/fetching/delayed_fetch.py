@@ -7,16 +7,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from kwire.chunks import Pieces, step_line
 from kwire.cluster.partition import READ_COMMITTED, Partition
 from kwire.cluster.waiters import Waiter
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
-from kwire.server.session_watch import Key, StableWaiter
-
-if TYPE_CHECKING:
-    from kwire.server.apis.fetch import Fetch
+from kwire.server.fetching.fetch import Fetch
+from kwire.server.fetching.session_watch import Key, StableWaiter
 
 MAX_WAIT_MS: Final = 2**31 - 1
 T = TypeVar("T")
@@ -67,9 +65,9 @@ class DelayedFetch:
     def wait(self) -> None:
         """Wait until there is more than the fetch has found, then answer."""
         fetch = self._fetch
-        self._missing = fetch.bytes_min - fetch.size
+        self._missing = fetch.bytes_min - fetch.reading.size
         if not self._is_watched:
-            self._watch(fetch.partitions)
+            self._watch(fetch.reading.partitions)
             self._is_watched = True
         if self._timer is None:
             wait_ms = min(fetch.request.max_wait_ms, MAX_WAIT_MS)
@@ -145,16 +143,16 @@ class DelayedFetch:
         return (yield from fetch.conclude_in_pieces(answers))
 
     def _read(self) -> Work[list[tuple[Key, FetchPartitionData]]]:
-        fetch = self._fetch
+        fetch, reading = self._fetch, self._fetch.reading
         while True:
-            if fetch.cold:  # before any other read: even the check for cached pages makes the system start to read
+            if reading.cold:  # before any other read: even the check for cached pages makes the system start to read
                 yield asyncio.ensure_future(fetch.warm(self._is_wanted))
             fetch.refresh()
             answers = (yield from self._read_large()) if fetch.is_large else fetch.read()
-            if not fetch.has_to_wait or (self._is_over and fetch.size):
-                fetch.cold.release()
+            if not fetch.has_to_wait or (self._is_over and reading.size):
+                reading.cold.release()
                 return answers
-            yield from fetch.unready.get_ready()
+            yield from reading.unready.get_ready()
 
     def _is_wanted(self) -> bool:
         """Return True if the client still waits for the response; called by workers too."""
@@ -162,24 +160,24 @@ class DelayedFetch:
 
     def _read_large(self) -> Pieces[list[tuple[Key, FetchPartitionData]]]:
         """Read in pieces. A partition notifies this fetch of changes after its first read."""
-        reading = self._fetch.read_in_pieces()
+        pieces = self._fetch.read_in_pieces()
         while True:
             try:
-                next(reading)
+                next(pieces)
             except StopIteration as end:
                 answers: list[tuple[Key, FetchPartitionData]] = end.value
                 self._is_watched = True
                 return answers
             self._promise()
             if not self._is_watched:
-                self._watch(self._fetch.partitions[len(self._waiters) :])
+                self._watch(self._fetch.reading.partitions[len(self._waiters) :])
             yield
 
     def _watch(self, partitions: Sequence[Partition]) -> None:
         if (session := self._fetch.watching_session) is not None:
             session.waiters[self] = None
             return
-        is_follower = self._fetch.replica_id >= 0
+        is_follower = self._fetch.reading.replica_id >= 0
         is_committed = self._fetch.request.isolation_level == READ_COMMITTED and not is_follower
         for partition in partitions:
             waiter: Waiter = StableWaiter(self, partition) if is_committed else self
@@ -194,13 +192,13 @@ class DelayedFetch:
         self.future.set_result(response)
 
     def _promise(self) -> None:
-        size = self._fetch.answer_bytes
+        size = self._fetch.reading.answer_bytes
         self._fetch.output.promise(size - self._promised)
         self._promised = size
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
         self._fetch.output.release_reserved(self._promised)  # bytes that are not sent
-        self._fetch.cold.release()
+        self._fetch.reading.cold.release()
         if self._timer is not None:
             self._timer.cancel()
         if (session := self._fetch.watching_session) is not None:

@@ -14,13 +14,16 @@ from kwire.protocol.messages.fetch import (
     FetchLeaderIdAndEpoch,
     FetchNodeEndpoint,
     FetchPartitionData,
+    FetchRequest,
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
 from kwire.server.context import RequestContext
 from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
-from kwire.server.session_watch import Key
+from kwire.server.fetching.session_watch import Key
 
+LEADERS_SINCE: Final = 16
+"""First version that names the current leader with a leadership error (KIP-951)."""
 ANSWERED_AT_ONCE: Final = 1024
 """Partitions of a response that are put together in one step."""
 REFUSED_BEFORE_READING: Final = (
@@ -43,6 +46,30 @@ def refused(index: int, code: ErrorCode) -> FetchPartitionData:
         aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
         records=b"",
     )
+
+
+def unsupported_epoch_response(request: FetchRequest) -> FetchResponse:
+    """Return the UNSUPPORTED_VERSION response for a session with an epoch that this older
+    request version cannot contain.
+    """
+    code = ErrorCode.UNSUPPORTED_VERSION
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                FetchPartitionData(
+                    partition_index=each.partition,
+                    error_code=code,
+                    high_watermark=-1,
+                    aborted_transactions=[],
+                    records=b"",
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+    ]
+    return FetchResponse(error_code=code, session_id=request.session_id, responses=responses)
 
 
 def name_leader(data: FetchPartitionData, key: Key, context: RequestContext) -> None:

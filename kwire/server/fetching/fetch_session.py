@@ -14,7 +14,7 @@ from itertools import chain, islice
 from kwire.cluster.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
-from kwire.server.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
+from kwire.server.fetching.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
 LOOKED_AT_ONCE = 2048
 """Partitions of a session that one fetch reads; so many take some milliseconds to put together."""
