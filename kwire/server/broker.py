@@ -103,7 +103,11 @@ class BrokerServer:
         self._memory = memory
         self._loaded = loaded
         self._listeners = Listeners(
-            config, self._node.settings, config.listeners, turns=self._node.turns, judge=self._node.background.judge
+            config,
+            self._node.settings,
+            config.listeners,
+            turns=self._node.turns,
+            on_request_error=self._node.background.fail_if_data_threatened,
         )
         self.failed = self._node.background.failed
         """Future with the error that makes the broker stop."""

@@ -57,7 +57,11 @@ class ControllerRole:
         self._node = node
         self._apis = {api.request: api for api in SERVED}
         self.listeners = Listeners(
-            node.config, node.settings, node.config.controller_listeners, turns=node.turns, judge=node.background.judge
+            node.config,
+            node.settings,
+            node.config.controller_listeners,
+            turns=node.turns,
+            on_request_error=node.background.fail_if_data_threatened,
         )
 
     @property

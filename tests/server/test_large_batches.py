@@ -9,7 +9,7 @@ from typing import Any
 from kwire.chunks import Steps, in_turns
 from kwire.server.large_batches import WorkersForLargeBatches
 from kwire.simulation.loop import VirtualLoop
-from tests.server.door import play
+from tests.server.connection_harness import play
 
 
 class Worker:

@@ -134,7 +134,7 @@ class Fetch:
         self.replica_id = -1
         self.bytes_min, self.size, self.answer_bytes = 1, 0, 100
         self.promised = 0
-        self.output = SimpleNamespace(promise=self.promise, release_reserved=lambda size: self.promise(-size))
+        self.output = SimpleNamespace(reserve=self.promise, release_reserved=lambda size: self.promise(-size))
         self.is_large = False
         self.watching_session = None
         self.reads = 0

@@ -202,10 +202,10 @@ class Fetch:
         while True:
             self._begin_reading()
             answers: list[tuple[Key, FetchPartitionData]] = []
-            remaining = min(self._bytes_max, self.output.room())
+            remaining = min(self._bytes_max, self.output.response_bytes_max())
             for some in chunks(self._plan.partitions, PARTITIONS_AT_ONCE):
                 # Other requests are answered between two pieces, and use their part of the room.
-                remaining = min(self._read_some(some, remaining, answers), self.output.room())
+                remaining = min(self._read_some(some, remaining, answers), self.output.response_bytes_max())
                 yield
             self._is_first_read = False
             if not self._has_committed or self.need_not_wait:
@@ -220,7 +220,7 @@ class Fetch:
     def _read_all(self) -> list[tuple[Key, FetchPartitionData]]:
         self._begin_reading()
         answers: list[tuple[Key, FetchPartitionData]] = []
-        self._read_some(self._plan.partitions, min(self._bytes_max, self.output.room()), answers)
+        self._read_some(self._plan.partitions, min(self._bytes_max, self.output.response_bytes_max()), answers)
         self._is_first_read = False
         return answers
 
