@@ -91,8 +91,8 @@ class Coordinators:
         await self.transactions.start()
 
     def _note_internal_topics(self, *_: MetadataImage) -> None:
-        self.groups.keys.look()
-        self.transactions.keys.look()
+        self.groups.keys.store_partition_count()
+        self.transactions.keys.store_partition_count()
 
     def stop(self) -> None:
         """Answer all waiting requests, and stop."""

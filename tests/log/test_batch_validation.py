@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
+from kwire.log.batch_validation import AppendOrigin, check_assigned_offsets, check_frame, validate_batch
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.record_walk import FAULTS_MAX
 from kwire.protocol.compression import Codec
@@ -293,7 +293,7 @@ def test_a_leaders_batch_of_an_impossible_length_is_corrupt(length: int) -> None
     whole = bytes(batch(b"a"))
     data = whole + bytes(patched(bytearray(batch(b"b")), ">i", 8, length))
     with pytest.raises(KafkaError) as caught:
-        check_given_offsets(memoryview(data), 0, None)
+        check_assigned_offsets(memoryview(data), 0, None)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 

@@ -489,7 +489,7 @@ def test_the_largest_timestamp_of_a_segment_is_found_behind_what_was_not_written
         number += 1
     log.flush()
     again = open_at(tmp_path, CONFIG, recovery_point=log.recovery_point)
-    again.segments.first.know_timestamps()
+    again.segments.first.load_timestamps()
     assert again.segments.first.max_timestamp == largest
     found = offset_for_timestamp(again, largest)
     assert found is not None

@@ -59,11 +59,11 @@ def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Pa
     place = InPlace()
     steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
     taken: list[bool] = []
-    found = through(steps, after_each=lambda: taken.append(place.is_taken))
+    found = through(steps, after_each=lambda: taken.append(place.is_acquired))
     assert found == TimestampOffset(COUNT - 1, NOW_MS + COUNT - 2, 3)
     assert len(taken) == 2 + (COUNT - 1) // RECORDS_AT_ONCE
     assert all(taken)
-    assert not place.is_taken
+    assert not place.is_acquired
     assert max_timestamp_offset(log) == TimestampOffset(COUNT, NOW_MS + COUNT - 1, 3)
 
 
@@ -92,9 +92,9 @@ def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
     steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
     next(steps)
     next(steps)
-    assert place.is_taken
+    assert place.is_acquired
     steps.close()
-    assert not place.is_taken
+    assert not place.is_acquired
 
 
 def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:

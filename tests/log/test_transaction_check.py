@@ -303,7 +303,7 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
         path.unlink()
     index_of(many, 2 * MANY).write_bytes(b"x")
     log = open_at(many, CONFIG, clean=True, recovery_point=4 * MANY)
-    log.segments[0].transaction_index.is_believed = True
+    log.segments[0].transaction_index.is_checked = True
     with pytest.raises(NotReadyError):
         log.aborted_transactions(2 * MANY, 4 * MANY)
     log.delete_records_before(2 * MANY)
@@ -313,8 +313,8 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
     log.close(clean=True)
 
 
-@pytest.mark.parametrize("is_doubted", [False, True])
-def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_doubted: bool) -> None:
+@pytest.mark.parametrize("is_suspect", [False, True])
+def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_suspect: bool) -> None:
     """Both the comparison of a segment's transactions and their derivation decode the snapshot."""
     log = open_at(tmp_path, CONFIG)
     producers = 3 * ENTRIES_AT_ONCE + 1
@@ -324,7 +324,7 @@ def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_dou
     begun = send(log, 0)
     ended = end(log)
     log.close(clean=True)
-    if is_doubted:
+    if is_suspect:
         index_of(tmp_path, begun).write_bytes(b"")
         (tmp_path / f"{begun:020d}.index").unlink()
     log = open_at(tmp_path, CONFIG, clean=True, recovery_point=ended + 1)

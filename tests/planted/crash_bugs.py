@@ -109,7 +109,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "appends",
         recovery,
-        "_note_names",
+        "_mark_names_unsynced",
         nothing,
     ),
     (
@@ -136,7 +136,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "appends",
         PartitionLog,
-        "_note_durable",
+        "_record_durable",
         _forgets_paths_at_the_end,
     ),
     (
@@ -172,7 +172,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "truncation",
         truncation,
-        "_settle_names",
+        "_sync_names",
         nothing,
     ),
     (
@@ -181,7 +181,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S9",
         "truncation",
         recovery,
-        "_recall_epochs",
+        "_rebuild_epochs",
         nothing,
     ),
     (
@@ -199,7 +199,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S1",
         "retention",
         LogDirectory,
-        "log_starts_now",
+        "current_log_starts",
         _no_starts,
     ),
     (

@@ -194,7 +194,7 @@ def a_pre_vote_is_granted_although_the_leader_lives(patch: pytest.MonkeyPatch) -
 
 
 @_bug("Q9")
-def a_leader_does_not_mind_that_nobody_fetches(patch: pytest.MonkeyPatch) -> None:
+def a_leader_stays_leader_without_fetches(patch: pytest.MonkeyPatch) -> None:
     """Check-quorum is disabled: an isolated leader stays leader."""
     patch.setattr(Progress, "needs_followers", property(lambda _: False))
 

@@ -83,7 +83,7 @@ def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.Mo
     """The transaction index is not cleared before it is rebuilt."""
 
     def believe(index: TransactionIndex) -> None:
-        index.is_believed = True
+        index.is_checked = True
 
     patch.setattr(TransactionIndex, "reset", believe)
 
@@ -149,7 +149,7 @@ def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
 @_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
 def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
     """A new leader appends a duplicate batch, because its producer state is not derived yet."""
-    patch.setattr(PartitionLog, "settle", nothing)
+    patch.setattr(PartitionLog, "complete_truncation", nothing)
 
 
 @_bug("S13", "log/test_recovery.py::test_a_finished_swap_replaces_the_segments_it_was_made_from")

@@ -28,12 +28,12 @@ class Worker:
 
 
 def searching(place: WorkersForLargeBatches) -> Steps[bytes]:
-    yield place.enter()
+    yield place.acquire()
     try:
         body: bytes = yield place.unpack(lambda: b"")
         return body
     finally:
-        place.leave()
+        place.release()
 
 
 async def settle() -> None:

@@ -339,7 +339,7 @@ def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp
     swap.sync()
     disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
     with pytest.raises(DiskFailure) as caught:
-        swap.settle()
+        swap.drop_suffix()
     assert not isinstance(caught.value, DiskFullError)
     log.close(clean=False)
     again = open_at(tmp_path / "orders-0", CONFIG)
