@@ -182,7 +182,7 @@ def test_the_last_epoch_brings_another_producer_id() -> None:
         assert found is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_nobody_ends_what_is_not_theirs() -> None:
+def test_a_transaction_is_ended_by_its_own_producer_only() -> None:
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert code_of(lambda: ended(None, 5, 7, is_commit=True, now_ms=1)) is mapping
     assert code_of(lambda: ended_classic(None, 5, 7, is_commit=True, now_ms=1)) is mapping
@@ -252,7 +252,7 @@ def test_the_next_epoch(
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_nobody_begins_while_one_ends(state: TransactionState) -> None:
+def test_no_transaction_begins_while_one_ends(state: TransactionState) -> None:
     with pytest.raises(KafkaError) as refusal:
         check_can_initialise(transaction(state), None)
     assert refusal.value.code is AGAIN

@@ -133,7 +133,7 @@ def test_a_batch_larger_than_the_topic_allows_is_refused():
     assert validated(GOOD, LogConfig(max_message_bytes=len(GOOD)))[1].record_count == 3
 
 
-def test_a_wrong_base_offset_is_told_before_the_size():
+def test_a_wrong_base_offset_is_reported_before_the_size():
     config = LogConfig(max_message_bytes=len(GOOD) - 1)
     assert refusal(with_header(GOOD, base_offset=7), config) is ErrorCode.INVALID_RECORD
 

@@ -399,7 +399,7 @@ def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(sc
     manager.close(clean=False)
 
 
-def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):
+def test_a_checkpoint_without_space_is_logged_once(scene, caplog):
     scene.fill("replication-offset")
     for _ in range(3):
         scene.manager.directories.checkpoint({})
@@ -458,7 +458,7 @@ def test_deleted_partitions_make_room_for_a_start_on_a_full_disk(scene, monkeypa
     again.close(clean=True)
 
 
-def test_a_full_disk_is_told_of_now_and_then(scene, caplog):
+def test_a_full_disk_is_logged_periodically(scene, caplog):
     scene.fill(".log")
     for _ in range(50):
         assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -125,7 +125,7 @@ def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
     assert log.aborted_transactions(6, 8) == []
 
 
-def test_a_read_is_told_of_the_aborted_transactions_in_it_only(tmp_path):
+def test_a_read_returns_only_its_own_aborted_transactions(tmp_path):
     log = open_at(tmp_path)
     for number in range(200):
         send(log, 0, producer_id=number, transactional=True)

@@ -67,7 +67,7 @@ def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Pa
     assert max_timestamp_offset(log) == TimestampOffset(COUNT, NOW_MS + COUNT - 1, 3)
 
 
-def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
+def test_a_search_that_waits_for_a_large_batch_holds_no_data(tmp_path: Path) -> None:
     """Many requests may wait: each would otherwise hold a batch of a megabyte for a request of sixty bytes."""
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
@@ -85,7 +85,7 @@ def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
     steps.close()
 
 
-def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
+def test_a_cancelled_search_releases_the_large_batch_lock(tmp_path: Path) -> None:
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
     place = InPlace()

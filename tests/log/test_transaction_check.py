@@ -124,7 +124,7 @@ def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_who_reads_before_does_not_hide_that_the_indexes_were_gone(across: Path, clean: bool) -> None:
+def test_an_earlier_read_does_not_hide_missing_indexes(across: Path, clean: bool) -> None:
     """A read rebuilds the offset index; the next start must still detect that the transaction index was lost."""
     for path in across.glob("*index"):
         path.unlink()
@@ -182,7 +182,7 @@ def test_a_segment_without_markers_has_no_aborted_transactions(tmp_path: Path) -
     log.close(clean=True)
 
 
-def test_an_early_begin_that_another_snapshot_tells_is_not_believed(tmp_path: Path) -> None:
+def test_a_first_offset_of_another_snapshot_is_rejected(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     send(log, 0)
     end(log, commit=True)

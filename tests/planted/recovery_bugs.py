@@ -186,7 +186,7 @@ def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_directory, "open_log", open_unflushed)
 
 
-@_bug("S15", "log/test_recovery.py::test_every_recovered_segment_tells_its_largest_time_in_its_time_index")
+@_bug("S15", "log/test_recovery.py::test_the_time_index_of_a_recovered_segment_has_the_largest_timestamp")
 def a_closed_segment_lacks_its_largest_time(patch: pytest.MonkeyPatch) -> None:
     """The time index lacks the segment's largest timestamp, from which Kafka derives the segment's age."""
     patch.setattr(Segment, "finish", nothing)

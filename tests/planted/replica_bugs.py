@@ -103,7 +103,7 @@ def a_shard_that_was_given_up_goes_on_loading(patch: pytest.MonkeyPatch) -> None
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
 def a_feature_level_is_set_that_a_broker_does_not_support(patch: pytest.MonkeyPatch) -> None:
     """UpdateFeatures checks only the local controller; an older broker stops at the record."""
-    patch.setattr(features, "_why_not_elsewhere", nothing)
+    patch.setattr(features, "_node_error", nothing)
 
 
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")

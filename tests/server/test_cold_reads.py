@@ -104,7 +104,7 @@ def test_what_is_cold_again_is_waited_for(broker: RunningBroker, cache: Cache, m
         assert values_in(fetch(client, filled(client), 1).records) == [b"b", b"c"]
 
 
-def test_a_device_that_fails_is_told_of_as_ever(broker: RunningBroker, cache: Cache, disk: FaultyDisk) -> None:
+def test_a_failing_device_is_still_reported(broker: RunningBroker, cache: Cache, disk: FaultyDisk) -> None:
     with broker.client() as client:
         topic = filled(client)
         cache.is_cold = True

@@ -88,7 +88,7 @@ def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() ->
     play(act)
 
 
-def test_who_takes_something_of_its_answers_is_not_idle() -> None:
+def test_a_client_that_reads_responses_is_not_idle() -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         blocked = harness.connection.blocked_output
@@ -148,7 +148,7 @@ def test_the_longest_of_several_throttles_counts() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ValueError("broken")])
-def test_an_error_of_a_request_whose_client_has_left_is_still_judged(error: Exception | None) -> None:
+def test_an_error_after_a_disconnect_still_reaches_the_error_callback(error: Exception | None) -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         goes_on = loop.create_future()
@@ -204,7 +204,7 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
 
 
 @pytest.mark.parametrize("host", ["..", "a..b", "x" * 64])
-def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
+def test_an_invalid_host_name_is_reported(host: str) -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": f"PLAINTEXT://{host}:0", "advertised.listeners": "PLAINTEXT://h:1"})
         listeners = Listeners(

@@ -61,7 +61,7 @@ def test_one_after_the_other() -> None:
     played(act)
 
 
-def test_who_leaves_keeps_the_place_until_the_worker_has_ended() -> None:
+def test_a_disconnected_client_keeps_the_lock_until_its_worker_ends() -> None:
     """A thread cannot be cancelled: disconnecting clients could otherwise occupy all workers at once."""
 
     async def act(worker: Worker, place: WorkersForLargeBatches) -> None:

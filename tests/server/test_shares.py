@@ -105,7 +105,7 @@ def test_a_request_that_comes_alone_is_served_at_once() -> None:
     play(act)
 
 
-def test_who_sends_many_gives_way_to_who_sends_one() -> None:
+def test_many_requests_do_not_delay_a_single_request() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 2)
         world.send(0, *["1"] * 40)
@@ -251,7 +251,7 @@ def test_few_long_answers_are_under_way() -> None:
     play(act)
 
 
-def test_who_asks_little_does_not_wait_for_long_answers() -> None:
+def test_short_requests_do_not_wait_for_long_responses() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 2)
         for number in range(PIECES_MAX + 1):
@@ -269,7 +269,7 @@ def test_who_asks_little_does_not_wait_for_long_answers() -> None:
     play(act)
 
 
-def test_who_leaves_gives_its_place_back() -> None:
+def test_a_disconnected_client_releases_its_place() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 3)
         for number in range(PIECES_MAX + 2):
@@ -379,7 +379,7 @@ def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
     play(act)
 
 
-def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -> None:
+def test_a_response_in_pieces_is_sent_after_the_end_of_input() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 1)
         for number in range(PIECES_MAX + 1):
@@ -396,7 +396,7 @@ def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -
 
 
 @pytest.mark.parametrize("cause", ["output", "quota", "wait"])
-def test_who_sends_no_more_is_answered_all_it_asked_whatever_that_waits_for(cause: str) -> None:
+def test_all_requests_are_answered_after_the_end_of_input(cause: str) -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
         harness, connection = world.harnesses[0], world.harnesses[0].connection

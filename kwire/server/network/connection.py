@@ -140,9 +140,7 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Return True to keep the transport open for requests to serve, but not for one
-        that only waits, like a long poll.
-        """
+        """Return True to keep the transport open for requests to serve, not for one that only waits (a long poll)."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._responses):
             self._end_reason = self._end_reason or "sends no more"

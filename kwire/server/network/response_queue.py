@@ -69,9 +69,7 @@ class ResponseQueue:
         return ready
 
     def drop_from(self, answer: QueuedResponse | None) -> None:
-        """Remove a response that will not come, and those behind it, which the client
-        would assign to the wrong request.
-        """
+        """Remove a response that will not come, and later ones, which the client would assign to the wrong request."""
         while answer in self._responses:
             self._responses.pop()
 

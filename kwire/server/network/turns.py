@@ -101,9 +101,7 @@ class Turns:
     # --- shares
 
     def begin(self, share: Share) -> bool:
-        """Begin a share and return True, and `end` must follow; return False if the
-        connection has to wait in the queue.
-        """
+        """Begin a share and return True, then `end` must follow; return False if the connection must be queued."""
         now = self._now_ms()
         if not self._is_turn:
             self._is_turn = True
