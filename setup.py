@@ -32,7 +32,6 @@ COMPILED = [
     "kwire/server/apis/offset_commit.py",
     "kwire/server/apis/produce.py",
     "kwire/server/authorization.py",
-    "kwire/server/network/answer_line.py",
     "kwire/server/network/arriving_frame.py",
     "kwire/server/network/connection.py",
     "kwire/server/context.py",
@@ -51,6 +50,7 @@ COMPILED = [
     "kwire/server/network/outbox.py",
     "kwire/server/network/pending.py",
     "kwire/server/network/request_memory.py",
+    "kwire/server/network/response_queue.py",
     "kwire/server/network/turns.py",
 ]
 INTERPRETED = {

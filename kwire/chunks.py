@@ -102,9 +102,9 @@ def is_many(sizes: Iterable[int]) -> bool:
 def mapped(items: Iterable[T], function: Callable[[T], R]) -> Pieces[list[R]]:
     """Return function(item) of each item; yield after every CHUNK items."""
     results: list[R] = []
-    for some in chunks(items):
-        results += [function(item) for item in some]
-        if len(some) == CHUNK:
+    for chunk in chunks(items):
+        results += [function(item) for item in chunk]
+        if len(chunk) == CHUNK:
             yield
     return results
 
@@ -134,19 +134,19 @@ def mapped_by_group(
     A group without elements counts as one.
     """
     joined: list[R] = []
-    taken = 0
+    count = 0
     for group in groups:
         results: list[A] = []
-        for some in chunks(elements_of(group)):
-            results += [function(group, element) for element in some]
-            taken += len(some)
-            if taken >= CHUNK:
-                taken = 0
+        for chunk in chunks(elements_of(group)):
+            results += [function(group, element) for element in chunk]
+            count += len(chunk)
+            if count >= CHUNK:
+                count = 0
                 yield
         joined.append(join(group, results))
-        taken += not results
-        if taken >= CHUNK:
-            taken = 0
+        count += not results
+        if count >= CHUNK:
+            count = 0
             yield
     return joined
 
@@ -229,15 +229,15 @@ def slices(
 
     A topic without elements counts as one.
     """
-    some: list[T] = []
-    taken = 0
+    chunk: list[T] = []
+    count = 0
     for topic in topics:
         elements = elements_of(topic)
         for start in range(0, len(elements) or 1, size):
             part = elements[start : start + size]
-            if taken + (len(part) or 1) > size:
-                yield some
-                some, taken = [], 0
-            some.append(part_of(topic, part))
-            taken += len(part) or 1
-    yield some
+            if count + (len(part) or 1) > size:
+                yield chunk
+                chunk, count = [], 0
+            chunk.append(part_of(topic, part))
+            count += len(part) or 1
+    yield chunk

@@ -39,7 +39,7 @@ ANY_PORT = "PLAINTEXT://127.0.0.1:0"
 READY_LINE = "kwire: serving Kafka on "
 LEAVE_QUORUM_LINE = "\n"
 """Line for a node that is stopped by a signal while the other nodes of its quorum continue (kwire.cli.stopping)."""
-_LOOK_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 LAST_LINES_MAX = 20
 """Lines of a broker's process that are kept for the error message about its end."""
 
@@ -127,11 +127,11 @@ class Broker:
         try:
             self._runner.stop()
         except BrokerFailedError:
-            self._forget()
+            self._release()
             raise
-        self._forget()  # not after a signal handler raised: the broker still stops, and a second call waits for it
+        self._release()  # not after a signal handler raised: the broker still stops, and a second call waits for it
 
-    def _forget(self) -> None:
+    def _release(self) -> None:
         self._remove_temporary()
         self._bootstrap_server = None
         atexit.unregister(self._stop_at_exit)
@@ -221,7 +221,7 @@ class _Latch:
         until = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         while not self._is_set and (until is None or time.monotonic() < until):
             with contextlib.suppress(queue.Empty):
-                self._tokens.get(timeout=_LOOK_SECONDS)
+                self._tokens.get(timeout=_POLL_SECONDS)
         return self._is_set
 
 
@@ -311,9 +311,9 @@ class _ProcessRunner:
         self._temporary = temporary
         self._process: subprocess.Popen[str] | None = None
         self._drain: threading.Thread | None = None
-        self._is_told_to_stop = False
+        self._is_stopping = False
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES_MAX)
-        self._said_at = 0.0
+        self._last_output = 0.0
         """Time of the process's last line, or of its start or stop."""
         self._bootstrap_server: str | None = None
 
@@ -327,7 +327,7 @@ class _ProcessRunner:
         options = ["--stop-with-stdin", "--say-progress", *(["--remove-after", temporary] if temporary else [])]
         self._last_lines.clear()
         self._process = self._drain = self._bootstrap_server = None
-        self._is_told_to_stop = False
+        self._is_stopping = False
         try:
             self._process = subprocess.Popen(
                 command_of("kwire", "server", *options, *overrides),
@@ -347,24 +347,24 @@ class _ProcessRunner:
     def _wait_for_ready(self, process: subprocess.Popen[str]) -> str:
         """Return the bootstrap server. A start that prints progress may take any time."""
         ready = _Latch()
-        self._said_at = _now()
+        self._last_output = _now()
         self._drain = threading.Thread(target=self._read, args=(process, ready), daemon=True)
         self._drain.start()
-        while not ready.wait(_LOOK_SECONDS):
-            if _now() - self._said_at > START_SECONDS_MAX:
-                self._give_up(process, "start", START_SECONDS_MAX)
+        while not ready.wait(_POLL_SECONDS):
+            if _now() - self._last_output > START_SECONDS_MAX:
+                self._kill_stuck(process, "start", START_SECONDS_MAX)
         if self._bootstrap_server is not None:
             return self._bootstrap_server
         process.wait()
         self._close(process)
-        raise BrokerFailedError(self._last_lines[-1] if self._last_lines else _ending(process.returncode))
+        raise BrokerFailedError(self._last_lines[-1] if self._last_lines else _exit_reason(process.returncode))
 
     def _read(self, process: subprocess.Popen[str], ready: _Latch) -> None:
         """Read the broker's output, so that it never blocks on a full pipe; keep the last lines."""
         assert process.stdout is not None
         try:
             for line in process.stdout:
-                self._said_at = _now()
+                self._last_output = _now()
                 if self._bootstrap_server is None and line.startswith(READY_LINE):
                     self._bootstrap_server = line.removeprefix(READY_LINE).partition(",")[0]
                     ready.set()
@@ -373,7 +373,7 @@ class _ProcessRunner:
         finally:
             ready.set()
 
-    def _give_up(self, process: subprocess.Popen[str], what: str, limit_seconds: float) -> NoReturn:
+    def _kill_stuck(self, process: subprocess.Popen[str], phase: str, limit_seconds: float) -> NoReturn:
         """Kill a process that is stuck. Raises BrokerFailedError with its last lines."""
         process.kill()
         process.wait()
@@ -381,31 +381,31 @@ class _ProcessRunner:
             self._drain.join()
         self._close(process)
         raise BrokerFailedError(
-            f"the broker's process was killed: its {what} printed no progress for {limit_seconds:g} s{self._said()}"
+            f"the broker's process was killed: its {phase} printed no progress for {limit_seconds:g} s{self._output()}"
         )
 
-    def _said(self) -> str:
+    def _output(self) -> str:
         return f"; its last lines:\n{chr(10).join(self._last_lines)}" if self._last_lines else ""
 
     def stop(self) -> None:
         process = self._process
         assert process is not None
         assert process.stdin is not None
-        has_ended = process.poll() is not None and not self._is_told_to_stop
-        self._is_told_to_stop = True
+        has_ended = process.poll() is not None and not self._is_stopping
+        self._is_stopping = True
         with contextlib.suppress(OSError, ValueError):  # it has ended, or received the line in an interrupted call
             process.stdin.write(LEAVE_QUORUM_LINE)
             process.stdin.flush()
-        self._said_at = _now()
+        self._last_output = _now()
         process.terminate()
         while _is_running(process):
-            if _now() - self._said_at > STOP_SECONDS_MAX:
-                self._give_up(process, "stop", STOP_SECONDS_MAX)
+            if _now() - self._last_output > STOP_SECONDS_MAX:
+                self._kill_stuck(process, "stop", STOP_SECONDS_MAX)
         if self._drain is not None:
             self._drain.join()
         self._close(process)
         if has_ended or process.returncode != 0:
-            raise BrokerFailedError(f"{_ending(process.returncode)}{self._said()}")
+            raise BrokerFailedError(f"{_exit_reason(process.returncode)}{self._output()}")
 
     def abandon(self) -> None:
         process = self._process
@@ -417,7 +417,7 @@ class _ProcessRunner:
             self._drain.join()
         self._close(process)
 
-    def forget(self) -> None:
+    def close_pipe(self) -> None:
         """Close this process's ends of the pipes: a fork that kept them open would keep the broker running."""
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -435,14 +435,14 @@ def _now() -> float:
 
 
 def _is_running(process: subprocess.Popen[str]) -> bool:
-    """Return False if the process ends within _LOOK_SECONDS."""
+    """Return False if the process ends within _POLL_SECONDS."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_LOOK_SECONDS)
+        process.wait(_POLL_SECONDS)
         return False
     return True
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status >= 0:
         return f"the broker's process ended with status {status}"
     return f"the broker's process was killed by {signal.Signals(-status).name}"
@@ -451,11 +451,11 @@ def _ending(status: int) -> str:
 _with_child: WeakSet[_ProcessRunner] = WeakSet()
 
 
-def _forget_children() -> None:
+def _close_pipes_in_fork() -> None:
     for runner in list(_with_child):
-        runner.forget()
+        runner.close_pipe()
     _with_child.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_children)
+    os.register_at_fork(after_in_child=_close_pipes_in_fork)

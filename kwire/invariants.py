@@ -11,7 +11,7 @@ import traceback
 BROKEN_STATE: tuple[type[Exception], ...] = (AssertionError, LookupError)
 """Exceptions for an inconsistent state of a state machine: a failed assertion, or a missing entry that must exist."""
 _OWNERS_OF_DURABLE_DATA = ("kwire.log", "kwire.cluster")
-_OWN_NO_STATE = ("kwire.protocol", "kwire.seams", "kwire.invariants")
+_STATELESS = ("kwire.protocol", "kwire.seams", "kwire.invariants")
 
 
 def is_broken_invariant(error: BaseException) -> bool:
@@ -27,10 +27,10 @@ def threatens_durable_data(error: BaseException) -> bool:
     trace = error.__traceback__
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        if _is_in(module, ("kwire",)) and not _is_in(module, _OWN_NO_STATE):
+        if _belongs_to(module, ("kwire",)) and not _belongs_to(module, _STATELESS):
             owner = module
         trace = trace.tb_next
-    return _is_in(owner, _OWNERS_OF_DURABLE_DATA)
+    return _belongs_to(owner, _OWNERS_OF_DURABLE_DATA)
 
 
 def failure_reason(failure: BaseException) -> str:
@@ -42,5 +42,5 @@ def failure_reason(failure: BaseException) -> str:
     return f"{type(failure).__name__}{place}"
 
 
-def _is_in(module: str, packages: tuple[str, ...]) -> bool:
+def _belongs_to(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)

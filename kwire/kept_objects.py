@@ -27,14 +27,14 @@ The middle generation is collected after 30,000 new objects, which takes a few m
 all objects. That takes 50 ms with a thousand topics, and a second while requests with millions of elements are in
 memory. CPython would begin one at just that time. FullCollections begins full collections instead.
 """
-LOOK_SECONDS: Final = 10.0
+CHECK_SECONDS: Final = 10.0
 COLLECTIONS_BETWEEN: Final = 60
 """Collections of the middle generation, each after 30,000 new objects, after which a full collection is due."""
 REQUEST_BYTES_FEW: Final = 64 * 1024
 """Bytes of long requests in progress below which few objects depend on them."""
-LOOKS_MAX: Final = 60
+CHECKS_MAX: Final = 60
 """Checks (ten minutes) after which a due full collection is no longer postponed."""
-GROWN_BYTES: Final = 512 * 1024 * 1024
+GROWTH_BYTES_MAX: Final = 512 * 1024 * 1024
 """Growth of memory since the last full collection, besides that of long requests, after which one is made at once.
 
 Objects in reference cycles may be the cause.
@@ -97,27 +97,27 @@ class FullCollections:
         """Least memory since the last full collection."""
         self._collections = collections
         self._collect = Collector().collect if collect is None else collect
-        self._looks = 0
+        self._checks = 0
         """Checks since a collection became due."""
 
     async def run(self) -> None:
         """Check periodically for as long as the process runs."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             try:
-                self.look()
+                self.collect_if_due()
             except Exception:
                 logger.exception("no full garbage collection was made")
 
-    def look(self) -> None:
+    def collect_if_due(self) -> None:
         """Make a full collection if one is due and will be short, or if memory has grown much."""
         resident_bytes, request_bytes = self._resident_bytes(), self._request_bytes()
         self._bytes_before = min(self._bytes_before, resident_bytes)
-        has_grown = resident_bytes - self._bytes_before >= GROWN_BYTES + BYTES_FOR_EACH * request_bytes
+        has_grown = resident_bytes - self._bytes_before >= GROWTH_BYTES_MAX + BYTES_FOR_EACH * request_bytes
         is_due = self._collections() >= COLLECTIONS_BETWEEN
-        self._looks = self._looks + 1 if is_due else 0
-        if has_grown or (is_due and (request_bytes <= REQUEST_BYTES_FEW or self._looks >= LOOKS_MAX)):
-            self._looks = 0
+        self._checks = self._checks + 1 if is_due else 0
+        if has_grown or (is_due and (request_bytes <= REQUEST_BYTES_FEW or self._checks >= CHECKS_MAX)):
+            self._checks = 0
             self._collect()
             self._bytes_before = self._resident_bytes()
 

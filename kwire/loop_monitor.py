@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 TICK_MS: Final = 100.0
 LONG_MS: Final = 100.0
 """Delay above which a late timer is logged, with the functions that blocked the loop."""
-LOOK_SECONDS: Final = 0.05
+CHECK_SECONDS: Final = 0.05
 UPPER_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
 """Upper bounds of the histogram of delays; there is one more class above."""
 FRAMES_SHOWN: Final = 3
@@ -89,23 +89,23 @@ class LoopMonitor:
 
     def figures(self) -> LoopFigures:
         ticks = sum(self._counts)
-        within, p999_ms = 0, 0.0
+        ticks_below, p999_ms = 0, 0.0
         for count, upper_ms in zip(self._counts, (*UPPER_MS, float("inf")), strict=True):
-            within += count
+            ticks_below += count
             p999_ms = upper_ms
-            if within >= 0.999 * ticks:
+            if ticks_below >= 0.999 * ticks:
                 break
         return LoopFigures(ticks, self._longest_ms, p999_ms if ticks else 0.0)
 
     # --- in the thread
 
     def _watch(self) -> None:
-        while not self._ended.wait(LOOK_SECONDS):
+        while not self._ended.wait(CHECK_SECONDS):
             if self._seen is None and _now_ms() - self._ticked_ms > TICK_MS + LONG_MS / 2:
-                self._seen = where(sys._current_frames().get(self._thread_id))  # noqa: SLF001 documented
+                self._seen = kwire_stack(sys._current_frames().get(self._thread_id))  # noqa: SLF001 documented
 
 
-def where(frame: FrameType | None) -> str | None:
+def kwire_stack(frame: FrameType | None) -> str | None:
     """Return the innermost functions of kwire on a stack; None if there are none."""
     shown: list[str] = []
     while frame is not None and len(shown) < FRAMES_SHOWN:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 BLANK = r"[ \t\f]"
 LINE_END = r"(?:\r\n|\r|\n)"
-NOTHING = re.compile(rf"{BLANK}*(?:[#!][^\r\n]*|\\(?![\r\n]?\Z))?(?:{LINE_END}|\Z)")
+BLANK_LINE = re.compile(rf"{BLANK}*(?:[#!][^\r\n]*|\\(?![\r\n]?\Z))?(?:{LINE_END}|\Z)")
 """Line without a setting: empty, a comment (which no backslash continues), or a single backslash.
 
 In the last line, Java reads a single backslash as an empty key and value.
@@ -51,8 +51,8 @@ def escape_value(value: str) -> str:
 def _logical_lines(text: str) -> Iterator[str]:
     at = 0
     while at < len(text):
-        if nothing := NOTHING.match(text, at):
-            at = nothing.end()
+        if blank_line := BLANK_LINE.match(text, at):
+            at = blank_line.end()
             continue
         line = LOGICAL_LINE.match(text, at)
         assert line is not None, "whatever is not a line's end is part of a line"

@@ -13,9 +13,9 @@ SUBJECTS_MAX = 1000
 
 
 @dataclass(slots=True)
-class _Said:
+class _Logged:
     at_ms: float
-    unsaid: int = 0
+    suppressed: int = 0
 
 
 class RepeatedMessages:
@@ -24,21 +24,21 @@ class RepeatedMessages:
     def __init__(self, logger: logging.Logger, now_ms: Callable[[], float]) -> None:
         self._logger = logger
         self._now_ms = now_ms
-        self._subjects: OrderedDict[Hashable, _Said] = OrderedDict()
+        self._subjects: OrderedDict[Hashable, _Logged] = OrderedDict()
 
     def log(self, level: int, subject: Hashable, message: str, *values: object) -> None:
         """Log `message % values`, unless a message of this subject was logged less than a minute ago."""
         now_ms = self._now_ms()
-        said = self._subjects.get(subject)
-        self._subjects[subject] = said or _Said(now_ms)
+        logged = self._subjects.get(subject)
+        self._subjects[subject] = logged or _Logged(now_ms)
         self._subjects.move_to_end(subject)
         if len(self._subjects) > SUBJECTS_MAX:
             self._subjects.popitem(last=False)
-        if said is None:
+        if logged is None:
             self._logger.log(level, message, *values)
-        elif now_ms - said.at_ms < INTERVAL_MS:
-            said.unsaid += 1
+        elif now_ms - logged.at_ms < INTERVAL_MS:
+            logged.suppressed += 1
         else:
-            more = f" ({said.unsaid} more times since this was last logged)" if said.unsaid else ""
-            said.at_ms, said.unsaid = now_ms, 0
-            self._logger.log(level, "%s%s", message % values, more)
+            suffix = f" ({logged.suppressed} more times since this was last logged)" if logged.suppressed else ""
+            logged.at_ms, logged.suppressed = now_ms, 0
+            self._logger.log(level, "%s%s", message % values, suffix)

@@ -9,36 +9,36 @@ from kwire.chunks import Pieces, chunks
 
 T = TypeVar("T")
 K = TypeVar("K")
-LOOKED_AT_ONCE: Final = 1024
+ITEMS_PER_STEP: Final = 1024
 """Elements of one step, each of which takes a fraction of a microsecond."""
 
 
 def repeated(items: Iterable[T]) -> Pieces[set[T]]:
     """Return the items that occur more than once; yield after some items."""
     seen: set[T] = set()
-    again: set[T] = set()
-    for some in chunks(items, LOOKED_AT_ONCE):
-        for item in some:
-            (again if item in seen else seen).add(item)
-        if len(some) == LOOKED_AT_ONCE:
+    repeats: set[T] = set()
+    for chunk in chunks(items, ITEMS_PER_STEP):
+        for item in chunk:
+            (repeats if item in seen else seen).add(item)
+        if len(chunk) == ITEMS_PER_STEP:
             yield
-    return again
+    return repeats
 
 
 def once_each(groups: Iterable[tuple[K, Iterable[T]]]) -> Pieces[dict[K, dict[T, None]]]:
     """Return the distinct elements of each group; groups with the same key are merged. Yield after some elements."""
     joined: dict[K, dict[T, None]] = {}
-    taken = 0
+    count = 0
     for key, elements in groups:
-        known = joined.setdefault(key, {})
-        for some in chunks(elements, LOOKED_AT_ONCE):
-            known.update(dict.fromkeys(some))
-            taken += len(some)
-            if taken >= LOOKED_AT_ONCE:
-                taken = 0
+        distinct = joined.setdefault(key, {})
+        for chunk in chunks(elements, ITEMS_PER_STEP):
+            distinct.update(dict.fromkeys(chunk))
+            count += len(chunk)
+            if count >= ITEMS_PER_STEP:
+                count = 0
                 yield
-        taken += 1
-        if taken >= LOOKED_AT_ONCE:
-            taken = 0
+        count += 1
+        if count >= ITEMS_PER_STEP:
+            count = 0
             yield
     return joined

@@ -84,8 +84,8 @@ class WorkerThreads(Executor):
                 call[0].cancel()
 
     def _work(self) -> None:
-        while (taken := self._calls.get()) is not None:
-            future, call = taken
+        while (queued := self._calls.get()) is not None:
+            future, call = queued
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -94,14 +94,14 @@ class WorkerThreads(Executor):
                 future.set_exception(error)
             else:
                 future.set_result(result)
-            del taken, future, call  # an idle thread must not keep the arguments of the last call alive
+            del queued, future, call  # an idle thread must not keep the arguments of the last call alive
 
 
-def _begin_again() -> None:
+def _reset_pools() -> None:
     """Reset all pools in a fork, which has none of their threads."""
     for pool in list(_POOLS):
         pool.begin()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_again)
+    os.register_at_fork(after_in_child=_reset_pools)

@@ -275,7 +275,7 @@ def test_a_server_whose_standard_streams_are_closed_stops_cleanly(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_output_that_cannot_be_written_is_told() -> None:
+def test_output_that_cannot_be_written_is_an_error() -> None:
     with Path("/dev/full").open("w") as output:
         begin = [sys.executable, "-m", "kwire", "config", "explain"]
         ended = subprocess.run(begin, stdout=output, stderr=subprocess.PIPE, text=True, timeout=60, check=False)

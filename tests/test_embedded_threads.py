@@ -49,4 +49,4 @@ def test_of_two_threads_that_start_it_one_is_refused(monkeypatch: pytest.MonkeyP
     leave.set()
     thread.join()
     assert broker.bootstrap_server == "localhost:1"
-    broker._forget()
+    broker._release()

@@ -13,9 +13,9 @@ from kwire import kept_objects
 from kwire.kept_objects import (
     BURST_SECONDS,
     BYTES_FOR_EACH,
+    CHECKS_MAX,
     COLLECTIONS_BETWEEN,
-    GROWN_BYTES,
-    LOOKS_MAX,
+    GROWTH_BYTES_MAX,
     PARTIAL_COLLECTIONS,
     RECORDS_MANY,
     REQUEST_BYTES_FEW,
@@ -88,11 +88,11 @@ class Process:
 def test_a_full_collection_waits_until_it_is_of_use() -> None:
     process = Process()
     process.collections = COLLECTIONS_BETWEEN - 1
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 0
     process.collections += 1
     for _ in range(3):
-        process.looking.look()
+        process.looking.collect_if_due()
     assert process.collected == 1
 
 
@@ -100,30 +100,30 @@ def test_few_objects_that_have_grown_large_are_collected() -> None:
     """A few cycles of frames may hold gigabytes."""
     process = Process()
     process.collections = 0
-    for _ in range(LOOKS_MAX + 1):
-        process.looking.look()
+    for _ in range(CHECKS_MAX + 1):
+        process.looking.collect_if_due()
     assert process.collected == 0
-    process.resident_bytes = GROWN_BYTES
-    process.looking.look()
+    process.resident_bytes = GROWTH_BYTES_MAX
+    process.looking.collect_if_due()
     assert process.collected == 1
 
 
 def test_growth_is_counted_from_the_least_memory_since() -> None:
     process = Process()
-    process.resident_bytes = 6 * GROWN_BYTES
-    process.looking.look()
+    process.resident_bytes = 6 * GROWTH_BYTES_MAX
+    process.looking.collect_if_due()
     assert process.collected == 1
-    process.resident_bytes = GROWN_BYTES
-    process.looking.look()
-    process.resident_bytes = 2 * GROWN_BYTES
-    process.looking.look()
+    process.resident_bytes = GROWTH_BYTES_MAX
+    process.looking.collect_if_due()
+    process.resident_bytes = 2 * GROWTH_BYTES_MAX
+    process.looking.collect_if_due()
     assert process.collected == 2
 
 
 def test_a_collection_that_fails_is_told_of_and_others_follow(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(kept_objects, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(kept_objects, "CHECK_SECONDS", 0.0)
     made: list[bool] = []
 
     def collect() -> None:
@@ -144,33 +144,33 @@ def test_a_collection_that_fails_is_told_of_and_others_follow(
 def test_a_full_collection_waits_until_large_requests_are_answered() -> None:
     process = Process()
     process.request_bytes = REQUEST_BYTES_FEW + 1
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 0
     process.request_bytes = REQUEST_BYTES_FEW
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 1
 
 
 def test_a_full_collection_does_not_wait_while_memory_grows() -> None:
     process = Process()
     process.request_bytes = REQUEST_BYTES_FEW + 1
-    process.resident_bytes = GROWN_BYTES + BYTES_FOR_EACH * process.request_bytes - 1
-    process.looking.look()
+    process.resident_bytes = GROWTH_BYTES_MAX + BYTES_FOR_EACH * process.request_bytes - 1
+    process.looking.collect_if_due()
     assert process.collected == 0, "it may be what the requests take"
     process.resident_bytes += 1
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 1
     process.collections = COLLECTIONS_BETWEEN
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 1, "what is left counts anew"
 
 
 def test_a_full_collection_does_not_wait_for_ever() -> None:
     process = Process()
     process.request_bytes = REQUEST_BYTES_FEW + 1
-    for _ in range(LOOKS_MAX):
+    for _ in range(CHECKS_MAX):
         assert process.collected == 0
-        process.looking.look()
+        process.looking.collect_if_due()
     assert process.collected == 1
 
 
@@ -186,12 +186,12 @@ def test_python_begins_no_full_collection_by_itself() -> None:
 def test_looks_that_were_in_vain_are_forgotten_when_nothing_is_due_any_more() -> None:
     process = Process()
     process.request_bytes = REQUEST_BYTES_FEW + 1
-    for _ in range(LOOKS_MAX - 1):
-        process.looking.look()
+    for _ in range(CHECKS_MAX - 1):
+        process.looking.collect_if_due()
     process.collections = 0
-    process.looking.look()
+    process.looking.collect_if_due()
     process.collections = COLLECTIONS_BETWEEN
-    process.looking.look()
+    process.looking.collect_if_due()
     assert process.collected == 0
 
 

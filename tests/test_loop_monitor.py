@@ -13,7 +13,7 @@ import pytest
 
 from kwire.chunks import is_many
 from kwire.log.partition_log import PartitionLog
-from kwire.loop_monitor import LONG_MS, TICK_MS, UNKNOWN, LoopFigures, LoopMonitor, where
+from kwire.loop_monitor import LONG_MS, TICK_MS, UNKNOWN, LoopFigures, LoopMonitor, kwire_stack
 from tests.support.compiled import replaces_methods
 from tests.support.requests import create_topic
 from tests.support.running import RunningBroker
@@ -64,12 +64,12 @@ def test_short_holds_are_not_logged_and_long_ones_once_a_minute(caplog: pytest.L
 
 
 def test_only_frames_of_kwire_are_named() -> None:
-    assert where(None) is None
-    assert where(sys._getframe()) is None
+    assert kwire_stack(None) is None
+    assert kwire_stack(sys._getframe()) is None
     seen: list[str | None] = []
 
     def sizes() -> Iterator[int]:
-        seen.append(where(sys._getframe()))
+        seen.append(kwire_stack(sys._getframe()))
         yield 1
 
     assert not is_many(sizes())

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from kwire.chunks import at_once
-from kwire.repeats import LOOKED_AT_ONCE, once_each, repeated
+from kwire.repeats import ITEMS_PER_STEP, once_each, repeated
 from tests.support.loop_steps import longest_step_of, needs_lines
 
 
@@ -14,13 +14,13 @@ def test_what_occurs_more_than_once_is_found() -> None:
     assert at_once(repeated([])) == set()
     for seed in range(20):
         random = Random(seed)
-        items = [random.randrange(4 * LOOKED_AT_ONCE) for _ in range(random.randrange(5 * LOOKED_AT_ONCE))]
+        items = [random.randrange(4 * ITEMS_PER_STEP) for _ in range(random.randrange(5 * ITEMS_PER_STEP))]
         assert at_once(repeated(items)) == {item for item, count in Counter(items).items() if count > 1}
 
 
 @needs_lines
 def test_a_step_does_not_grow_with_the_items() -> None:
-    assert longest_step_of(repeated(range(100 * LOOKED_AT_ONCE))) < 10 * LOOKED_AT_ONCE
+    assert longest_step_of(repeated(range(100 * ITEMS_PER_STEP))) < 10 * ITEMS_PER_STEP
 
 
 def test_each_element_of_a_group_is_there_once_in_the_order_of_its_first_mention() -> None:
@@ -32,8 +32,8 @@ def test_each_element_of_a_group_is_there_once_in_the_order_of_its_first_mention
 @needs_lines
 def test_a_step_does_not_grow_with_the_groups_or_their_elements() -> None:
     for groups in (
-        [(number, [1]) for number in range(20 * LOOKED_AT_ONCE)],
-        [(number, list[int]()) for number in range(20 * LOOKED_AT_ONCE)],
-        [(0, list(range(20 * LOOKED_AT_ONCE)))],
+        [(number, [1]) for number in range(20 * ITEMS_PER_STEP)],
+        [(number, list[int]()) for number in range(20 * ITEMS_PER_STEP)],
+        [(0, list(range(20 * ITEMS_PER_STEP)))],
     ):
-        assert longest_step_of(once_each(groups)) < 30 * LOOKED_AT_ONCE
+        assert longest_step_of(once_each(groups)) < 30 * ITEMS_PER_STEP

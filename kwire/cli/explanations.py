@@ -108,13 +108,13 @@ def _introduction() -> Iterator[str]:
     yield f"kwire knows the {total} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages."
     yield f"**Honoured** ({counts[Use.HONOURED]}): it does what it says."
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
-    yield "does not have or need what it is about."
+    yield "has no part that the key configures."
     yield f"**Refused** ({counts[Use.REFUSED]}): any value but the default stops the start, and is refused as a dynamic"
-    yield "change, because ignoring it would break a promise. An unknown key is logged once, as a warning."
+    yield "change, because a client or operator relies on its effect. An unknown key is logged once, as a warning."
     yield ""
     yield "*Changes* says when a broker takes a new value: at the next start (read-only), or while it runs, set for one"
     yield "broker (per-broker) or for all (cluster-wide). Internal keys are in italics. `kwire config explain KEY`"
-    yield "tells the same of one key, `--search WORD` looks for one."
+    yield "shows one key, `--search WORD` searches for keys."
 
 
 def _table(section: Section) -> Iterator[str]:

@@ -27,11 +27,11 @@ def verify(directory: str, *, force: bool, form: str) -> None:
     as wrong.
     """
     # Imported here, because `kwire server` imports this module but must start without these.
-    from kwire.log.inspection.directory_check import held_still  # noqa: PLC0415
+    from kwire.log.inspection.directory_check import locked  # noqa: PLC0415
     from kwire.log.inspection.reading import InspectionError  # noqa: PLC0415
 
     try:
-        with held_still(directory, force=force):
+        with locked(directory, force=force):
             status = until_pipe_breaks(lambda: _verify(directory, form))
     except InspectionError as error:
         refuse(str(error))

@@ -21,7 +21,7 @@ from kwire.kept_objects import FullCollections, KeptObjects, collect_rarely
 from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
-from kwire.server.network.memory_return import keep_large_blocks_apart, resident_bytes
+from kwire.server.network.memory_return import fix_malloc_thresholds, resident_bytes
 from kwire.server.nodes.broker import BrokerServer, start_broker
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
@@ -65,7 +65,7 @@ def server(
     if say_progress:
         progress.logger.setLevel(logging.INFO)
     _allow_open_files()
-    keep_large_blocks_apart()
+    fix_malloc_thresholds()
     text = "" if properties is None else _read(properties)
     try:
         config = load_config(text, [parse_override(override) for override in overrides])

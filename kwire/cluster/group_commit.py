@@ -96,8 +96,8 @@ class GroupCommit:
         """Rebuild in steps the state that a truncation has invalidated; read_committed consumers may wait for it."""
         if log.pending_truncation is None:
             return
-        steps = log.settle_in_steps()
-        while self._logs.holds(log):
+        steps = log.complete_truncation_in_steps()
+        while self._logs.is_current(log):
             if next(steps, _SETTLED) is _SETTLED:
                 partition.wake()
                 return

@@ -472,7 +472,7 @@ class Partition:
 
     def _lead(self, image: PartitionImage) -> None:
         self.is_led = True
-        self.log.settle_or_wait()
+        self.log.try_complete_truncation()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
         self._follow_in_sync(image)

@@ -79,10 +79,10 @@ class Partitions:
 
     # --- finding
 
-    def find(self, topic: str, index: int, *, may_follow: bool = False) -> Partition:
+    def find(self, topic: str, index: int, *, can_follow: bool = False) -> Partition:
         """Return the partition that this broker leads, or at least follows. Raises KafkaError that says where it is."""
         partition = self.get(topic, index)
-        if partition is None or not (partition.is_led or may_follow):
+        if partition is None or not (partition.is_led or can_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
         if partition.log.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)

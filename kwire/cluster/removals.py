@@ -64,7 +64,7 @@ class Removals:
     @property
     def is_done(self) -> bool:
         """True if all logs are gone, durably."""
-        return not (self._waiting or self._unmarked or self._logs.deletions.is_any_unsettled)
+        return not (self._waiting or self._unmarked or self._logs.deletions.has_unsynced)
 
     def holds(self, topic: str) -> bool:
         """Return True if logs of this topic, or of an earlier topic of the same name, wait for removal."""
@@ -90,11 +90,11 @@ class Removals:
             if not partitions:
                 del self._waiting[topic]
             self._remove((topic, index), partition)
-        self._logs.deletions.settle_for(topic, index)
+        self._logs.deletions.sync_before_reuse(topic, index)
 
     def settling(self) -> Iterator[Job]:
         """Return the jobs that make the removals durable; workers may run their blocking part."""
-        return self._logs.deletions.settling()
+        return self._logs.deletions.sync_jobs()
 
     def _remove_some(self, room: int) -> None:
         while room and self._waiting:

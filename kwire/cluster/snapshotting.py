@@ -115,7 +115,7 @@ class Snapshotting:
             log.drop_snapshot(job)
             return None
         log.finish_snapshot(job)
-        history.forget_before(snapshot_id.offset - 1)
+        history.remove_before(snapshot_id.offset - 1)
         self._size_at_last, self._last_ms = log.size_in_bytes, self._clock.monotonic_ms()
         logger.info("made a snapshot of the metadata up to offset %d", snapshot_id.offset)
         return snapshot_id

@@ -38,19 +38,19 @@ def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], 
         # answer is not left unretrieved.
         waited_for = [_waited_for(answer) for answer in answers]
         return asyncio.ensure_future(_all_later(waited_for, finish))
-    there: list[Any] = list(answers)
-    return finish(there)
+    available: list[Any] = list(answers)
+    return finish(available)
 
 
 def when_many_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], Any]) -> Pieces[Answer[Any]]:
     """Return what when_all_answered returns, in pieces; `finish` may itself return pieces, which then follow."""
-    for some in chunks(answers, MANY):
-        if any([isinstance(answer, Awaitable) for answer in some]):  # noqa: C419 see above
+    for chunk in chunks(answers, MANY):
+        if any([isinstance(answer, Awaitable) for answer in chunk]):  # noqa: C419 see above
             waited_for: list[Any] = yield from mapped(answers, _waited_for)
             return asyncio.ensure_future(_all_later(waited_for, finish))
         yield
-    there: list[Any] = list(answers)
-    finished = finish(there)
+    available: list[Any] = list(answers)
+    finished = finish(available)
     return (yield from finished) if is_in_pieces(finished) else finished
 
 
@@ -60,14 +60,14 @@ def _waited_for(answer: Answer[Any]) -> asyncio.Future[Any] | Any:
 
 async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[[list[T]], U]) -> U:
     # Await them one after another: none of them needs another's wait to proceed.
-    there: list[T] = []
+    available: list[T] = []
     try:
         for number, answer in enumerate(answers, 1):
-            there.append(await answer if isinstance(answer, asyncio.Future) else answer)
+            available.append(await answer if isinstance(answer, asyncio.Future) else answer)
             if number % MANY == 0:
                 await turn()
     finally:
-        for left in answers[len(there) :]:  # the client has disconnected, so nothing else awaits them
-            if isinstance(left, asyncio.Future):
-                left.cancel()
-    return finish(there)
+        for unfinished in answers[len(available) :]:  # the client has disconnected, so nothing else awaits them
+            if isinstance(unfinished, asyncio.Future):
+                unfinished.cancel()
+    return finish(available)

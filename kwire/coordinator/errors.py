@@ -5,7 +5,7 @@ from __future__ import annotations
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
-_TOLD = {
+_CLIENT_CODES = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -23,5 +23,5 @@ def coordinator_error(error: KafkaError | DiskFailure) -> KafkaError:
     """Return the error that clients of a coordinator expect for an error of the log."""
     if isinstance(error, DiskFailure):
         return KafkaError(ErrorCode.NOT_COORDINATOR, str(error))
-    told = _TOLD.get(error.code)
-    return error if told is None else KafkaError(told, error.message)
+    code = _CLIENT_CODES.get(error.code)
+    return error if code is None else KafkaError(code, error.message)

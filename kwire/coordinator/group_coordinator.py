@@ -101,7 +101,7 @@ class GroupCoordinator:
         for shard in self._runtime:
             committed = shard.machine.offsets
             for group in shard.machine.groups.values():
-                if group.members or group.pending_join or not committed.of_group(group.group_id):
+                if group.members or group.pending_join or not committed.by_topic(group.group_id):
                     yield group
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
@@ -110,7 +110,7 @@ class GroupCoordinator:
             config=self._config,
             clock=self._clock,
             random_source=self._random_source,
-            has_room=self._memory.has_room_for_group,
+            reserve=self._memory.reserve_group,
         )
 
     # --- start and stop
@@ -139,7 +139,7 @@ class GroupCoordinator:
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
                 with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
-                    shard.attempt(shard.machine.forget_topic(topic.name))
+                    shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
 
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
@@ -150,7 +150,7 @@ class GroupCoordinator:
 
     def partition_for(self, group_id: str) -> int:
         """Return the group's partition of __consumer_offsets. Raises NOT_COORDINATOR if the topic does not exist."""
-        return self.keys.of(group_id)
+        return self.keys.find(group_id)
 
     def _shard(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
         return self._active(self.partition_for(group_id))
@@ -162,7 +162,7 @@ class GroupCoordinator:
                 self._runtime.follow(partition)
         return self._runtime.active(index)
 
-    def _shard_of_named_group(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
+    def _shard_of_valid_group_id(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
         """Return the shard for APIs that reject the empty group id, with which old clients committed offsets."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -179,11 +179,11 @@ class GroupCoordinator:
             client_id=client_id or "",
             client_host=client_host,
             requires_member_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
-            may_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
+            can_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
             answer=answer,
         )
         try:
-            shard = self._shard_of_named_group(request.group_id)
+            shard = self._shard_of_valid_group_id(request.group_id)
             timeout_ms = request.session_timeout_ms
             if not self._config.min_session_timeout_ms <= timeout_ms <= self._config.max_session_timeout_ms:
                 raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -192,7 +192,7 @@ class GroupCoordinator:
             with shard:
                 group = shard.machine.groups.get(request.group_id)
                 is_member = group is not None and request.member_id in group.members
-                if not self._memory.has_room(request, call.client_id, is_member=is_member):
+                if not self._memory.reserve(request, call.client_id, is_member=is_member):
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 shard.attempt(shard.machine.joining.join(call))
         except KafkaError as error:
@@ -202,7 +202,7 @@ class GroupCoordinator:
     def sync(self, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
         answer: asyncio.Future[SyncGroupResponse] = asyncio.get_running_loop().create_future()
         try:
-            shard = self._shard_of_named_group(request.group_id)
+            shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 machine = shard.machine
                 shard.attempt(machine.syncing.sync(machine.groups.get(request.group_id), request, answer))
@@ -212,7 +212,7 @@ class GroupCoordinator:
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         try:
-            shard = self._shard_of_named_group(request.group_id)
+            shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 machine = shard.machine
                 code = machine.syncing.heartbeat(machine.groups.get(request.group_id), request)
@@ -224,7 +224,7 @@ class GroupCoordinator:
 
     def leave(self, group_id: str, identities: list[MemberIdentity]) -> Answer[LeaveGroupResponse]:
         try:
-            shard = self._shard_of_named_group(group_id)
+            shard = self._shard_of_valid_group_id(group_id)
             with shard:
                 machine = shard.machine
                 responses, change = machine.leaving.leave(machine.groups.get(group_id), identities)
@@ -263,7 +263,7 @@ class GroupCoordinator:
             return refused_transactional_commit(topics, code)
 
         try:
-            shard = self._shard_of_named_group(request.group_id)
+            shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 write = shard.machine.committing.commit_in_transaction(request, topics)
         except KafkaError as error:
@@ -303,7 +303,7 @@ class GroupCoordinator:
                 found = shard.machine.committing.fetch(group_id, topics, require_stable=require_stable)
         except KafkaError as error:
             return refuse(error.code)
-        return _settled(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), refuse)
+        return _with_late_errors(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), refuse)
 
     def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
         """Return all partitions for which the group has committed offsets. Raises KafkaError."""
@@ -316,7 +316,7 @@ class GroupCoordinator:
             return OffsetDeleteResponse(error_code=code)
 
         try:
-            shard = self._shard_of_named_group(group_id)
+            shard = self._shard_of_valid_group_id(group_id)
             with shard:
                 write = shard.machine.committing.delete(group_id, topics)
         except KafkaError as error:
@@ -404,10 +404,10 @@ def _write(
             outcome = shard.write(write)
     except KafkaError as error:
         return refuse(error.code)
-    return _settled(outcome, refuse)
+    return _with_late_errors(outcome, refuse)
 
 
-def _settled(outcome: T | asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> Answer[T]:
+def _with_late_errors(outcome: T | asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> Answer[T]:
     """Return the answer; errors that occur later are put into it like immediate ones."""
     return _later(outcome, refuse) if isinstance(outcome, asyncio.Future) else outcome
 

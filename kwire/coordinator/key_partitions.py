@@ -20,18 +20,18 @@ class KeyPartitions:
     def __init__(self, topic: str, image: Callable[[], MetadataImage]) -> None:
         self._topic = topic
         self._image = image
-        self._seen: tuple[UUID, int] | None = None
+        self._stored: tuple[UUID, int] | None = None
         """The topic's id and its partition count."""
 
-    def look(self) -> None:
+    def store_partition_count(self) -> None:
         """Store the topic's partition count if the topic is new."""
         topic = self._image().topics.get(self._topic)
-        if topic is not None and (self._seen is None or self._seen[0] != topic.topic_id):
-            self._seen = topic.topic_id, len(topic.partitions)
+        if topic is not None and (self._stored is None or self._stored[0] != topic.topic_id):
+            self._stored = topic.topic_id, len(topic.partitions)
 
-    def of(self, key: str) -> int:
+    def find(self, key: str) -> int:
         """Return the partition of a key. Raises NOT_COORDINATOR if the topic does not exist."""
-        self.look()
-        if self._seen is None or self._topic not in self._image().topics:
+        self.store_partition_count()
+        if self._stored is None or self._topic not in self._image().topics:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return partition_of(key, self._seen[1])
+        return partition_of(key, self._stored[1])

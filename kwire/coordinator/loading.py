@@ -24,7 +24,7 @@ READ_BYTES = 256 * 1024
 """Bytes per read, which take a few milliseconds to decode. A larger batch is read whole."""
 SLICE_MS = 10.0
 """Time for which the loader runs before it yields to other tasks."""
-RECORDS_BETWEEN_LOOKS = 64
+RECORDS_BETWEEN_CHECKS = 64
 """Records that are replayed between two checks of the clock."""
 NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
 """Pause before the next read of a log whose file cannot be opened for lack of a file descriptor."""
@@ -41,7 +41,7 @@ class Loader:
         self._clock = clock
         self._loaded = loaded
         self._slice_started_ms = clock.monotonic_ms()
-        self._records = self._told = 0
+        self._records = self._reported = 0
         self._unknown: Counter[str] = Counter()
         """Record types that could not be decoded, with their numbers."""
 
@@ -51,7 +51,7 @@ class Loader:
             return await self._replay_all()
         finally:
             if self._unknown:
-                kinds = ", ".join(f"{what} ({count})" for what, count in sorted(self._unknown.items()))
+                kinds = ", ".join(f"{record_type} ({count})" for record_type, count in sorted(self._unknown.items()))
                 place = f"{self._partition.topic}-{self._partition.index}"
                 logger.warning("%s: skipped %d records: %s", place, self._unknown.total(), kinds)
 
@@ -64,15 +64,15 @@ class Loader:
             except DiskFullError as error:  # no file descriptor is left
                 logger.warning("%r is loaded later: %s", partition.log, error)
                 await asyncio.sleep(NO_DESCRIPTOR_PAUSE_SECONDS)
-                if self._is_given_up():
+                if self._is_stopped():
                     return self._records
                 continue
-            if self._is_given_up():
+            if self._is_stopped():
                 return self._records
             assert data, f"nothing to read at {offset} of {partition.log!r}"
             for position, header in iterate_headers(data):
                 await self._batch(data, position, header, offset)
-                if self._is_given_up():
+                if self._is_stopped():
                     return self._records
                 offset = header.next_offset
         return self._records
@@ -80,7 +80,7 @@ class Loader:
     def _read(self, offset: int) -> bytes:
         return self._partition.log.read(offset, READ_BYTES)
 
-    def _is_given_up(self) -> bool:
+    def _is_stopped(self) -> bool:
         """Return True if the machine was unloaded: records replayed into it later would never be unloaded."""
         return self._shard.state is not ShardState.LOADING
 
@@ -95,7 +95,7 @@ class Loader:
             if record.offset >= first_offset:
                 self._record(record, producer_id)
                 await self._pause_if_due()
-                if self._is_given_up():
+                if self._is_stopped():
                     return
 
     def _record(self, record: Record, producer_id: int) -> None:
@@ -111,10 +111,10 @@ class Loader:
 
     async def _pause_if_due(self) -> None:
         self._records += 1
-        if self._records % RECORDS_BETWEEN_LOOKS:
+        if self._records % RECORDS_BETWEEN_CHECKS:
             return
         if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
-            self._loaded(self._records - self._told)
-            self._told = self._records
+            self._loaded(self._records - self._reported)
+            self._reported = self._records
             await asyncio.sleep(0)
             self._slice_started_ms = self._clock.monotonic_ms()

@@ -75,7 +75,7 @@ class MarkerWriter:
     def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
         """Return the result for each partition; an awaitable if some are not written or committed yet."""
         pieces = self.write_in_pieces(marker, partitions)
-        return at_once(pieces) if len(partitions) <= MARKERS_AT_ONCE else _in_turns(pieces)
+        return at_once(pieces) if len(partitions) <= MARKERS_AT_ONCE else _run_in_turns(pieces)
 
     def write_in_pieces(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Pieces[Answer[Outcomes]]:
         """Return the result for each partition; an awaitable if some are not committed yet."""
@@ -87,7 +87,7 @@ class MarkerWriter:
             try:
                 partition, result = self._append(topic, index, marker)
             except KafkaError as error:
-                outcomes[topic, index] = _told(error.code)
+                outcomes[topic, index] = _coordinator_code(error.code)
                 continue
             except DiskFailure as failure:
                 logger.error("%s-%d: %s", topic, index, failure)  # noqa: TRY400 the failure says all
@@ -96,7 +96,7 @@ class MarkerWriter:
             outcomes[topic, index] = ErrorCode.NONE
             if partition.high_watermark <= result.last_offset:
                 waiting.append(((topic, index), partition, result.last_offset))
-        return _when_committed(outcomes, waiting) if waiting else outcomes
+        return _wait_committed(outcomes, waiting) if waiting else outcomes
 
     def _append(self, topic: str, index: int, marker: Marker) -> tuple[Partition, AppendResult]:
         partition = self._partitions.find(topic, index)
@@ -105,17 +105,17 @@ class MarkerWriter:
         return partition, append_marker(partition, marker, self._clock.wall_ms())
 
 
-def _told(code: ErrorCode) -> ErrorCode:
+def _coordinator_code(code: ErrorCode) -> ErrorCode:
     """Return the error code for the transaction coordinator, in place of a group coordinator's code."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATING else code
 
 
-async def _in_turns(pieces: Pieces[Answer[Outcomes]]) -> Outcomes:
+async def _run_in_turns(pieces: Pieces[Answer[Outcomes]]) -> Outcomes:
     outcomes = await in_turns(pieces)
     return await outcomes if isinstance(outcomes, Awaitable) else outcomes
 
 
-async def _when_committed(
+async def _wait_committed(
     outcomes: dict[TopicPartition, ErrorCode], waiting: list[tuple[TopicPartition, Partition, int]]
 ) -> Outcomes:
     for key, partition, last_offset in waiting:

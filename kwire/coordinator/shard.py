@@ -149,7 +149,7 @@ class Shard(Generic[R, M]):
         self.partition = partition
         self._broken = broken
         self.state = ShardState.LOADING
-        self.timers: Timers[Step[R]] = Timers(self._take_step)
+        self.timers: Timers[Step[R]] = Timers(self._run_step)
         self.machine = make(self.timers)
         self._clock = clock
         self._write_timeout_ms = write_timeout_ms
@@ -170,10 +170,10 @@ class Shard(Generic[R, M]):
     ) -> None:
         """Convert a broken invariant to COORDINATOR_LOAD_IN_PROGRESS, and have the log loaded again."""
         if isinstance(error, BROKEN_STATE):
-            self._give_up(error)
+            self._handle_broken_invariant(error)
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
 
-    def _give_up(self, error: Exception) -> None:
+    def _handle_broken_invariant(self, error: Exception) -> None:
         """Log a broken invariant and have the state loaded again; raise it if it threatens durable data."""
         if threatens_durable_data(error):
             raise error
@@ -194,11 +194,11 @@ class Shard(Generic[R, M]):
                 if write.outcome is not None:
                     write.outcome(error)
                 raise error from failure
-        return self._when_committed(write)
+        return self._complete_when_committed(write)
 
     def read(self, answer: T) -> T | asyncio.Future[T]:
         """Return an answer derived from the state, or a future of it until that state is committed."""
-        return self._when_committed(Write(answer=answer))
+        return self._complete_when_committed(Write(answer=answer))
 
     def _append(self, write: Write[R, T]) -> None:
         stored = [self.machine.encode(record) for record in write.records]
@@ -234,7 +234,7 @@ class Shard(Generic[R, M]):
 
     # --- waiting for the commit
 
-    def _when_committed(self, write: Write[R, T]) -> T | asyncio.Future[T]:
+    def _complete_when_committed(self, write: Write[R, T]) -> T | asyncio.Future[T]:
         end_offset = self.partition.log.log_end_offset
         if not self._waiting and self.partition.high_watermark >= end_offset:
             if write.outcome is not None:
@@ -280,19 +280,19 @@ class Shard(Generic[R, M]):
     def _answer_committed(self) -> None:
         while self._waiting and self._waiting[0].end_offset <= self.partition.high_watermark:
             waiting = self._waiting.popleft()
-            self._tell(waiting, None)
+            self._report_outcome(waiting, None)
             if not waiting.future.done():
                 waiting.future.set_result(waiting.answer)
         if not self._waiting:
             self.partition.stop_waiting(self)
 
-    def _tell(self, waiting: _Waiting, error: KafkaError | None) -> None:
+    def _report_outcome(self, waiting: _Waiting, error: KafkaError | None) -> None:
         """Call a write's outcome, and handle a broken invariant in it."""
         if waiting.outcome is not None:
             try:
                 waiting.outcome(error)
             except BROKEN_STATE as broken:
-                self._give_up(broken)
+                self._handle_broken_invariant(broken)
 
     # --- writes without a waiting client
 
@@ -309,12 +309,12 @@ class Shard(Generic[R, M]):
         if isinstance(outcome, asyncio.Future):
             outcome.add_done_callback(asyncio.Future.exception)  # retrieves the error, which no client awaits
 
-    def _take_step(self, step: Step[R]) -> None:
+    def _run_step(self, step: Step[R]) -> None:
         if self.state is ShardState.ACTIVE:
             try:
                 self.attempt(step())
             except BROKEN_STATE as broken:
-                self._give_up(broken)
+                self._handle_broken_invariant(broken)
 
     # --- activation and close
 
@@ -338,11 +338,11 @@ class Shard(Generic[R, M]):
         try:
             self.machine.unloaded()
         except BROKEN_STATE as broken:
-            self._give_up(broken)
+            self._handle_broken_invariant(broken)
         error = KafkaError(ErrorCode.NOT_COORDINATOR)
         while self._waiting:
             waiting = self._waiting.popleft()
-            self._tell(waiting, error)
+            self._report_outcome(waiting, error)
             if not waiting.future.done():
                 waiting.future.set_exception(error)
         self.timers.cancel_all()

@@ -34,7 +34,7 @@ from kwire.coordinator.transaction.ending import (
 )
 from kwire.coordinator.transaction.initialising import (
     Producer,
-    check_may_initialise,
+    check_can_initialise,
     initialised,
     needs_producer_id,
     new_transaction,
@@ -105,7 +105,7 @@ class TransactionCoordinator:
             version=self._version,
             clock=self._clock,
             memory=self._memory,
-            take_producer_id=self._take_producer_id,
+            allocate_producer_id=self._take_producer_id,
             decided=self._send_markers,
         )
 
@@ -148,14 +148,14 @@ class TransactionCoordinator:
         if shard is None:
             return
         for transactional_id in shard.machine.transactions:
-            self._markers.forget(transactional_id)
+            self._markers.cancel(transactional_id)
         self._runtime.resign(index)
 
     # --- shards
 
     def partition_for(self, transactional_id: str) -> int:
         """Return the id's partition of __transaction_state. Raises NOT_COORDINATOR if the topic does not exist."""
-        return self.keys.of(transactional_id)
+        return self.keys.find(transactional_id)
 
     def _shard(self, transactional_id: str) -> TransactionShard:
         index = self.partition_for(transactional_id)
@@ -165,7 +165,7 @@ class TransactionCoordinator:
                 self._runtime.follow(partition)
         return self._runtime.active(index)
 
-    def _shard_of_named(self, transactional_id: str) -> TransactionShard:
+    def _shard_of_valid_id(self, transactional_id: str) -> TransactionShard:
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         return self._shard(transactional_id)
@@ -188,7 +188,7 @@ class TransactionCoordinator:
             with shard:
                 before = shard.machine.transactions.get(transactional_id)
                 if before is not None:
-                    check_may_initialise(before, expected)
+                    check_can_initialise(before, expected)
                 elif not self._memory.has_room:
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             if new_producer_id != NO_PRODUCER_ID or not needs_producer_id(before, expected, self._version()):
@@ -198,7 +198,7 @@ class TransactionCoordinator:
             answer = self._begin(
                 shard, transactional_id, before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms
             )
-        producer = await _settled(answer)
+        producer = await _awaited(answer)
         if producer is NO_PRODUCER:  # the open transaction is being aborted
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return producer
@@ -251,7 +251,7 @@ class TransactionCoordinator:
         client_version: int,
     ) -> Answer[None]:
         """Add partitions to the transaction, which begins if none is open. Raises KafkaError."""
-        shard = self._shard_of_named(transactional_id)
+        shard = self._shard_of_valid_id(transactional_id)
         with shard:
             before = check_producer(shard.machine.transactions.get(transactional_id), *producer)
             after = with_partitions(before, partitions, now_ms=self._clock.wall_ms(), client_version=client_version)
@@ -265,7 +265,7 @@ class TransactionCoordinator:
         self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
     ) -> Answer[dict[TopicPartition, ErrorCode]]:
         """Return TRANSACTION_ABORTABLE for partitions that are not in the producer's transaction. Raises KafkaError."""
-        shard = self._shard_of_named(transactional_id)
+        shard = self._shard_of_valid_id(transactional_id)
         with shard:
             transaction = check_producer(shard.machine.transactions.get(transactional_id), *producer)
         answer = {
@@ -283,7 +283,7 @@ class TransactionCoordinator:
 
         Raises KafkaError.
         """
-        shard = self._shard_of_named(transactional_id)
+        shard = self._shard_of_valid_id(transactional_id)
         with shard:
             if client_version < EPOCH_PER_TRANSACTION:
                 before = shard.machine.transactions.get(transactional_id)
@@ -301,7 +301,7 @@ class TransactionCoordinator:
             if not needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
                 next_producer_id = NO_PRODUCER_ID
             answer = self._end(shard, transactional_id, producer, next_producer_id, is_commit=is_commit)
-        return await _settled(answer)
+        return await _awaited(answer)
 
     def _end(
         self,
@@ -358,12 +358,12 @@ class TransactionCoordinator:
 
     def describe(self, transactional_id: str) -> Transaction:
         """Return the transaction; an ending one with the partitions that still need a marker. Raises KafkaError."""
-        transaction = self._shard_of_named(transactional_id).machine.transactions.get(transactional_id)
+        transaction = self._shard_of_valid_id(transactional_id).machine.transactions.get(transactional_id)
         if transaction is None:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return self._markers.with_remaining(transaction)
 
-    def list_transactions(self, wanted: ListingFilter) -> Iterator[list[Transaction]]:
+    def list_transactions(self, listing_filter: ListingFilter) -> Iterator[list[Transaction]]:
         """Yield all transactional ids of this broker that match the filter, a few at a time.
 
         Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if some are not loaded yet.
@@ -374,7 +374,7 @@ class TransactionCoordinator:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             if shard.state is ShardState.ACTIVE:
                 for some in chunks(list(shard.machine.transactions.values())):  # they may change between two steps
-                    yield [each for each in some if wanted.matches(each, now_ms)]
+                    yield [each for each in some if listing_filter.matches(each, now_ms)]
 
     # --- storing
 
@@ -387,5 +387,5 @@ class TransactionCoordinator:
         return shard.write(shard.machine.write_decision(after, answer))
 
 
-async def _settled(answer: Answer[T]) -> T:
+async def _awaited(answer: Answer[T]) -> T:
     return await answer if isinstance(answer, Awaitable) else answer

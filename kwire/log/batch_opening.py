@@ -15,9 +15,9 @@ PACKED_AT_ONCE_BYTES_MAX: Final = 8 * 1024
 """Largest body that is compressed on the event loop; at zstd's highest level it takes 2 ms."""
 DECOMPRESSED_FACTOR: Final = 8
 """A decompressed batch may have this many times max.message.bytes ..."""
-DECOMPRESSED_BYTES_LEAST: Final = 8 * 1024**2
+DECOMPRESSED_BYTES_MIN: Final = 8 * 1024**2
 """... or this size, if larger, so that small limits do not reject valid text that compresses well ..."""
-DECOMPRESSED_BYTES_MOST: Final = 64 * 1024**2
+DECOMPRESSED_BYTES_LIMIT: Final = 64 * 1024**2
 """... but never more than this size, which bounds the memory that one request can allocate."""
 
 
@@ -26,7 +26,7 @@ def target_codec(header: BatchHeader, config: LogConfig) -> Codec:
     return header.codec if config.compression_type == "producer" else CODEC_NAMES[config.compression_type]
 
 
-def must_open(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
+def needs_decompression(header: BatchHeader, config: LogConfig, now_ms: int) -> bool:
     """Return True if a batch that keeps its codec must be decompressed to check its records.
 
     The header suffices as long as its base and max timestamp are within the topic's bounds.
@@ -48,7 +48,7 @@ def open_body(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
     Raises KafkaError MESSAGE_TOO_LARGE if they exceed the limit, CORRUPT_MESSAGE if decompression fails.
     """
     bytes_max = min(
-        DECOMPRESSED_BYTES_MOST, max(DECOMPRESSED_BYTES_LEAST, DECOMPRESSED_FACTOR * config.max_message_bytes)
+        DECOMPRESSED_BYTES_LIMIT, max(DECOMPRESSED_BYTES_MIN, DECOMPRESSED_FACTOR * config.max_message_bytes)
     )
     try:
         return batch_body(batch, 0, header, bytes_max)

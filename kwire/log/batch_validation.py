@@ -19,7 +19,7 @@ from crc32c import crc32c
 from kwire.log.batch_opening import (
     OPENED_AT_ONCE_BYTES_MAX,
     PACKED_AT_ONCE_BYTES_MAX,
-    must_open,
+    needs_decompression,
     open_body,
     open_small_body,
     pack,
@@ -95,7 +95,7 @@ def check_frame(batches: bytes) -> BatchHeader:
     return header
 
 
-def check_given_offsets(
+def check_assigned_offsets(
     batches: memoryview, next_offset: int, leader_epoch: int | None
 ) -> list[tuple[int, BatchHeader]]:
     """Return (position, header) of each whole batch from a leader or a raft leader; skip a partial last batch.
@@ -186,7 +186,7 @@ Validated = ValidatedBatch | KafkaError
 """Result of a validation in steps. An error is raised only when the batch would be appended."""
 
 
-def takes_long(batch: bytes, config: LogConfig, now_ms: int) -> bool:
+def needs_steps(batch: bytes, config: LogConfig, now_ms: int) -> bool:
     """Return True if each record of a client's batch must be checked and the batch may have many records."""
     if len(batch) < BATCH_HEADER_BYTES or batch[MAGIC_POSITION] != MAGIC:
         return False
@@ -196,7 +196,7 @@ def takes_long(batch: bytes, config: LogConfig, now_ms: int) -> bool:
     if header.codec is target_codec(header, config):
         if header.codec is Codec.NONE:
             return header.record_count > PLAIN_RECORDS_MAX
-        return must_open(header, config, now_ms)
+        return needs_decompression(header, config, now_ms)
     return True
 
 
@@ -205,7 +205,7 @@ def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batche
     try:
         header = check_frame(batch)
         _check_header(batch, header, config, _CLIENT)
-        batch, header = yield from _look_inside(batch, header, config, now_ms, large_batches)
+        batch, header = yield from _check_and_convert(batch, header, config, now_ms, large_batches)
     except KafkaError as error:
         return error.without_traceback()
     return ValidatedBatch(batch, header, config)
@@ -286,9 +286,9 @@ def _validate_thoroughly(
     if header.attributes & CONTROL_FLAG:
         # A broker wrote this batch: it has no user records and is stored uncompressed, as received.
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    if codec and header.codec is target_codec(header, config) and not must_open(header, config, now_ms):
+    if codec and header.codec is target_codec(header, config) and not needs_decompression(header, config, now_ms):
         return _stamp(batch, header, config, header.max_timestamp, now_ms)
-    return _at_once(_look_inside(batch, header, config, now_ms, None))
+    return _run_to_end(_check_and_convert(batch, header, config, now_ms, None))
 
 
 def _check_client_header(header: BatchHeader) -> None:
@@ -333,7 +333,7 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     return max_timestamp
 
 
-def _at_once(steps: Steps[T]) -> T:
+def _run_to_end(steps: Steps[T]) -> T:
     """Return the result of steps that yield no awaitable."""
     try:
         while True:
@@ -355,7 +355,7 @@ def _refuse_records(faults: list[RecordFault]) -> NoReturn:
     )
 
 
-def _look_inside(
+def _check_and_convert(
     batch: bytes, header: BatchHeader, config: LogConfig, now_ms: int, large_batches: LargeBatches | None
 ) -> Steps[tuple[bytes, BatchHeader]]:
     """Check each record, and convert the batch to the topic's codec; a large batch occupies a place in `large_batches`.
@@ -371,7 +371,7 @@ def _look_inside(
         if header.codec is not target:
             packed = pack(body, target, config)
     else:
-        yield large_batches.enter()
+        yield large_batches.acquire()
         try:
             # Allocate only now: memory of a batch that waits for its place would not be accounted for.
             if header.codec is Codec.NONE:
@@ -382,7 +382,7 @@ def _look_inside(
             if header.codec is not target:
                 packed = yield large_batches.unpack(partial(pack, body, target, config))
         finally:
-            large_batches.leave()
+            large_batches.release()
     if packed is not None:
         batch, header = _packed(batch, packed, config, target)
     return _stamp(batch, header, config, max_timestamp, now_ms)

@@ -37,7 +37,7 @@ class ClosedLogs:
         self._deletions = deletions
         self._surroundings = surroundings
 
-    def set_foreign_aside(self, directory: LogDirectory, key: TopicPartition, topic_id: uuid.UUID | None) -> bool:
+    def set_aside_if_foreign(self, directory: LogDirectory, key: TopicPartition, topic_id: uuid.UUID | None) -> bool:
         """Rename a partition's directory if it names another topic id; return True if it did.
 
         Raises DiskFailure.
@@ -51,7 +51,7 @@ class ClosedLogs:
         self.set_aside(directory, key, f"it belongs to topic id {found}, not to {topic_id}")
         return True
 
-    def settle_pair(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
+    def set_aside_wrong_copy(self, directory: LogDirectory, other: PartitionLog, topic_id: uuid.UUID | None) -> bool:
         """Set aside the wrong one of two logs of a partition; return False if neither can be identified as wrong.
 
         `other` is open, the second log is in `directory`. One has another topic id when a log directory returns after
@@ -59,42 +59,42 @@ class ClosedLogs:
         the log was created in the other directory. Raises DiskFailure.
         """
         key = (other.topic, other.partition)
-        if self.set_foreign_aside(directory, key, topic_id):
+        if self.set_aside_if_foreign(directory, key, topic_id):
             return True
         has_topic_id = self.has_topic_id(directory, key)
         if other.topic_id not in (None, topic_id):
-            self._set_open_aside(other, f"it belongs to topic id {other.topic_id}")
+            self._set_aside_logged(other, f"it belongs to topic id {other.topic_id}")
         elif other.topic_id is None and (has_topic_id or other.log_end_offset == 0):
-            self._set_open_aside(other, "its creation was not completed")
+            self._set_aside_logged(other, "its creation was not completed")
         elif other.topic_id is not None and not has_topic_id:
             self.set_aside(directory, key, "its creation was not completed")
         else:
             return False
         return True
 
-    def _set_open_aside(self, log: PartitionLog, why: str) -> None:
-        was = log.directory
-        path = self.set_open_aside(log)
-        logger.warning("%s: set aside as %s: %s", was, path, why)
+    def _set_aside_logged(self, log: PartitionLog, reason: str) -> None:
+        old_path = log.directory
+        path = self.set_aside_open(log)
+        logger.warning("%s: set aside as %s: %s", old_path, path, reason)
 
-    def set_open_aside(self, log: PartitionLog) -> str:
+    def set_aside_open(self, log: PartitionLog) -> str:
         """Close an open log, rename its directory, which is kept, and return the new path. Raises DiskFailure."""
         directory = self._directories.directory_of(log)
-        path = self.take_away(log, directory, "stray")
-        self._directories.settle_names(directory)
+        path = self.close_and_rename(log, directory, "stray")
+        self._directories.sync_removals(directory)
         return path
 
-    def take_away(self, log: PartitionLog, directory: LogDirectory, why: str) -> str:
+    def close_and_rename(self, log: PartitionLog, directory: LogDirectory, kind: str) -> str:
         """Close an open log, rename its directory, and return the new path. Raises DiskFailure."""
         log.close(clean=False)
         log.health.on_failure = None  # a flush may be running; its failure must not take the directory offline
-        return self.rename_away(log.directory, directory, (log.topic, log.partition), why, moved=log.moved_to)
+        return self.rename_closed(log.directory, directory, (log.topic, log.partition), kind, moved=log.moved_to)
 
-    def set_aside(self, directory: LogDirectory, key: TopicPartition, why: str) -> None:
+    def set_aside(self, directory: LogDirectory, key: TopicPartition, reason: str) -> None:
         """Rename a partition's directory, which is kept under its new name. Raises DiskFailure."""
-        path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "stray")
+        path = self.rename_closed(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "stray")
         self._directories.guard(directory, partial(self._surroundings.disk.sync_directory, directory.path))
-        logger.warning("%s-%d: set aside as %s: %s", *key, path, why)
+        logger.warning("%s-%d: set aside as %s: %s", *key, path, reason)
 
     def has_topic_id(self, directory: LogDirectory, key: TopicPartition) -> bool:
         """Return False if a directory may belong to an earlier topic. Raises DiskFailure."""
@@ -125,16 +125,16 @@ class ClosedLogs:
         directories = self._directories
         if directory.is_offline or not directories.has_directory(directory, f"{key[0]}-{key[1]}"):
             return
-        path = self.rename_away(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
+        path = self.rename_closed(f"{directory.path}/{key[0]}-{key[1]}", directory, key, "delete")
         directories.remove_later(PendingDeletion(LogConfig().file_delete_delay_ms, [path]))
         self._deletions.renamed(directory, key)
 
-    def rename_away(
+    def rename_closed(
         self,
         old_path: str,
         directory: LogDirectory,
         key: TopicPartition,
-        why: str,
+        kind: str,
         *,
         moved: Callable[[str], None] = lambda _: None,
     ) -> str:
@@ -143,25 +143,25 @@ class ClosedLogs:
         Calls `moved` with the new path even on failure. Raises DiskFailure.
         """
         topic, partition = key
-        suffix = f"-{partition}.{self._surroundings.random_source.uuid().hex}-{why}"
+        suffix = f"-{partition}.{self._surroundings.random_source.uuid().hex}-{kind}"
         path = f"{directory.path}/{topic[: DIRECTORY_NAME_MAX - len(suffix)]}{suffix}"
         try:
-            self._rename_or_remove(directory, old_path, path, may_remove=why == "delete")
+            self._rename_or_remove(directory, old_path, path, can_remove=kind == "delete")
         except DiskFailure:
             directory.keep_closed(key)
             raise
         else:
-            directory.forget(key)
+            directory.remove(key)
         finally:
             moved(path)
             directory.checkpoints_written += 1  # running checkpoint jobs have an outdated offset for it
         return path
 
-    def _rename_or_remove(self, directory: LogDirectory, old_path: str, path: str, *, may_remove: bool) -> None:
+    def _rename_or_remove(self, directory: LogDirectory, old_path: str, path: str, *, can_remove: bool) -> None:
         guard, disk = self._directories.guard, self._surroundings.disk
         try:
             guard(directory, partial(disk.rename, old_path, path))
         except DiskFullError:  # not even enough space for a longer name
-            if not may_remove:
+            if not can_remove:
                 raise
             guard(directory, partial(disk.remove_directory, old_path))

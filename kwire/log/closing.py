@@ -60,7 +60,7 @@ class CloseJob:
         finally:
             log.release_files()
             log.health.end(LogClosedError(f"the log of {log.topic}-{log.partition} is closed"))
-            closing.one_more(self._directory)
+            closing.count_one(self._directory)
 
 
 class SyncNamesJob:
@@ -206,17 +206,17 @@ class LogClosing:
         if log.failure is None:
             logger.error("%s-%s is not closed cleanly: %s", log.topic, log.partition, failure)
 
-    def mark_unclean(self, directory: LogDirectory, log: PartitionLog, why: str) -> None:
+    def mark_unclean(self, directory: LogDirectory, log: PartitionLog, reason: str) -> None:
         """Do not write a marker into this log directory."""
-        self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {why}")
+        self._unclean.setdefault(directory.path, f"{log.topic}-{log.partition} is {reason}")
 
     def names_not_durable(self, directory: LogDirectory, failure: DiskFullError) -> None:
         """Do not write a marker into this log directory, because a power failure may remove new logs from it."""
         self._unclean.setdefault(directory.path, f"names of its logs are not durable: {failure}")
 
-    def one_more(self, directory: LogDirectory) -> None:
+    def count_one(self, directory: LogDirectory) -> None:
         """Count a closed log."""
-        self._progress[directory.path].one_more()
+        self._progress[directory.path].count_one()
 
     def _sync_names(self) -> Stage:
         for directory in self._directories:
@@ -237,8 +237,8 @@ class LogClosing:
 
     def _log_missing_marker(self, directory: LogDirectory) -> None:
         """Log why the next start recovers this log directory."""
-        why = f"it is offline: {directory.failure}" if directory.is_offline else self._unclean[directory.path]
-        logger.warning("%s gets no clean shutdown marker, and the next start recovers it: %s", directory.path, why)
+        reason = f"it is offline: {directory.failure}" if directory.is_offline else self._unclean[directory.path]
+        logger.warning("%s gets no clean shutdown marker, and the next start recovers it: %s", directory.path, reason)
 
     def is_clean(self, directory: LogDirectory) -> bool:
         """Return True if everything that a marker guarantees is durable."""

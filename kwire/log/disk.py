@@ -33,7 +33,7 @@ Data = bytes | bytearray | memoryview
 
 OPEN_FILES_MAX: int = 10_000
 """Upper bound of the default: half of a usual machine's file descriptors; the rest is for connections."""
-PART_FILES_LEAST: int = 4
+PART_FILES_MIN: int = 4
 """Fewest open files of one part of a disk; a log has three for each segment."""
 PARTS_MAX: int = 64
 """Largest number of parts of a disk that are used at the same time, whatever the number of open files."""
@@ -160,7 +160,7 @@ def open_files_default() -> int:
 
 def parts_default() -> int:
     """Return how many parts of a disk may be used at the same time; each needs some of the open files."""
-    return min(PARTS_MAX, open_files_default() // 2 // PART_FILES_LEAST)
+    return min(PARTS_MAX, open_files_default() // 2 // PART_FILES_MIN)
 
 
 class RealFile:
@@ -191,7 +191,7 @@ class RealFile:
             if written != size:
                 self._append_rest(descriptor, memoryview(b"".join(parts)), written)
         except OSError as error:
-            self._cut_back(descriptor, error)
+            self._undo_append(descriptor, error)
             raise _failure("append", self.path, error) from error
         self.size += size
 
@@ -202,7 +202,7 @@ class RealFile:
                 raise OSError(errno.EIO, "the file takes no bytes")
             written += count
 
-    def _cut_back(self, descriptor: int, cause: OSError) -> None:
+    def _undo_append(self, descriptor: int, cause: OSError) -> None:
         """Truncate the file to its old size after a failed append, so that the next append starts there."""
         self.cuts += 1
         try:
@@ -216,10 +216,10 @@ class RealFile:
         try:
             data = os.pread(descriptor, length, position)
             while len(data) < length and position + len(data) < self.size:
-                more = os.pread(descriptor, length - len(data), position + len(data))
-                if not more:
+                rest = os.pread(descriptor, length - len(data), position + len(data))
+                if not rest:
                     raise OSError(errno.EIO, "the file is shorter than it was")
-                data += more
+                data += rest
         except OSError as error:
             raise DiskFailure("read", self.path, error) from error
         return data
@@ -251,23 +251,23 @@ class RealFile:
     def unpin(self) -> None:
         self.pins -= 1
         if self._closes_when_unpinned and self.pins == 0:
-            self.give_back()
+            self.release_descriptor()
 
     def close(self) -> None:
         self.cuts += 1
-        self.give_back()
+        self.release_descriptor()
 
-    def give_back(self) -> None:
+    def release_descriptor(self) -> None:
         """Close the file descriptor now, or when the last pin is released; the next use opens the file again."""
         self._closes_when_unpinned = self.pins > 0
         if self._descriptor >= 0 and self.pins == 0:
             descriptor, self._descriptor = self._descriptor, -1
-            self._disk.forget(self)
+            self._disk.remove_open(self)
             os.close(descriptor)
 
     def _reopen(self) -> int:
         self._descriptor = self._disk.descriptor(self.path, os.O_RDWR)
-        self._disk.remember(self)
+        self._disk.add_open(self)
         return self._descriptor
 
 
@@ -283,7 +283,7 @@ class RealDisk:
         """Id of the thread that opens files, and therefore the only one that may close them."""
 
     def part(self, count: int) -> RealDisk:
-        part = RealDisk(max(PART_FILES_LEAST, self.open_files_max // 2 // count))
+        part = RealDisk(max(PART_FILES_MIN, self.open_files_max // 2 // count))
         self._parts_files += part.open_files_max
         return part
 
@@ -294,7 +294,7 @@ class RealDisk:
         part._open = self._open  # noqa: SLF001
         self._thread = part._thread = get_ident()  # noqa: SLF001
         part.open_files_max = self.open_files_max
-        self._make_room(self._own_files_max + 1)
+        self._close_unused(self._own_files_max + 1)
 
     @property
     def _own_files_max(self) -> int:
@@ -313,12 +313,12 @@ class RealDisk:
             os.close(descriptor)
             raise DiskFailure("stat", path, error) from error
         file = RealFile(self, path, descriptor, size)
-        self.remember(file)
+        self.add_open(file)
         return file
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a file, after closing others if too many are open."""
-        self._make_room(self._own_files_max)
+        self._close_unused(self._own_files_max)
         self._thread = get_ident()
         try:
             return self._open_path(path, flags | os.O_NOFOLLOW)
@@ -333,17 +333,17 @@ class RealDisk:
             except OSError as error:
                 open_files = len(self._open)
                 if error.errno in _NO_DESCRIPTOR and get_ident() == self._thread:
-                    self._make_room(open_files)
+                    self._close_unused(open_files)
                 if len(self._open) == open_files:
                     raise
 
-    def remember(self, file: RealFile) -> None:
+    def add_open(self, file: RealFile) -> None:
         self._open[file] = None
 
-    def forget(self, file: RealFile) -> None:
+    def remove_open(self, file: RealFile) -> None:
         self._open.pop(file, None)
 
-    def _make_room(self, open_files_max: int) -> None:
+    def _close_unused(self, open_files_max: int) -> None:
         """Close files that were not used since the previous sweep; keep pinned ones."""
         tries = 2 * len(self._open)
         while len(self._open) >= open_files_max and tries > 0:
@@ -353,7 +353,7 @@ class RealDisk:
                 file.touched = False
                 self._open.move_to_end(file)
             else:
-                file.give_back()
+                file.release_descriptor()
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
@@ -471,11 +471,11 @@ class RealDisk:
 
     def lock(self, path: str) -> RealLock | None:
         try:
-            return file_lock.take(path)
+            return file_lock.acquire(path)
         except OSError as error:
             raise _failure("open", path, error) from error
 
 
 def _failure(operation: str, path: str, error: OSError) -> DiskFailure:
-    may_be_tried_again = error.errno in (errno.ENOSPC, errno.EDQUOT, *_NO_DESCRIPTOR)
-    return (DiskFullError if may_be_tried_again else DiskFailure)(operation, path, error)
+    is_retriable = error.errno in (errno.ENOSPC, errno.EDQUOT, *_NO_DESCRIPTOR)
+    return (DiskFullError if is_retriable else DiskFailure)(operation, path, error)

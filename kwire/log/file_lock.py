@@ -24,17 +24,17 @@ class RealLock:
             os.close(descriptor)
 
 
-def take(path: str) -> RealLock | None:
+def acquire(path: str) -> RealLock | None:
     """Take an exclusive lock on a file, which is created if missing; return None if it is held. Raises OSError."""
-    if _is_held_here(path):
+    if _is_held_by_process(path):
         return None
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     identity = (os.fstat(descriptor).st_dev, os.fstat(descriptor).st_ino)
-    mine = [descriptor]
-    held = _locks_of_this_process.setdefault(identity, mine)  # atomic, because another thread may run this code
-    if held is not mine:
+    own = [descriptor]
+    existing = _locks_of_this_process.setdefault(identity, own)  # atomic, because another thread may run this code
+    if existing is not own:
         # Closing any descriptor of a file releases the process's record locks on it, so this one stays open with them.
-        held.append(descriptor)
+        existing.append(descriptor)
         return None
     try:
         # Java's FileChannel.lock is a POSIX record lock; the same kind excludes Kafka and kwire from one directory.
@@ -45,7 +45,7 @@ def take(path: str) -> RealLock | None:
     return RealLock(identity)
 
 
-def _is_held_here(path: str) -> bool:
+def _is_held_by_process(path: str) -> bool:
     """Return True if this process holds the lock; checked before the open, so that retries do not leak descriptors."""
     try:
         found = os.stat(path, follow_symlinks=False)

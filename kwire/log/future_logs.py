@@ -59,7 +59,7 @@ class Copying:
         """Copy the next batches and return their bytes, 0 if none. Raises NotReadyError, KafkaError, DiskFailure."""
         log, future = self.log, self.future
         if future.log_end_offset < log.log_start_offset or self._truncations != log.offsets.truncations:
-            self._begin_again()
+            self._restart()
         future.update_config(log.config)
         if future.log_end_offset >= log.log_end_offset:
             return 0
@@ -68,7 +68,7 @@ class Copying:
             future.append(data, leader_epoch=-1, origin=AppendOrigin.REPLICATION)
         return len(data)
 
-    def _begin_again(self) -> None:
+    def _restart(self) -> None:
         """Start again after a truncation of the log, or after deletion of the records that would be copied next."""
         offset = _begin_offset(self.log)
         self._truncations = self.log.offsets.truncations
@@ -87,7 +87,7 @@ class FutureLogs:
         self._preferred: dict[TopicPartition, str] = {}
         self.interrupted: dict[TopicPartition, str] = {}
         """Target log directories of the moves that the last stop interrupted, by partition."""
-        self._left_over: dict[TopicPartition, list[tuple[LogDirectory, str]]] = {}
+        self._interrupted_logs: dict[TopicPartition, list[tuple[LogDirectory, str]]] = {}
         """Future logs of interrupted moves, by partition: (log directory, name of the future log's directory)."""
 
     # Preferred directories of logs that do not exist yet
@@ -128,7 +128,7 @@ class FutureLogs:
         directory.futures[log.topic, log.partition] = future
         with suppress(DiskFailure):  # a later start removes them
             self._directories.guard(directory, partial(self._disk.sync_directory, directory.path))
-            self._remove_left_over(log.topic, log.partition)
+            self._remove_interrupted(log.topic, log.partition)
         return Copying(log, future, is_start_known=is_start_known)
 
     def _open(
@@ -167,19 +167,19 @@ class FutureLogs:
             if future is not None:
                 self._remove(future, directory, delay_ms=0)
         with suppress(DiskFailure):
-            self._remove_left_over(topic, partition)
+            self._remove_interrupted(topic, partition)
 
-    def _remove_left_over(self, topic: str, partition: int) -> None:
-        for directory, name in self._left_over.pop((topic, partition), ()):
+    def _remove_interrupted(self, topic: str, partition: int) -> None:
+        for directory, name in self._interrupted_logs.pop((topic, partition), ()):
             renamed = name.removesuffix("future") + "delete"
             self._rename(directory, name, renamed)
             self._directories.remove_later(PendingDeletion(0, [f"{directory.path}/{renamed}"]))
 
     def _remove(self, log: PartitionLog, directory: LogDirectory, *, delay_ms: int) -> bool:
         try:
-            path = self._closed.take_away(log, directory, "delete")
+            path = self._closed.close_and_rename(log, directory, "delete")
             self._directories.remove_later(PendingDeletion(delay_ms, [path]))
-            self._directories.settle_names(directory)
+            self._directories.sync_removals(directory)
         except DiskFailure:  # the directory is offline or full, which is already logged
             return False
         return True
@@ -197,9 +197,9 @@ class FutureLogs:
         future = new.futures[key]
         assert future.log_end_offset <= log.log_end_offset
         try:
-            moved = self._put_in_place(log, future, new)
+            moved = self._swap_in(log, future, new)
         except BaseException:
-            new.forget(key)  # else the checkpoints would still contain it
+            new.remove(key)  # else the checkpoints would still contain it
             raise
         del new.futures[key]
         new.logs[key] = moved
@@ -211,15 +211,15 @@ class FutureLogs:
                 directories.guard(new, partial(self._disk.unlink, f"{moved.directory}/{MOVED_FILE}"))
         return moved
 
-    def _put_in_place(self, log: PartitionLog, future: PartitionLog, directory: LogDirectory) -> PartitionLog:
+    def _swap_in(self, log: PartitionLog, future: PartitionLog, directory: LogDirectory) -> PartitionLog:
         guard, disk, key = self._directories.guard, self._disk, (log.topic, log.partition)
-        _adopt(log, future)
+        _copy_state(log, future)
         end, first_dirty = future.log_end_offset, future.offsets.first_dirty
         mark = f"{future.directory}/{MOVED_FILE}"
         guard(directory, lambda: disk.replace(mark, b"", sync=False))
         future.unsynced_paths.add(mark, future.directory)
         future.close(clean=True)
-        self._note_in_checkpoints(key, directory, end, log.log_start_offset)
+        self._update_checkpoints(key, directory, end, log.log_start_offset)
         path = f"{directory.path}/{log.topic}-{log.partition}"
         guard(directory, lambda: disk.rename(future.directory, path))
         future.moved_to(path)
@@ -229,13 +229,13 @@ class FutureLogs:
         moved.offsets.cleaned(first_dirty)
         return moved
 
-    def _note_in_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
+    def _update_checkpoints(self, key: TopicPartition, directory: LogDirectory, durable_end: int, start: int) -> None:
         """Update the checkpoints. Only files that change are written, since each one waits for the disk.
 
         Entries of an earlier log of the partition in this directory, maybe of an earlier topic, are removed.
         """
         changing = {name for name, keys in directory.named.items() if key in keys} | {RECOVERY_POINT_FILE}
-        directory.forget(key)
+        directory.remove(key)
         directory.recovery_points[key] = durable_end
         if start > 0:
             directory.log_starts[key] = start
@@ -244,13 +244,13 @@ class FutureLogs:
 
     # At start
 
-    def settle(self) -> None:
+    def resolve_interrupted_moves(self) -> None:
         """Find interrupted moves before any log is opened, and keep only one log of each partition."""
         names = {found.path: self._names_in(found) for found in self._directories if not found.is_offline}
-        everywhere = set().union(*names.values())
+        all_names = set().union(*names.values())
         for directory in self._directories:
-            self._find_interrupted(directory, names.get(directory.path, frozenset()), everywhere)
-        for name in sorted(everywhere):
+            self._find_interrupted(directory, names.get(directory.path, frozenset()), all_names)
+        for name in sorted(all_names):
             holders = [found for found in self._directories if name in names.get(found.path, ())]
             if len(holders) > 1 and any(self._disk.exists(f"{each.path}/{name}/{MOVED_FILE}") for each in holders):
                 with suppress(DiskFailure):
@@ -262,18 +262,18 @@ class FutureLogs:
         except DiskFailure:
             return frozenset()
 
-    def _find_interrupted(self, directory: LogDirectory, names: frozenset[str], everywhere: set[str]) -> None:
+    def _find_interrupted(self, directory: LogDirectory, names: frozenset[str], all_names: set[str]) -> None:
         """Find the future logs of interrupted moves.
 
         A future log whose partition has no log here is kept, because that log may be in a missing directory.
         """
         for name in names:
             found = _FUTURE_DIRECTORY.fullmatch(name)
-            if found is not None and found["name"] in everywhere:
+            if found is not None and found["name"] in all_names:
                 logger.info("The move to %s/%s was interrupted and will be restarted", directory.path, found["name"])
                 topic, _, index = found["name"].rpartition("-")
                 self.interrupted[topic, int(index)] = directory.path
-                self._left_over.setdefault((topic, int(index)), []).append((directory, name))
+                self._interrupted_logs.setdefault((topic, int(index)), []).append((directory, name))
 
     def _choose(self, name: str, holders: list[LogDirectory]) -> None:
         """Keep the log with the larger end, since only one is appended to after a move; if equal, the moved one."""
@@ -305,13 +305,13 @@ def _begin_offset(log: PartitionLog) -> int:
     return min(first, log.log_start_offset)
 
 
-def _adopt(log: PartitionLog, future: PartitionLog) -> None:
+def _copy_state(log: PartitionLog, future: PartitionLog) -> None:
     """Copy the state of a log that its batches do not contain into its future log.
 
     The future log begins a new segment, for two reasons. A producer snapshot belongs to the beginning of a segment, and
     some producers may have no batch left. Compaction may also have removed the last batches of the log.
     """
-    log.settle()
+    log.complete_truncation()
     end = log.log_end_offset
     future.update_config(log.config)
     future.producers = log.producers

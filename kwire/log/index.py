@@ -191,7 +191,7 @@ class OffsetIndex:
         self._offsets, self._positions, self._pages, self._loaded = array("i"), array("i"), None, False
         self.storage.pending = bytearray()
 
-    def take_entries(self, other: OffsetIndex) -> None:
+    def move_entries_from(self, other: OffsetIndex) -> None:
         """Replace the entries by those of another index of the segment, none of which is written."""
         self.reset()
         self._offsets, self._positions = other._offsets, other._positions
@@ -313,7 +313,7 @@ class TimeIndex:
         self._timestamps, self._offsets, self._pages, self._loaded = array("q"), array("i"), None, False
         self.storage.pending = bytearray()
 
-    def take_entries(self, other: TimeIndex) -> None:
+    def move_entries_from(self, other: TimeIndex) -> None:
         """Replace the entries by those of another index of the segment, none of which is written."""
         self.reset()
         self._timestamps, self._offsets = other._timestamps, other._offsets

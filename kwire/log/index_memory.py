@@ -30,16 +30,16 @@ class IndexMemory:
         size = self._sizes[segment] = segment.index_bytes
         self.used_bytes += size
         if self.used_bytes > self.limit_bytes:
-            self._make_room(segment)
+            self._unload_oldest(segment)
 
-    def forget(self, segment: Segment) -> None:
+    def remove(self, segment: Segment) -> None:
         """Drop a segment that was removed or is active again."""
         self.used_bytes -= self._sizes.pop(segment, 0)
 
-    def _make_room(self, used: Segment) -> None:
+    def _unload_oldest(self, used: Segment) -> None:
         for segment in list(self._sizes):
             if self.used_bytes <= self.limit_bytes:
                 return
             # Entries that are not written exist only in memory; a flush writes them.
             if segment is not used and segment.unload():
-                self.forget(segment)
+                self.remove(segment)

@@ -39,7 +39,7 @@ def rebuild_in_steps(segment: Segment, disk: Disk) -> Iterator[None]:
             count += 1
             walked = position + header.size_in_bytes
             has_markers |= header.is_control
-            derived.note_batch(
+            derived.index_batch(
                 position,
                 header.size_in_bytes,
                 header.base_offset,
@@ -48,20 +48,20 @@ def rebuild_in_steps(segment: Segment, disk: Disk) -> Iterator[None]:
                 _DEFAULTS,
             )
     derived.finish()
-    _put_in_place(segment, derived, has_markers=has_markers)
+    _replace_indexes(segment, derived, has_markers=has_markers)
 
 
-def _put_in_place(segment: Segment, derived: SegmentIndexes, *, has_markers: bool) -> None:
+def _replace_indexes(segment: Segment, derived: SegmentIndexes, *, has_markers: bool) -> None:
     """Replace the indexes, and mark the transaction index as suspect, because the same damage may affect it.
 
     Rebuilding the transaction index takes the log's producers (transaction_check.py). Until that is done, no offset
     index is written: its absence makes the next start rebuild all three.
     """
     transactions = segment.transaction_index
-    transactions.is_doubted = not transactions.is_believed
-    if transactions.is_doubted:
+    transactions.is_suspect = not transactions.is_checked
+    if transactions.is_suspect:
         segment.offset_index.storage.remove()
-    segment.take_indexes(derived)
+    segment.move_indexes_from(derived)
     if not has_markers and transactions.file() is None:
         transactions.reset()
     segment.write_rebuilt()

@@ -9,11 +9,11 @@ from typing import Protocol
 class LargeBatches(Protocol):
     """Decompression of batches that are too large for the event loop: one batch at a time."""
 
-    def enter(self) -> Awaitable[object]:
-        """Acquire the right to decompress; call `leave` when the batch is no longer needed."""
+    def acquire(self) -> Awaitable[object]:
+        """Acquire the right to decompress; call `release` when the batch is no longer needed."""
         ...
 
-    def leave(self) -> None: ...
+    def release(self) -> None: ...
 
     def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
         """Run the call in a worker."""

@@ -12,14 +12,14 @@ from kwire.log.disk import Disk, DiskFailure
 logger = logging.getLogger(__name__)
 
 DELETED_DIRECTORY: Final = re.compile(r".*\.[0-9a-f]{32}-delete")
-ROOM_BYTES_LEAST: Final = 16 * 1024 * 1024
+FREE_BYTES_MIN: Final = 16 * 1024 * 1024
 """Free bytes needed at start: the broker writes a little before it serves clients."""
 
 
-def make_room(disk: Disk, directory: str) -> None:
+def remove_deleted_if_full(disk: Disk, directory: str) -> None:
     """Remove deleted partitions at once if the disk is full; otherwise they are removed while the broker runs."""
     _, usable = disk.space(directory)
-    if usable >= ROOM_BYTES_LEAST:
+    if usable >= FREE_BYTES_MIN:
         return
     for name in disk.list(directory):
         if DELETED_DIRECTORY.fullmatch(name):

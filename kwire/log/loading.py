@@ -69,7 +69,7 @@ class OpenJob:
             self._loading.opened_log(self._directory, self._log)
         else:
             self._loading.failed(self._directory, self._key, self._failure)
-        self._loading.one_more()
+        self._loading.count_one()
 
 
 class LogLoading:
@@ -100,7 +100,7 @@ class LogLoading:
         """Yield one stage for each log directory that is not loaded. Raises LogDirectoryError."""
         directories = [directory for directory in self._directories if not directory.is_loaded]
         if directories:
-            self._futures.settle()
+            self._futures.resolve_interrupted_moves()
         for directory in directories:
             yield self._logs(directory)
             directory.is_loaded = True
@@ -119,17 +119,17 @@ class LogLoading:
             if directory.is_offline:
                 return
             if (topic, partition) in directory.logs:
-                self.one_more()
+                self.count_one()
             else:
                 yield OpenJob(self, directory, (topic, partition), self._config_of(topic))
 
-    def one_more(self) -> None:
+    def count_one(self) -> None:
         """Count a log that was opened or stays closed."""
-        self._progress.one_more()
+        self._progress.count_one()
 
     def opened_log(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Register an opened log."""
-        self._directories.take_opened(directory, log)
+        self._directories.add_opened(directory, log)
         self.opened += 1
 
     def failed(self, directory: LogDirectory, key: TopicPartition, failure: Exception | None) -> None:
@@ -149,7 +149,7 @@ class LogLoading:
         except DiskFailure as failure:
             self._directories.take_offline(directory, failure)
             return []
-        _forget_missing(directory, set(names))
+        _remove_missing(directory, set(names))
         candidates = [name for name in names if name != METADATA_DIRECTORY and is_directory[name]]
         return [key for name in candidates if (key := self._recognise(directory, name)) is not None]
 
@@ -169,16 +169,18 @@ class LogLoading:
             return topic_partition
         topic_id_of = self._topic_id_of
         try:
-            is_settled = topic_id_of is not None and self._closed.settle_pair(directory, other, topic_id_of(match[1]))
+            is_resolved = topic_id_of is not None and self._closed.set_aside_wrong_copy(
+                directory, other, topic_id_of(match[1])
+            )
         except DiskFailure as failure:  # the failure took one of the two directories offline, unless the disk is full
-            is_settled = not isinstance(failure, DiskFullError)
-        if not is_settled:
+            is_resolved = not isinstance(failure, DiskFullError)
+        if not is_resolved:
             raise LogDirectoryError(f"log.dirs: {path} and {other.directory} are logs of the same partition")
         return topic_partition if not directory.is_offline and directories.get(*topic_partition) is None else None
 
 
-def _forget_missing(directory: LogDirectory, names: AbstractSet[str]) -> None:
+def _remove_missing(directory: LogDirectory, names: AbstractSet[str]) -> None:
     """Drop missing partitions from the checkpoints, which still contain one that was moved just before a crash."""
     for key in {key for offsets in directory.named.values() for key in offsets}:
         if f"{key[0]}-{key[1]}" not in names:
-            directory.forget(key)
+            directory.remove(key)

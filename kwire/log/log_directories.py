@@ -31,7 +31,7 @@ from kwire.log.log_directory import (
     LogDirectory,
     LogDirectoryError,
     clean_shutdown_epoch,
-    offsets_unless_broken,
+    read_valid_offsets,
 )
 from kwire.log.partition_log import PartitionLog
 from kwire.seams import Clock
@@ -100,8 +100,8 @@ class LogDirectories:
         if was_clean:
             disk.unlink(f"{path}/{CLEAN_SHUTDOWN_FILE}")
             disk.sync_directory(path)
-        leftovers.make_room(disk, path)
-        found = {name: offsets_unless_broken(disk, f"{path}/{name}") for name in (*LOADED_FILES, CLEANER_FILE)}
+        leftovers.remove_deleted_if_full(disk, path)
+        found = {name: read_valid_offsets(disk, f"{path}/{name}") for name in (*LOADED_FILES, CLEANER_FILE)}
         directory = LogDirectory(
             path=path,
             lock=lock,
@@ -144,7 +144,7 @@ class LogDirectories:
         """Return True if a directory of this name exists. Raises DiskFailure."""
         return self.guard(directory, partial(self._disk.is_directory, f"{directory.path}/{name}"))
 
-    def take_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
+    def add_opened(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Register a log that was opened."""
         key = (log.topic, log.partition)
         cleaned = max(0, directory.cleaned.pop(key, 0))  # the checkpoint has no checksum
@@ -256,8 +256,8 @@ class LogDirectories:
         Otherwise, after a crash, the truncated log would look damaged, or new records would count as compacted.
         """
         if not directory.is_offline:
-            more = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
-            names = [RECOVERY_POINT_FILE, *filter(more.get, more)]
+            optional = {CLEANER_FILE: directory.named.get(CLEANER_FILE), LOG_START_FILE: log_starts}
+            names = [RECOVERY_POINT_FILE, *filter(optional.get, optional)]
             self.guard(directory, partial(self.write_checkpoints, directory, names))
 
     def write_checkpoints(self, directory: LogDirectory, names: Iterable[str]) -> None:
@@ -268,12 +268,12 @@ class LogDirectories:
             write_offsets(self._disk, f"{directory.path}/{name}", offsets)
             directory.named[name] = offsets.keys()
 
-    def settle_names(self, directory: LogDirectory) -> None:
+    def sync_removals(self, directory: LogDirectory) -> None:
         """Make the removal of logs durable; periodic checkpoints do not contain them any more."""
-        self.forget_cleaned(directory)
+        self.write_cleaner_checkpoint(directory)
         self.guard(directory, partial(self._disk.sync_directory, directory.path))
 
-    def forget_cleaned(self, directory: LogDirectory) -> None:
+    def write_cleaner_checkpoint(self, directory: LogDirectory) -> None:
         """Write the cleaner's checkpoint, which is not written periodically, if it contains removed logs."""
-        if directory.names_deleted:
+        if directory.has_deleted_names:
             self.guard(directory, partial(self.write_checkpoints, directory, (CLEANER_FILE,)))

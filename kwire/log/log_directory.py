@@ -58,7 +58,7 @@ def previous_broker_epoch(disk: Disk, paths: Iterable[str]) -> int:
     return -1 if epoch is None else epoch
 
 
-def offsets_unless_broken(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
+def read_valid_offsets(disk: Disk, path: str) -> dict[TopicPartition, int] | None:
     """Return the offsets in a checkpoint file, None if it is broken.
 
     Without them recovery scans more, log starts come from the leader epochs, and the high watermark from replication.
@@ -123,10 +123,10 @@ class LogDirectory:
         if name == HIGH_WATERMARK_FILE:
             return dict(self.high_watermarks)
         if name == CLEANER_FILE:
-            return self.cleaned_now()
-        return self.recovery_points_now() if name == RECOVERY_POINT_FILE else self.log_starts_now()
+            return self.current_cleaned()
+        return self.current_recovery_points() if name == RECOVERY_POINT_FILE else self.current_log_starts()
 
-    def forget(self, key: TopicPartition) -> None:
+    def remove(self, key: TopicPartition) -> None:
         """Remove a partition from all offsets; the files may still contain it."""
         for offsets in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks, self.cleaned):
             offsets.pop(key, None)
@@ -165,7 +165,7 @@ class LogDirectory:
             offsets = self.offsets_of(name)
         return CheckpointJob(disk, self.path, name, offsets, self.checkpoints_written)
 
-    def log_starts_now(self) -> dict[TopicPartition, int]:
+    def current_log_starts(self) -> dict[TopicPartition, int]:
         """Return the log start offsets.
 
         They include starts that follow from the first segment's name, because the removal of earlier segments may not
@@ -174,13 +174,13 @@ class LogDirectory:
         starts = {key: log.log_start_offset for key, log in self.logs.items() if log.log_start_offset > 0}
         return {key: offset for key, offset in self.log_starts.items() if key not in self.logs} | starts
 
-    def cleaned_now(self) -> dict[TopicPartition, int]:
+    def current_cleaned(self) -> dict[TopicPartition, int]:
         """Return the first dirty offsets of logs; logs that were never compacted are omitted."""
         opened = {key: log.offsets.first_dirty for key, log in self.logs.items()}
         return {key: offset for key, offset in (self.cleaned | opened).items() if offset > 0}
 
     @property
-    def names_deleted(self) -> bool:
+    def has_deleted_names(self) -> bool:
         """True if the cleaner's checkpoint contains removed logs; the cost grows with the size of the file."""
         return any(self._cleaned_to(key) <= 0 for key in self.named.get(CLEANER_FILE, ()))
 
@@ -188,7 +188,7 @@ class LogDirectory:
         log = self.logs.get(key)
         return self.cleaned.get(key, 0) if log is None else log.offsets.first_dirty
 
-    def recovery_points_now(self) -> dict[TopicPartition, int]:
+    def current_recovery_points(self) -> dict[TopicPartition, int]:
         """Return the recovery points.
 
         A damaged log that stays closed keeps its entry, so that the next start does not consider it unflushed.

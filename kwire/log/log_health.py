@@ -43,7 +43,7 @@ class LogHealth:
         self._next_message_ms = 0.0
 
     @property
-    def takes_no_appends(self) -> bool:
+    def rejects_appends(self) -> bool:
         """True if the log is offline or its broker shuts down."""
         return self.failure is not None or self.is_closing
 

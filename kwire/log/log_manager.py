@@ -106,7 +106,7 @@ class LogManager:
             found
             for found in online
             if self.directories.has_directory(found, f"{topic}-{partition}")
-            and not self.closed.set_foreign_aside(found, key, topic_id)
+            and not self.closed.set_aside_if_foreign(found, key, topic_id)
         ]
         holders = holders or self.futures.preferred(topic, partition, online)
         open_to_new = [directory for directory in online if not directory.is_cordoned]
@@ -128,10 +128,10 @@ class LogManager:
         if naming and not directories.has_directory(directory, f"{topic}-{partition}"):
             # An earlier topic of this name was deleted. Its offsets must not apply to the new topic after a crash:
             # records below the old log start would be deleted, and those below the old high watermark committed.
-            directory.forget(key)
+            directory.remove(key)
             directories.guard(directory, partial(directories.write_checkpoints, directory, naming))
         log = directories.guard(directory, directory.opening(key, config, self._surroundings, topic_id))
-        directories.take_opened(directory, log)
+        directories.add_opened(directory, log)
         return log
 
     def delete(self, topic: str, partition: int) -> None:
@@ -141,7 +141,7 @@ class LogManager:
     def delete_all(self, partitions: Iterable[TopicPartition]) -> None:
         """Delete partitions, durably together. A later start sets aside those that a failing device cannot rename."""
         self.rename_deleted(partitions)
-        self.deletions.settle()
+        self.deletions.sync()
 
     def rename_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Close the logs of partitions and rename their directories; `deletions` makes the renames durable.
@@ -155,7 +155,7 @@ class LogManager:
             self.futures.abandon(*key)
             directory, delay_ms = self.directories.directory_of(log), log.config.file_delete_delay_ms
             with suppress(DiskFailure):  # the directory is offline, which is already logged
-                path = self.closed.take_away(log, directory, "delete")
+                path = self.closed.close_and_rename(log, directory, "delete")
                 self.directories.remove_later(PendingDeletion(delay_ms, [path]))
                 self.deletions.renamed(directory, key)
 
@@ -166,7 +166,7 @@ class LogManager:
         """
         log = self.get(topic, partition)
         assert log is not None
-        return self.closed.set_open_aside(log)
+        return self.closed.set_aside_open(log)
 
     # Periodic work
 
@@ -175,7 +175,7 @@ class LogManager:
 
         Raises NotReadyError.
         """
-        if log.failure is not None or not self.holds(log):
+        if log.failure is not None or not self.is_current(log):
             return False
         try:
             removed = log.apply_retention(self._surroundings.clock.wall_ms(), high_watermark)
@@ -186,20 +186,20 @@ class LogManager:
 
     def logs_to_flush(self) -> list[PartitionLog]:
         """Return the logs that are due for a flush by flush.ms or because a segment was closed."""
-        return [log for log in self.logs() if log.failure is None and log.flush_due()]
+        return [log for log in self.logs() if log.failure is None and log.is_flush_due()]
 
     def begin_flush(self, log: PartitionLog) -> FlushJob | None:
         """Return a job that a worker may run, before finish_flush; None if the log was removed meanwhile."""
-        return log.begin_flush() if self.holds(log) else None
+        return log.begin_flush() if self.is_current(log) else None
 
     def finish_flush(self, log: PartitionLog, job: FlushJob) -> None:
         """Record the result of a job that has run; only release the job if its log was removed meanwhile."""
-        if self.holds(log):
+        if self.is_current(log):
             log.finish_flush(job)
         else:
             job.release()
 
-    def holds(self, log: PartitionLog) -> bool:
+    def is_current(self, log: PartitionLog) -> bool:
         """Return True if this is the open log of its partition: not deleted, moved or closed."""
         return self.get(log.topic, log.partition) is log
 

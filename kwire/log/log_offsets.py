@@ -79,7 +79,7 @@ class LogOffsets:
     def cut_to(self, end: int) -> None:
         """Finish a truncation: the batches now end here."""
         assert self.start <= end <= self.end, f"cut to {end}, which is not in {self.start}..{self.end}"
-        assert self.recovery_point <= end, f"cut to {end}, below {self.recovery_point}, which is noted as durable"
+        assert self.recovery_point <= end, f"cut to {end}, below {self.recovery_point}, which is recorded as durable"
         self.end = end
 
     def begin_at(self, offset: int) -> None:

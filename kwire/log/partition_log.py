@@ -19,7 +19,7 @@ from typing import Final
 
 from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
-from kwire.log.batch_validation import AppendOrigin, Validated, check_given_offsets, ready_batch
+from kwire.log.batch_validation import AppendOrigin, Validated, check_assigned_offsets, ready_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, DiskFailure, DiskFullError
@@ -51,7 +51,7 @@ logger = logging.getLogger(__name__)
 STEPS_AT_ONCE: Final = 4
 """Settle steps that a new leader runs at once, which take a few milliseconds."""
 NO_LIMIT: Final = 2**63 - 1
-GATHERED_BYTES_LEAST: Final = 64 * 1024
+GATHERED_BYTES_MIN: Final = 64 * 1024
 """Size from which writing a batch in two parts is cheaper than copying it into one."""
 _WITH_OFFSETS: Final = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
@@ -88,10 +88,10 @@ class PartitionLog(LogState):
         Raises KafkaError with Kafka's error code, or DiskFailure; nothing is stored then.
         """
         has_offsets = origin in _WITH_OFFSETS
-        if self.health.takes_no_appends or (self.pending_truncation is not None and not has_offsets):
+        if self.health.rejects_appends or (self.pending_truncation is not None and not has_offsets):
             raise self.health.refusal()
         if has_offsets:
-            return self._append_given_offsets(memoryview(batches), leader_epoch, origin)
+            return self._append_with_offsets(memoryview(batches), leader_epoch, origin)
         now_ms = self.clock.wall_ms()
         batch, header = ready_batch(bytes(batches), self.config, origin, now_ms, validated)
         size = len(batch)
@@ -107,14 +107,14 @@ class PartitionLog(LogState):
             if rolling.is_due(self._active, self.config, size, last_offset, header.max_timestamp, now_ms):
                 self.roll(base_offset)
             position = self._active.size
-            if size < GATHERED_BYTES_LEAST:
+            if size < GATHERED_BYTES_MIN:
                 self._write(with_offsets(batch, base_offset, header.length, leader_epoch))
             else:
                 self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
         except KafkaError:
             self.producers.refused.found_no_space(header)
             raise
-        self._note_stored(batch, header, position, base_offset, leader_epoch)
+        self._apply_stored(batch, header, position, base_offset, leader_epoch)
         log_append_time_ms = now_ms if self.config.is_log_append_time else -1
         return AppendResult(base_offset, last_offset, log_append_time_ms, self.log_start_offset, False)
 
@@ -130,11 +130,11 @@ class PartitionLog(LogState):
             return None
         return AppendResult(stored.first_offset, stored.last_offset, stored.timestamp, self.log_start_offset, True)
 
-    def _append_given_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
+    def _append_with_offsets(self, view: memoryview, leader_epoch: int, origin: AppendOrigin) -> AppendResult:
         """Append batches that have offsets and epochs: from a leader, or of this node's own raft log."""
-        self.settle()
+        self.complete_truncation()
         epoch = leader_epoch if origin is AppendOrigin.RAFT_LEADER else None
-        headers = check_given_offsets(view, self.log_end_offset, epoch)
+        headers = check_assigned_offsets(view, self.log_end_offset, epoch)
         if not headers:
             return AppendResult(self.log_end_offset, self.log_end_offset - 1, -1, self.log_start_offset, False)
         end = headers[-1][0] + headers[-1][1].size_in_bytes
@@ -146,7 +146,7 @@ class PartitionLog(LogState):
         self._write(view[:end])
         for position, header in headers:
             batch = view[position : position + header.size_in_bytes]
-            self._note_stored(batch, header, start + position, header.base_offset, header.partition_leader_epoch)
+            self._apply_stored(batch, header, start + position, header.base_offset, header.partition_leader_epoch)
         return AppendResult(first.base_offset, last.last_offset, -1, self.log_start_offset, False)
 
     def _write(self, *parts: Data) -> None:
@@ -157,7 +157,7 @@ class PartitionLog(LogState):
         except DiskFailure as error:
             raise self.health.fail(error) from error
 
-    def _note_stored(
+    def _apply_stored(
         self, batch: bytes | memoryview, header: BatchHeader, position: int, base_offset: int, leader_epoch: int
     ) -> None:
         """Update indexes, epochs and producer state with a written batch.
@@ -165,17 +165,17 @@ class PartitionLog(LogState):
         `header` has the final offsets only if they were given with the batch.
         """
         last_offset = base_offset + header.last_offset_delta
-        self._active.note_batch(
+        self._active.index_batch(
             position, header.length + LENGTH_OVERHEAD, base_offset, last_offset, header.max_timestamp, self.config
         )
         self.offsets.advance(last_offset + 1)
         if leader_epoch > self.leader_epochs.stored_epoch:
             self.health.guard(lambda: self.leader_epochs.assign(leader_epoch, base_offset))
         if header.producer_id != NO_PRODUCER_ID:
-            self._note_producer(batch, header, base_offset)
+            self._apply_producer(batch, header, base_offset)
         self.producers.end_offset = last_offset + 1
 
-    def _note_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
+    def _apply_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
         aborted = apply_batch(header, batch, self.producers, base_offset)
         self.producers.refused.stored(header)
         if aborted is not None:
@@ -268,7 +268,7 @@ class PartitionLog(LogState):
         """Number of records that a power failure may lose; flush.messages bounds it."""
         return self.log_end_offset - self.recovery_point
 
-    def flush_due(self) -> bool:
+    def is_flush_due(self) -> bool:
         """Return True if a flush is due by flush.ms or because a segment was closed; appends check flush.messages."""
         if self.log_end_offset <= self.recovery_point:
             return False
@@ -304,10 +304,10 @@ class PartitionLog(LogState):
         job.release()
         if job.failure is not None:
             raise self.health.fail(job.failure) from job.failure
-        self._note_durable(job)
+        self._record_durable(job)
         self.last_flush_ms = self.clock.monotonic_ms()
 
-    def _note_durable(self, job: FlushJob) -> None:
+    def _record_durable(self, job: FlushJob) -> None:
         """Record what is durable; records written after a truncation during the flush are not."""
         self.unsynced_paths.finish(job.number)
         if self.offsets.flushed(job.end_offset, job.truncations) and self.producers.is_derived:
@@ -336,10 +336,13 @@ class PartitionLog(LogState):
     def truncate_to(self, offset: int) -> None:
         """Truncate the log at the batch that contains `offset`, as a follower does to match its leader."""
         ready_at_once(lambda: self.cut_to(offset))
-        self.settle()
+        self.complete_truncation()
 
     def cut_to(self, offset: int) -> None:
-        """Do the first part of `truncate_to`; `settle`, or `settle_in_steps` and a flush, must precede an append."""
+        """Do the first part of `truncate_to`.
+
+        `complete_truncation`, or `complete_truncation_in_steps` and a flush, must precede an append.
+        """
         if offset >= self.log_end_offset:
             # This broker may have been the leader, and stored an epoch that begins at the end and has no records.
             self.health.guard(lambda: self.leader_epochs.truncate_from_end(offset))
@@ -359,7 +362,7 @@ class PartitionLog(LogState):
 
         New records at these offsets are neither compacted nor deleted; checkpoints must not claim that after a restart.
         """
-        self.health.guard(self.segments.take_back_compaction)
+        self.health.guard(self.segments.undo_compaction)
         before = self.offsets.lower(recovery_point=recovery_point, first_dirty=first_dirty, start=start)
         if self.before_truncation is None or self.offsets.bounds == before:
             return
@@ -370,31 +373,31 @@ class PartitionLog(LogState):
             self.offsets.restore(before)
             raise
 
-    def settle_in_steps(self) -> Iterator[None]:
+    def complete_truncation_in_steps(self) -> Iterator[None]:
         """Derive the state that a truncation left unknown, a few batches per step; a flush makes it durable."""
         while self.pending_truncation is not None and self.health.guard(self.pending_truncation.derive_more):
             yield
 
-    def settle_or_wait(self) -> None:
-        """Settle if few steps are left; otherwise, or on failure, reject clients' appends until a flush has ended.
+    def try_complete_truncation(self) -> None:
+        """Complete a truncation if few steps are left.
 
-        Failures are logged.
+        Otherwise, or on failure, which is logged, clients' appends are rejected until a flush has ended.
         """
         if self.failure is None and self.pending_truncation is not None:
             with suppress(KafkaError, DiskFailure, CorruptLogError):
-                if sum(1 for _ in islice(self.settle_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
-                    self.settle()
+                if sum(1 for _ in islice(self.complete_truncation_in_steps(), STEPS_AT_ONCE)) < STEPS_AT_ONCE:
+                    self.complete_truncation()
 
-    def settle(self) -> None:
+    def complete_truncation(self) -> None:
         """Derive the unknown state and make the new end durable, synchronously."""
         if self.pending_truncation is not None:
-            self.health.guard(self.pending_truncation.settle)
+            self.health.guard(self.pending_truncation.complete)
             self.pending_truncation = None
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records; the next append is at `offset`."""
         logger.info("Truncating %s-%s fully, to start at %s", self.topic, self.partition, offset)
-        self.health.guard(lambda: truncation.settle_topic_id(self))
+        self.health.guard(lambda: truncation.sync_topic_id(self))
         self._lower(0, first_dirty=0, start=offset)
         self.health.guard(lambda: truncation.truncate_fully(self, offset))
         self.offsets.begin_at(offset)
@@ -416,8 +419,8 @@ class PartitionLog(LogState):
     def _apply_retention(self, now_ms: int, high_watermark: int) -> list[PendingDeletion]:
         pending: list[PendingDeletion] = []
         for rule in retention.rules(self, now_ms):
-            room = retention.SEGMENTS_AT_ONCE - len(pending)
-            count = retention.count_past(self, rule.is_past, high_watermark, room)
+            count_max = retention.SEGMENTS_AT_ONCE - len(pending)
+            count = retention.count_past(self, rule.is_past, high_watermark, count_max)
             if count > 0:
                 logger.info(
                     "Deleting %s segments of %s-%s because of %s", count, self.topic, self.partition, rule.reason
@@ -469,10 +472,10 @@ class PartitionLog(LogState):
     def begin_last_flush(self) -> FlushJob | None:
         """Complete the small files before the close; return a flush job if anything is not durable.
 
-        Raises DiskFullError, DiskFailure; KafkaError if a truncation cannot be settled.
+        Raises DiskFullError, DiskFailure; KafkaError if a truncation cannot be completed.
         """
         self._active.finish()
-        self.take_snapshot()
+        self.write_snapshot()
         return self.begin_flush(pins=False) if self.has_unsynced else None
 
     def release_files(self) -> None:
@@ -480,11 +483,11 @@ class PartitionLog(LogState):
         for segment in self.segments:
             segment.close()
 
-    def take_snapshot(self) -> None:
+    def write_snapshot(self) -> None:
         """Write the producers' state at the log's end, so that a clean start need not rebuild it."""
-        self.settle()
+        self.complete_truncation()
         if self.log_end_offset > self.segments.first.base_offset:
-            self.health.guard(lambda: self.snapshots.take(self.producers, self.log_end_offset))
+            self.health.guard(lambda: self.snapshots.write(self.producers, self.log_end_offset))
 
     def moved_to(self, directory: str) -> None:
         """Record the new path of the renamed directory and close the files: nothing is written any more."""

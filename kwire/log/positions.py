@@ -19,7 +19,7 @@ class Positions:
         self._offsets = array("q")
         self._positions = array("q")
 
-    def note(self, base_offset: int, position: int) -> None:
+    def add(self, base_offset: int, position: int) -> None:
         """Add the batch that follows all known ones."""
         if len(self._offsets) >= POSITIONS_KEPT:
             del self._offsets[: POSITIONS_KEPT // 2]

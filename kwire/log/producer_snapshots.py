@@ -100,7 +100,7 @@ class ProducerSnapshots:
     def path(self, offset: int) -> str:
         return f"{self._directory}/{offset:020d}{SUFFIX}"
 
-    def take(self, state: ProducerState, offset: int) -> None:
+    def write(self, state: ProducerState, offset: int) -> None:
         """Write the state at `offset`, unless the disk is full.
 
         The file is not synced: its CRC reveals an incomplete file, and the state can be rebuilt.

@@ -22,9 +22,9 @@ _ONE_BYTE_DELTAS: Final = 64
 _TWO_BYTE_DELTAS: Final = 8192
 PLAIN_RECORDS_MAX: Final = _TWO_BYTE_DELTAS
 """Most records of a batch that are validated in one step on the event loop."""
-_ALIKE_LEAST: Final = 8 if __file__.endswith(".py") else _TWO_BYTE_DELTAS + 1
+_ALIKE_MIN: Final = 8 if __file__.endswith(".py") else _TWO_BYTE_DELTAS + 1
 """Number of records below which validation one by one is faster; in the compiled module it always is."""
-_MIXED_MOST: Final = 64
+_MIXED_MAX: Final = 64
 """Records that are validated one by one before the next check for a common layout."""
 
 _FINAL: Final = bytes(range(128))
@@ -37,7 +37,7 @@ _WIDE_DELTAS: Final = (
 )
 """Expected columns of offset deltas: record i has delta i."""
 
-_Taken = tuple[int, int, int, int]
+_Walked = tuple[int, int, int, int]
 """(next index, next position, smallest timestamp delta, largest timestamp delta)."""
 
 
@@ -71,13 +71,13 @@ def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int =
     index = smallest = largest = 0
     position = start
     try:
-        if record_count < _ALIKE_LEAST:
+        if record_count < _ALIKE_MIN:
             taken = _walk_mixed(batch, start, 0, record_count, needs_key)
             return taken[2:] if taken is not None and taken[1] == len(batch) else None
         while index < record_count:
             taken = _walk_alike(batch, position, index, record_count, needs_key)
             if taken is None:
-                taken = _walk_mixed(batch, position, index, min(index + _MIXED_MOST, record_count), needs_key)
+                taken = _walk_mixed(batch, position, index, min(index + _MIXED_MAX, record_count), needs_key)
             if taken is None:
                 return None
             index, position, low, high = taken
@@ -87,7 +87,7 @@ def walk_plain(batch: bytes, record_count: int, needs_key: bool, *, start: int =
     return (smallest, largest) if position == len(batch) else None
 
 
-def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bool) -> _Taken | None:
+def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bool) -> _Walked | None:
     """Check the records from index to stop one by one; return None if one of them is not plain.
 
     The lowest bit of a length is its sign: the bits of all lengths are collected and checked once. Varints of one and
@@ -155,7 +155,7 @@ def _walk_mixed(body: bytes, position: int, index: int, stop: int, needs_key: bo
     return None if signs & 1 else (stop, position, smallest, largest)
 
 
-def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_key: bool) -> _Taken | None:
+def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_key: bool) -> _Walked | None:
     """Check the next records that have the layout of the first one; return None if they are too few.
 
     Each column is a slice with the record's size as its step, so that one comparison covers all records.
@@ -171,7 +171,7 @@ def _walk_alike(body: bytes, start: int, index: int, record_count: int, needs_ke
         # Sizes come first: while they are equal, the next record begins at the expected position.
         column = body[at : at + count * stride : stride]
         count = len(column) - len(column.lstrip(column[:1]))
-        if count < _ALIKE_LEAST:
+        if count < _ALIKE_MIN:
             return None
     is_wide = delta_at - timestamp_at == 2
     low = body[timestamp_at : timestamp_at + count * stride : stride]

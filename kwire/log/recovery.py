@@ -126,16 +126,16 @@ def open_log(
         ),
     )
     if is_new:
-        _note_names(log)
+        _mark_names_unsynced(log)
     elif not was_clean_shutdown:
-        _note_unsynced(log)
+        _mark_unsynced(log)
     if was_clean_shutdown:
         durable_to = max(recovery_point, check_clean_stop(log))
     else:
         durable_to = recovery_point
         _recover(log)
     log.offsets.recovered(ready_at_once(log.segments.active.next_offset), durable_to)
-    _settle(log, was_clean_shutdown=was_clean_shutdown)
+    _make_consistent(log, was_clean_shutdown=was_clean_shutdown)
     leader_epochs.finish_recovery()
     if topic_id is not None and is_new:
         log.assign_topic_id(topic_id)
@@ -154,14 +154,14 @@ def _segments(disk: Disk, directory: str, found: Sequence[int], start: int, now_
     return segments
 
 
-def _note_names(log: LogState) -> None:
+def _mark_names_unsynced(log: LogState) -> None:
     """Mark the directories that contain the names of the log and of its files as unsynced."""
     log.unsynced_paths.add(log.directory, log.directory.rpartition("/")[0] or "/")
 
 
-def _note_unsynced(log: LogState) -> None:
+def _mark_unsynced(log: LogState) -> None:
     """Mark names and files as unsynced that may not be durable, because the process was killed."""
-    _note_names(log)
+    _mark_names_unsynced(log)
     written = (f"{log.directory}/{PARTITION_METADATA_FILE}", log.leader_epochs.path)
     log.unsynced_paths.add(*(path for path in written if log.disk.exists(path)))
 
@@ -274,7 +274,7 @@ def _recover(log: LogState) -> None:
                 log.partition,
             )
         if index > 0:
-            log.snapshots.take(producers, segment.base_offset)
+            log.snapshots.write(producers, segment.base_offset)
         is_whole = recover_segment(segment, log, producers)
         following = segments[index + 1] if index + 1 < len(segments) else None
         if not is_whole or (following is not None and not _continues(log, segment, following, producers.end_offset)):
@@ -328,7 +328,7 @@ def recover_segment(segment: Segment, log: LogState, producers: ProducerState) -
         if header.producer_id != NO_PRODUCER_ID and not _replay(segment, header, batch, producers):
             break
         size = header.size_in_bytes
-        segment.note_batch(at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config)
+        segment.index_batch(at, size, header.base_offset, header.last_offset, header.max_timestamp, log.config)
         log.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         position, next_offset = at + size, header.next_offset
         progress.reached(position)
@@ -360,14 +360,14 @@ def _replay(segment: Segment, header: BatchHeader, batch: memoryview, producers:
     return True
 
 
-def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
+def _make_consistent(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
     """Make offsets, epochs and producers consistent with the existing batches."""
     if log.log_start_offset > log.log_end_offset:
         # The log lost its tail, and the checkpointed start is above its end: nothing below the start may reappear.
         log.truncate_fully_and_start_at(log.log_start_offset)
         return
     if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
-        _recall_epochs(log)
+        _rebuild_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     # After a clean shutdown, keep an epoch that begins at the end, because its leader may continue. It has no records.
     log.leader_epochs.truncate_from_end(log.log_end_offset + (1 if was_clean_shutdown else 0))
@@ -378,7 +378,7 @@ def _settle(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
         recall_recent_batches(log)
 
 
-def _recall_epochs(log: LogState) -> None:
+def _rebuild_epochs(log: LogState) -> None:
     """Rebuild the epochs from the batches, after the file was lost or a crash undid a move of the log start."""
     log.leader_epochs.derive(
         (header.partition_leader_epoch, header.base_offset) for segment in log.segments for _, header in segment.walk(0)

@@ -17,30 +17,30 @@ from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
 """Limit per reason; beyond it, the producer with the oldest first rejection is dropped."""
-BEHIND_MAX: Final = 4
+FOLLOWING_MAX: Final = 4
 """Batches that may follow a rejected one before its client receives the error, with five requests in flight."""
 
 
 class _Refused:
     """First batch of a producer's newest epoch that was rejected because the disk was full."""
 
-    __slots__ = ("base_sequence", "held_back", "producer_epoch")
+    __slots__ = ("base_sequence", "producer_epoch", "rejected_later")
 
     def __init__(self, producer_epoch: int, base_sequence: int) -> None:
         self.producer_epoch = producer_epoch
         self.base_sequence = base_sequence
-        self.held_back: list[int] = []
+        self.rejected_later: list[int] = []
         """Base sequences of later batches that arrived after the last attempt of this one."""
 
-    def is_given_up(self, header: BatchHeader) -> bool:
+    def is_abandoned(self, header: BatchHeader) -> bool:
         """Return True if a later batch shows that this one will not be retried: a retry would have arrived before."""
-        return header.base_sequence in self.held_back or len(self.held_back) == BEHIND_MAX
+        return header.base_sequence in self.rejected_later or len(self.rejected_later) == FOLLOWING_MAX
 
-    def is_behind(self, header: BatchHeader) -> bool:
+    def is_followed_by(self, header: BatchHeader) -> bool:
         """Return True if a batch comes later in the same epoch."""
         return header.producer_epoch == self.producer_epoch and 0 < self._distance_to(header) <= SEQUENCE_MAX // 2
 
-    def is_settled_by(self, header: BatchHeader) -> bool:
+    def is_superseded_by(self, header: BatchHeader) -> bool:
         """Return True if this batch is not expected any more once the given one is stored."""
         if header.producer_epoch != self.producer_epoch:
             return header.producer_epoch > self.producer_epoch
@@ -73,12 +73,12 @@ class RefusedBatches:
     def check(self, header: BatchHeader) -> None:
         """Reject a batch that follows one that a full disk rejected. Raises KafkaError KAFKA_STORAGE_ERROR."""
         refused = self._without_space.get(header.producer_id)
-        if refused is None or not refused.is_behind(header):
+        if refused is None or not refused.is_followed_by(header):
             return
-        if refused.is_given_up(header):
+        if refused.is_abandoned(header):
             del self._without_space[header.producer_id]
             return
-        refused.held_back.append(header.base_sequence)
+        refused.rejected_later.append(header.base_sequence)
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"producer {header.producer_id}: sequence {refused.base_sequence}, for which the disk was full, "
@@ -127,5 +127,5 @@ class RefusedBatches:
             self._not_admitted.pop(producer_id, None)
             return
         refused = self._without_space.get(producer_id)
-        if refused is not None and refused.is_settled_by(header):
+        if refused is not None and refused.is_superseded_by(header):
             del self._without_space[producer_id]

@@ -54,7 +54,7 @@ def roll(log: LogState, base_offset: int) -> None:
         active.finish()
         _write_indexes(active)
         log.producers.end_offset = base_offset
-        log.snapshots.take(log.producers, base_offset)
+        log.snapshots.write(log.producers, base_offset)
     begin_segment(log, base_offset)
 
 

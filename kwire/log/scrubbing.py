@@ -18,20 +18,20 @@ STEP_BYTES: Final = 64 * 1024
 """Bytes per step, which the event loop can check between two requests. A larger batch is read whole."""
 
 
-def one_pass(logs: Iterable[PartitionLog], is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
+def one_pass(logs: Iterable[PartitionLog], is_current: Callable[[PartitionLog], bool]) -> Iterator[int]:
     """Check all closed segments of the logs; yield the bytes read by each step, which the caller spreads over time.
 
     A damaged log goes offline, and the pass continues with the next one. Segments and logs may be added or removed
-    between two steps; logs for which is_held returns False are skipped.
+    between two steps; logs for which is_current returns False are skipped.
     """
     for log in logs:
-        yield from _check(log, is_held)
+        yield from _check(log, is_current)
 
 
-def _check(log: PartitionLog, is_held: Callable[[PartitionLog], bool]) -> Iterator[int]:
+def _check(log: PartitionLog, is_current: Callable[[PartitionLog], bool]) -> Iterator[int]:
     checked: Segment | None = None  # a log that has failed may have none
     position, truncations = 0, log.offsets.truncations
-    while log.failure is None and is_held(log):
+    while log.failure is None and is_current(log):
         index = 0 if checked is None else log.segments.index_of(checked.base_offset)
         segment = log.segments[index]
         if segment is not checked or log.offsets.truncations != truncations:

@@ -51,7 +51,7 @@ class Segment(SegmentIndexes):
         self.transaction_index = TransactionIndex(disk, stem, suffix)
         self.created_ms = created_ms
         self.jitter_ms = 0
-        self.knows_timestamps = self.is_loaded
+        self.has_timestamps = self.is_loaded
         """True if the first and the largest timestamp are in memory; they stay there when the indexes are unloaded."""
         self._rebuild: Iterator[None] | None = None
         """Remaining steps of a rebuild of the indexes; None if there is none."""
@@ -72,8 +72,8 @@ class Segment(SegmentIndexes):
     @property
     def has_pending_entries(self) -> bool:
         """True if a flush must write index entries."""
-        is_held_back = self.transaction_index.is_doubted
-        return bool(self.time_index.storage.pending or (self.offset_index.storage.pending and not is_held_back))
+        is_delayed = self.transaction_index.is_suspect
+        return bool(self.time_index.storage.pending or (self.offset_index.storage.pending and not is_delayed))
 
     def write_indexes(self) -> list[DiskFile]:
         """Append pending index entries to their files; return the files that must be synced.
@@ -90,7 +90,7 @@ class Segment(SegmentIndexes):
         """Write the time index first: batches after the offset index's last entry are found by reading on."""
         try:
             files = self.time_index.storage.write()
-            if not self.transaction_index.is_doubted:
+            if not self.transaction_index.is_suspect:
                 files += self.offset_index.storage.write()
         except DiskFullError as error:
             logger.warning("The disk is full: %s; the indexes are written later", error)
@@ -108,13 +108,13 @@ class Segment(SegmentIndexes):
         """
         if not self.is_loaded:
             self._load()
-            self.knows_timestamps = True
+            self.has_timestamps = True
         if self.memory is not None:
             self.memory.use(self)
 
-    def know_timestamps(self) -> None:
+    def load_timestamps(self) -> None:
         """Load the first and the largest timestamp, which stay in memory when the indexes are unloaded."""
-        if not self.knows_timestamps:
+        if not self.has_timestamps:
             self.load()
 
     @property
@@ -127,11 +127,11 @@ class Segment(SegmentIndexes):
         """Release the memory of the indexes; return False if a flush must first write a part of them."""
         if self.has_pending_entries and not self._is_rebuilt:
             return False
-        self._forget_indexes()
+        self._unload_indexes()
         self.transaction_index.unload()
         return True
 
-    def _forget_indexes(self) -> None:
+    def _unload_indexes(self) -> None:
         self.offset_index.unload()
         self.time_index.unload()
         self.is_loaded = False
@@ -146,11 +146,11 @@ class Segment(SegmentIndexes):
     def unbound(self) -> None:
         """Exempt the indexes from the memory limit, because the segment is active again or was removed."""
         if self.memory is not None:
-            self.memory.forget(self)
+            self.memory.remove(self)
             self.memory = None
         self._is_rebuilt = False
         if self.offset_index.is_in_file or self.time_index.is_in_file:
-            self._forget_indexes()  # an active segment needs them in memory
+            self._unload_indexes()  # an active segment needs them in memory
 
     def _load(self) -> None:
         if self._rebuild is not None:
@@ -163,13 +163,13 @@ class Segment(SegmentIndexes):
             index_sanity.check(self)
             header = self.header_at(0)
             self.first_timestamp = None if header is None else header.max_timestamp
-            self._note_end()
+            self._find_max_timestamp()
         except (CorruptIndexError, CorruptLogError) as error:  # the index may point to a wrong position
             self._derive_indexes(error)
             return
         self.is_loaded = True
 
-    def _note_end(self) -> None:
+    def _find_max_timestamp(self) -> None:
         """Find the largest timestamp, from the indexes and the batches after their last entry."""
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index.last_entry()
         position = self._checked_position(self.offset_index.last_entry()[1])
@@ -283,10 +283,10 @@ class Segment(SegmentIndexes):
         entry = self.time_index.lookup_entry(timestamp)
         if entry is None:
             return self.base_offset
-        noted, offset = entry
+        indexed_timestamp, offset = entry
         header = self.header_at(self._find(offset))
-        if header is None or header.max_timestamp != noted:
-            raise CorruptIndexError(f"no timestamp {noted} at offset {offset}")
+        if header is None or header.max_timestamp != indexed_timestamp:
+            raise CorruptIndexError(f"no timestamp {indexed_timestamp} at offset {offset}")
         return offset
 
     def read(
@@ -318,14 +318,16 @@ class Segment(SegmentIndexes):
             return self._read_unverified(start, end, budget, source, min_one_batch=min_one_batch)
         return self._read_records(start, end, source)
 
-    def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None, is_due: bool) -> FetchedFile | None:
+    def _source(self, offset: int, max_bytes: int, budget: VerifyBudget | None, is_first: bool) -> FetchedFile | None:
         """Return the view through which a fetch reads; None if nothing is cold, or if waiting is allowed."""
         if budget is None or budget.cold is None:
             return None
         hot_from = max(self._verified_from, self.size - HOT_BYTES) if self.memory is None else self.size
         if self.known_position(offset) >= hot_from:
             return None
-        return FetchedFile(self.file, budget.cold, budget, hot_from=hot_from, bytes_wanted=max_bytes, is_due=is_due)
+        return FetchedFile(
+            self.file, budget.cold, budget, hot_from=hot_from, bytes_requested=max_bytes, is_first=is_first
+        )
 
     def _read_records(self, start: int, end: int, source: FetchedFile | None) -> bytes:
         return self.file.read(start, end - start) if source is None else source.read_records(start, end - start)
@@ -335,12 +337,12 @@ class Segment(SegmentIndexes):
     ) -> bytes:
         """Read verified data from `start` on, and as many of the following batches as the budget allows."""
         first = self._verified.end_from(start)
-        if end - first > budget.left:
-            all_end, end_max = end, first + max(budget.left, 0)
+        if end - first > budget.bytes_left:
+            all_end, end_max = end, first + max(budget.bytes_left, 0)
             end = self._whole_batches_end(first, end_max, None, source, min_one_batch=min_one_batch and first == start)
             budget.is_short |= end < all_end
         data = self._read_records(start, end, source)
-        if start + (taken := budget.take(data, first - start)) > first:
+        if start + (taken := budget.spend(data, first - start)) > first:
             self._verify(data[first - start : taken], first, source)
         return data[:taken]
 
@@ -381,10 +383,10 @@ class Segment(SegmentIndexes):
             check_order(self.stem, self.base_offset, previous, header, start + position)
             position += header.size_in_bytes
             previous = header
-        self._check_what_follows(previous, start + len(data), source)
+        self._check_neighbours(previous, start + len(data), source)
         self._verified.add(start, start + len(data))
 
-    def _check_what_follows(self, last: BatchHeader | None, position: int, source: Readable | None) -> None:
+    def _check_neighbours(self, last: BatchHeader | None, position: int, source: Readable | None) -> None:
         """Check that base offset and leader epoch, which no CRC covers, match those of the neighbouring batches."""
         if last is None:
             return
@@ -431,7 +433,7 @@ class Segment(SegmentIndexes):
         next_offset = ready_at_once(self.next_offset)
         self.time_index.truncate_to_offset(next_offset)
         self.transaction_index.truncate(next_offset)
-        self._note_end()
+        self._find_max_timestamp()
         if position == 0:
             self.first_timestamp = None
 
@@ -487,7 +489,7 @@ class Segment(SegmentIndexes):
     def close(self) -> None:
         """Close the file descriptors."""
         if self.memory is not None:
-            self.memory.forget(self)
+            self.memory.remove(self)
         self.file.close()
         self.offset_index.storage.close()
         self.time_index.storage.close()

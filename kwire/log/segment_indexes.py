@@ -42,14 +42,14 @@ class SegmentIndexes:
         self._positions: Positions | None = None
         """Positions of recent batches, if this process has written to the segment."""
 
-    def note_batch(
+    def index_batch(
         self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int, config: LogConfig
     ) -> None:
         """Index a batch that was just written at `position`."""
         if self.memory is None:
             if self._positions is None:
                 self._positions = Positions()
-            self._positions.note(base_offset, position)
+            self._positions.add(base_offset, position)
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
@@ -85,11 +85,11 @@ class SegmentIndexes:
         self._positions = None
         self.is_full = False
 
-    def take_indexes(self, derived: SegmentIndexes) -> None:
+    def move_indexes_from(self, derived: SegmentIndexes) -> None:
         """Replace the indexes by rebuilt ones that cover all batches."""
         self.reset_indexes()
-        self.offset_index.take_entries(derived.offset_index)
-        self.time_index.take_entries(derived.time_index)
+        self.offset_index.move_entries_from(derived.offset_index)
+        self.time_index.move_entries_from(derived.time_index)
         self.max_timestamp = derived.max_timestamp
         self.offset_of_max_timestamp = derived.offset_of_max_timestamp
         self.first_timestamp = derived.first_timestamp

@@ -62,10 +62,10 @@ class Segments:
         """
         learned = 0
         for segment in segments:
-            if not segment.knows_timestamps:
+            if not segment.has_timestamps:
                 if learned == SEGMENTS_AT_ONCE:
                     raise NotReadyError
-                segment.know_timestamps()
+                segment.load_timestamps()
                 learned += 1
             yield segment
 
@@ -81,14 +81,14 @@ class Segments:
         self._segments.append(segment)
         self._base_offsets.append(segment.base_offset)
 
-    def take_back_compaction(self) -> None:
+    def undo_compaction(self) -> None:
         """Undo a pending swap of a compaction, before a segment is truncated."""
         self.changes += 1
         if self.before_removal is not None:
             self.before_removal()
 
     def remove_first(self) -> Segment:
-        self.take_back_compaction()
+        self.undo_compaction()
         del self._base_offsets[0]
         removed = self._segments.pop(0)
         removed.unbound()
@@ -96,7 +96,7 @@ class Segments:
 
     def remove_last(self) -> Segment:
         """Remove the last segment; the one before it becomes active, until another one is appended."""
-        self.take_back_compaction()
+        self.undo_compaction()
         del self._base_offsets[-1]
         removed = self._segments.pop()
         if self._segments:

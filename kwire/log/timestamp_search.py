@@ -35,27 +35,27 @@ class TimestampOffset(NamedTuple):
     leader_epoch: int
 
 
-_Looked = tuple[BatchHeader, "tuple[int, int] | None"]
+_Searched = tuple[BatchHeader, "tuple[int, int] | None"]
 """(header of a batch that was searched, (offset, timestamp) that was found in it or None)."""
 
 
 class TimestampSearch:
-    """Search in one log; `log_now` returns the current log after each step, or raises the error for the request."""
+    """Search in one log; `current_log` returns the current log after each step, or raises the error for the request."""
 
-    def __init__(self, log_now: Callable[[], PartitionLog], large_batches: LargeBatches) -> None:
-        self._log_now = log_now
+    def __init__(self, current_log: Callable[[], PartitionLog], large_batches: LargeBatches) -> None:
+        self._current_log = current_log
         self._large_batches = large_batches
 
     def first(self, timestamp: int) -> Steps[TimestampOffset | None]:
         """Return the first record of the log with this timestamp or a later one, or None."""
-        return self._search(timestamp, INT64_MAX, self._log_now().log_start_offset, is_exact=True)
+        return self._search(timestamp, INT64_MAX, self._current_log().log_start_offset, is_exact=True)
 
     def largest(self) -> Steps[TimestampOffset | None]:
         """Return the first record with the largest timestamp (-1 if none has one), or None for an empty log.
 
         As in Kafka, the record may be below the log start.
         """
-        found = yield from ready_in_steps(lambda: self._log_now().max_timestamp())
+        found = yield from ready_in_steps(lambda: self._current_log().max_timestamp())
         if found is None:
             return None
         timestamp, last_offset = found
@@ -64,29 +64,31 @@ class TimestampSearch:
     def _search(self, low: int, high: int, start_offset: int, *, is_exact: bool) -> Steps[TimestampOffset | None]:
         """Search the batches from the one with start_offset on; its earlier records count unless `is_exact`."""
         while True:
-            looked = yield from self._look_next(low, high, start_offset, is_exact)
-            if looked is None:
+            searched = yield from self._search_next(low, high, start_offset, is_exact)
+            if searched is None:
                 return None
-            header, found = looked
+            header, found = searched
             if found is not None:
                 offset, timestamp = found
                 return TimestampOffset(offset, timestamp, header.partition_leader_epoch)
             start_offset = header.next_offset
             yield None
 
-    def _look_next(self, low: int, high: int, start_offset: int, is_exact: bool) -> Steps[_Looked | None]:
+    def _search_next(self, low: int, high: int, start_offset: int, is_exact: bool) -> Steps[_Searched | None]:
         """Search the next batch; None if there is none. While a search waits for a large batch, it holds no data."""
         try:
-            return (yield from self._look(low, high, start_offset, is_exact, is_large=False))
+            return (yield from self._search_batch(low, high, start_offset, is_exact, is_large=False))
         except DecompressedTooLargeError:
             pass
-        yield self._large_batches.enter()
+        yield self._large_batches.acquire()
         try:
-            return (yield from self._look(low, high, start_offset, is_exact, is_large=True))
+            return (yield from self._search_batch(low, high, start_offset, is_exact, is_large=True))
         finally:
-            self._large_batches.leave()
+            self._large_batches.release()
 
-    def _look(self, low: int, high: int, start_offset: int, is_exact: bool, *, is_large: bool) -> Steps[_Looked | None]:
+    def _search_batch(
+        self, low: int, high: int, start_offset: int, is_exact: bool, *, is_large: bool
+    ) -> Steps[_Searched | None]:
         candidate = yield from self._next_batch(low, start_offset)
         while isinstance(candidate, int):
             yield None
@@ -103,7 +105,7 @@ class TimestampSearch:
         return header, found
 
     def _next_batch(self, low: int, start_offset: int) -> Steps[Candidate | int | None]:
-        return ready_in_steps(lambda: self._log_now().batch_for_timestamp(low, start_offset))
+        return ready_in_steps(lambda: self._current_log().batch_for_timestamp(low, start_offset))
 
 
 class RecordTimes:
@@ -122,7 +124,7 @@ class RecordTimes:
     def search(self, body: bytes) -> Generator[None, None, tuple[int, int] | None]:
         """Return the (offset, timestamp) of the first matching record, or None. Raises InvalidRecordsError."""
         while self._position < len(body):
-            found = self._search_some(body)
+            found = self._search_records(body)
             if found is not None:
                 return found
             yield None
@@ -130,7 +132,7 @@ class RecordTimes:
             raise InvalidRecordsError(f"the batch declares {self._header.record_count} records and holds {self._count}")
         return None
 
-    def _search_some(self, body: bytes) -> tuple[int, int] | None:
+    def _search_records(self, body: bytes) -> tuple[int, int] | None:
         header, position, size = self._header, self._position, len(body)
         try:
             for _ in range(RECORDS_AT_ONCE):

@@ -43,17 +43,17 @@ def checked_transactions(log: LogState, segment: Segment) -> list[AbortedTransac
     Raises NotReadyError during the comparison with the log; each call does one step.
     """
     index = segment.transaction_index
-    if index.is_held:
+    if index.is_in_memory_only:
         _write(segment, index.entries())
-    elif not index.is_believed:
-        _go_on(log, segment)
+    elif not index.is_checked:
+        _check_one_step(log, segment)
     entries = index.entries()
     if segment.memory is not None:
         segment.memory.use(segment)
     return entries
 
 
-def _go_on(log: LogState, segment: Segment) -> None:
+def _check_one_step(log: LogState, segment: Segment) -> None:
     index = segment.transaction_index
     steps = index.check or _check(log, segment)
     index.check = None  # if a step fails, there is nothing to continue
@@ -76,10 +76,10 @@ def _check(log: LogState, segment: Segment) -> Iterator[None]:
 
 def _compare(log: LogState, segment: Segment) -> Iterator[None]:
     index = segment.transaction_index
-    if not (yield from _are_sound(log, segment)) or index.is_doubted:
+    if not (yield from _are_sound(log, segment)) or index.is_suspect:
         logger.warning("%s does not match its log: rebuilding it", index.path)
         _write(segment, (yield from _derived(log, segment)))
-    index.is_believed = not index.is_held
+    index.is_checked = not index.is_in_memory_only
 
 
 def _write(segment: Segment, derived: list[AbortedTransaction]) -> None:
@@ -93,7 +93,7 @@ def _write(segment: Segment, derived: list[AbortedTransaction]) -> None:
 
 def _are_sound(log: LogState, segment: Segment) -> Generator[None, None, bool]:
     yield from ready_in_steps(segment.load)
-    if segment.transaction_index.is_doubted:
+    if segment.transaction_index.is_suspect:
         return False
     entries = list(segment.transaction_index.entries())
     ends = [entry.last_offset for entry in entries]
@@ -104,10 +104,10 @@ def _are_sound(log: LogState, segment: Segment) -> Generator[None, None, bool]:
             return False
         if count % ENTRIES_AT_ONCE == 0:
             yield
-    return not entries or (yield from _begin_where_they_say(log, segment, entries))
+    return not entries or (yield from _first_offsets_match(log, segment, entries))
 
 
-def _begin_where_they_say(
+def _first_offsets_match(
     log: LogState, segment: Segment, entries: list[AbortedTransaction]
 ) -> Generator[None, None, bool]:
     """Check that no transaction begins before its entry's first offset.
@@ -123,7 +123,7 @@ def _begin_where_they_say(
     for entry in entries:
         if entry.first_offset < segment.base_offset and at_start.get(entry.producer_id) != entry.first_offset:
             return False
-    wanted = {entry.first_offset: entry.producer_id for entry in entries}
+    expected = {entry.first_offset: entry.producer_id for entry in entries}
     in_transaction = {producer_id for producer_id, first in at_start.items() if first >= log.log_start_offset}
     for count, (position, header) in enumerate(segment.walk(0), 1):
         if position > WALK_BYTES:
@@ -132,7 +132,7 @@ def _begin_where_they_say(
             yield
         if header.last_offset < log.log_start_offset:
             continue
-        if wanted.get(header.base_offset) == header.producer_id and header.producer_id in in_transaction:
+        if expected.get(header.base_offset) == header.producer_id and header.producer_id in in_transaction:
             return False
         if header.attributes & CONTROL_FLAG:
             in_transaction.discard(header.producer_id)
@@ -175,8 +175,8 @@ def _begins_at_its_batch(segments: Segments, entry: AbortedTransaction) -> bool:
     header = segment.header_at(segment.position_of(entry.first_offset))
     if header is None or header.base_offset > entry.first_offset:
         return True
-    is_its_own = header.producer_id == entry.producer_id and bool(header.attributes & TRANSACTIONAL_FLAG)
-    return is_its_own and header.base_offset == entry.first_offset
+    is_same_transaction = header.producer_id == entry.producer_id and bool(header.attributes & TRANSACTIONAL_FLAG)
+    return is_same_transaction and header.base_offset == entry.first_offset
 
 
 def _derived(log: LogState, segment: Segment) -> Generator[None, None, list[AbortedTransaction]]:

@@ -43,15 +43,15 @@ class TransactionIndex:
         self._entries: list[AbortedTransaction] | None = None
         self._pending = bytearray()
         """Entries that could not be written because the disk was full."""
-        self.is_believed = False
+        self.is_checked = False
         """True if the entries in the file were compared with the log; entries appended since need no comparison."""
         self.check: Iterator[None] | None = None
         """Remaining steps of a comparison that has begun."""
-        self.is_held = False
+        self.is_in_memory_only = False
         """True if the entries were derived from the log and exist in memory only, because the disk was full."""
         self.is_malformed = False
         """True if the file contains anything but whole entries."""
-        self.is_doubted = False
+        self.is_suspect = False
         """True after the segment's other indexes were rebuilt, until this one is rebuilt as well."""
         self.has_new_name = False
         """True if the file was created and its directory was not synced since; the next flush syncs it.
@@ -80,13 +80,13 @@ class TransactionIndex:
 
     def unload(self) -> None:
         """Release the memory, unless some entries are not in the file because the disk was full."""
-        if not self._pending and not self.is_held:
+        if not self._pending and not self.is_in_memory_only:
             self._entries = None
 
     def append(self, transaction: AbortedTransaction) -> None:
         """Add a transaction whose marker was stored; if the disk is full, write() adds it to the file later."""
         self.entries().append(transaction)
-        if self.is_held:
+        if self.is_in_memory_only:
             return  # the file gets all entries or none
         self._pending += _ENTRY.pack(0, *transaction)
         try:
@@ -120,7 +120,7 @@ class TransactionIndex:
         file = self.file()
         if file is not None and file.size:
             file.truncate(0)
-        self._believe([])
+        self._set_checked([])
 
     def replace(self, transactions: list[AbortedTransaction]) -> None:
         """Replace the entries durably by those derived from the log; on a full disk they are in memory only.
@@ -129,18 +129,18 @@ class TransactionIndex:
         """
         self._entries = transactions
         self._pending = bytearray()
-        self.is_held = True
+        self.is_in_memory_only = True
         if transactions or self._disk.exists(self.path):
             self.close()
             self._disk.replace(self.path, b"".join(_ENTRY.pack(0, *each) for each in transactions), sync=True)
             self.has_new_name = False
-        self._believe(transactions)
+        self._set_checked(transactions)
 
-    def _believe(self, transactions: list[AbortedTransaction]) -> None:
+    def _set_checked(self, transactions: list[AbortedTransaction]) -> None:
         self._entries = transactions
         self._pending = bytearray()
         self.check = None
-        self.is_believed, self.is_malformed, self.is_doubted, self.is_held = True, False, False, False
+        self.is_checked, self.is_malformed, self.is_suspect, self.is_in_memory_only = True, False, False, False
 
     def file(self) -> DiskFile | None:
         """Return the file, None if there is none."""

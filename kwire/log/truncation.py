@@ -40,7 +40,7 @@ class PendingTruncation:
         self._log.producers.derived()
         return False
 
-    def settle(self) -> None:
+    def complete(self) -> None:
         """Do all remaining work synchronously."""
         while self.derive_more():
             pass
@@ -91,7 +91,7 @@ def _cut(log: LogState, offset: int) -> Cut:
     while len(log.segments) > 1 and log.segments.active.base_offset >= offset:
         remove_last_segment(log)
     if log.segments.active is not newest:
-        _settle_names(log)
+        _sync_names(log)
     active = log.segments.active
     active.truncate(ready_at_once(lambda: active.position_of(offset)))
     try:
@@ -110,14 +110,14 @@ def truncate_fully(log: LogState, offset: int) -> None:
     while len(log.segments):
         remove_last_segment(log)
     try:
-        _settle_names(log)
+        _sync_names(log)
         log.snapshots.remove_from(-1)
         begin_segment(log, offset)
     except DiskFullError as full:  # all of the log was removed, which cannot be undone
         raise DiskFailure(full.operation, full.path, full.error) from full
 
 
-def settle_topic_id(log: LogState) -> None:
+def sync_topic_id(log: LogState) -> None:
     """Make partition.metadata durable if no flush has done so, since a recovery point above 0 implies that it is.
 
     Otherwise a power failure that leaves an incomplete file would look like damage to a flushed log, and keep it
@@ -128,6 +128,6 @@ def settle_topic_id(log: LogState) -> None:
         log.disk.sync_file(path)
 
 
-def _settle_names(log: LogState) -> None:
+def _sync_names(log: LogState) -> None:
     """Make the removals durable: a segment that reappeared would seem to follow the records that are appended now."""
     log.disk.sync_directory(log.directory)

@@ -26,16 +26,16 @@ BATCH_COST: Final = 4096
 class VerifyBudget:
     """Bytes that the reads of one step may verify; bytes that were verified before are free."""
 
-    __slots__ = ("cold", "is_short", "left")
+    __slots__ = ("bytes_left", "cold", "is_short")
 
-    def __init__(self, left: int = BUDGET_BYTES, cold: ColdReads | None = None) -> None:
+    def __init__(self, bytes_left: int = BUDGET_BYTES, cold: ColdReads | None = None) -> None:
         """Create a budget; without `cold`, reads wait for the device."""
-        self.left = left
+        self.bytes_left = bytes_left
         self.cold = cold
         self.is_short = False
         """True if a read returned less than requested; the next read continues there."""
 
-    def take(self, data: bytes, position: int) -> int:
+    def spend(self, data: bytes, position: int) -> int:
         """Spend the budget on the batches in `data` from `position` on, at least on one; return the end of the last."""
         size = len(data)
         while position < size:
@@ -46,8 +46,8 @@ class VerifyBudget:
                 return size
             length += LENGTH_OVERHEAD
             position = min(position + length, size)
-            self.left -= length + BATCH_COST
-            if self.left <= 0:
+            self.bytes_left -= length + BATCH_COST
+            if self.bytes_left <= 0:
                 break
         if position < size:
             self.is_short = True

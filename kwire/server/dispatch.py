@@ -21,10 +21,10 @@ from kwire.protocol.framing import Framer, PiecesFramer, framer, parse_request_h
 from kwire.server.api import Api
 from kwire.server.authorization import ACCESS
 from kwire.server.context import RequestContext
-from kwire.server.network.answer_line import Answered
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 from kwire.server.network.pending import CloseConnection, Outcome, Pending, Pieces
+from kwire.server.network.response_queue import Response
 from kwire.server.quotas.counted_steps import CountedSteps
 from kwire.server.service_types import DispatchedT
 
@@ -160,7 +160,7 @@ class Dispatcher(Generic[DispatchedT]):
 
     def _answer_large_later(
         self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
-    ) -> Answered | Pieces:
+    ) -> Response | Pieces:
         """Encode a large response in pieces. A pipelined request is small and delays no other."""
         elements_of = route.api.elements_of
         if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
@@ -169,14 +169,14 @@ class Dispatcher(Generic[DispatchedT]):
 
     def _answer_later(
         self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
-    ) -> Answered:
+    ) -> Response:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
         if is_in_pieces(response):  # the request is small
             response = at_once(response)
         return self._answer(route, context, request_bytes, response)
 
-    def _answer(self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any) -> Answered:
+    def _answer(self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any) -> Response:
         quotas = self._quotas
         throttle_ms = quotas.throttle_ms(context, response, request_bytes) if quotas.active else 0
         if response is None:

@@ -14,10 +14,10 @@ class WorkersForLargeBatches:
         self._place = asyncio.Lock()
         self._running: asyncio.Future[bytes] | None = None
 
-    def enter(self) -> Awaitable[object]:
+    def acquire(self) -> Awaitable[object]:
         return self._place.acquire()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the lock as soon as the worker has finished: a thread cannot be cancelled."""
         running, self._running = self._running, None
         if running is None or running.done():

@@ -11,7 +11,7 @@ import sys
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from kwire.loop_monitor import where
+from kwire.loop_monitor import kwire_stack
 
 SECONDS_PER_LINE: Final = 50e-9
 """Approximate time of a line in CPython 3.11. `python -m tests.simulation.line_costs` measures it."""
@@ -63,5 +63,5 @@ class LineCosts:
         if event == "line":
             self._lines += 1
             if self._lines == self._limit:
-                self.too_long.append(where(frame) or frame.f_code.co_qualname)
+                self.too_long.append(kwire_stack(frame) or frame.f_code.co_qualname)
         return self._traced

@@ -27,7 +27,7 @@ KINDS: Final = (
     "broken_disk", "jump",
 )  # fmt: skip
 MORE_FAULTS: Final = 4
-LOOK_SECONDS: Final = 0.1
+CHECK_SECONDS: Final = 0.1
 DOWN_SECONDS_MAX: Final = 5.0
 CUT_SECONDS_MAX: Final = 10.0
 PAUSE_SECONDS_MAX: Final = 10.0
@@ -62,7 +62,7 @@ class Faults:
         for node in self._nodes:
             while not node.is_serving or node.failure is not None:
                 await self.revive(node)
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(CHECK_SECONDS)
 
     def begin(self, kind: str) -> Coroutine[Any, Any, None]:
         """Start a fault of this kind; it is healed when the coroutine ends."""

@@ -16,7 +16,7 @@ class Speed:
     """Minimum delay of every packet."""
     mean_ms: float = 0.2
     """Mean of the additional delay: mostly less, sometimes many times as much."""
-    tail_chance: float = 0.0
+    tail_probability: float = 0.0
     """Fraction of packets that are late by up to tail_ms, as if lost and sent again."""
     tail_ms: float = 0.0
     bytes_per_second: float = 1e9
@@ -24,7 +24,7 @@ class Speed:
 
 def bad_weather(random_source: SeededRandomSource) -> Speed:
     """Return a slow link: a delay around 1 to 200 ms, and one packet in a hundred late by up to a minute."""
-    return Speed(least_ms=0.1, mean_ms=random_source.uniform(1.0, 200.0), tail_chance=0.01, tail_ms=60_000.0)
+    return Speed(least_ms=0.1, mean_ms=random_source.uniform(1.0, 200.0), tail_probability=0.01, tail_ms=60_000.0)
 
 
 class Link:
@@ -42,7 +42,7 @@ class Link:
         """Return the delay of the next packet."""
         speed = self.speed
         delay_ms = speed.least_ms + self._random_source.exponential(speed.mean_ms)
-        if speed.tail_chance and self._random_source.happens(speed.tail_chance):
+        if speed.tail_probability and self._random_source.happens(speed.tail_probability):
             delay_ms += self._random_source.uniform(0.0, speed.tail_ms)
         return delay_ms / 1000.0 + size / speed.bytes_per_second
 

@@ -78,9 +78,7 @@ class SimulatedNode(ABC, Generic[S]):
         await self.begin()
 
     def begin(self) -> asyncio.Future[None]:
-        """Start the node without waiting; the future is resolved when it serves, but
-        never if the node is killed before.
-        """
+        """Start the node without waiting; the future is done when it serves, and never if it is killed before."""
         process = self.host.start()
         served: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         process.run(self._serve(process, served))

@@ -117,8 +117,9 @@ class Simulation:
         config: Mapping[str, object] | None = None,
         as_objects: bool = False,
     ) -> SimulatedCluster:
-        """Return a cluster on hosts broker-1, controller-1 and so on, not started; without
-        controllers each broker is one.
+        """Return a cluster on hosts broker-1, controller-1 and so on, not started.
+
+        Without controllers each broker is one.
 
         The settings are those of all nodes. With as_objects, quorum messages are passed as objects; see `quorum`.
         """

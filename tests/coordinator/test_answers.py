@@ -41,7 +41,7 @@ async def after(future: asyncio.Future[int]) -> int:
     return await future
 
 
-def test_who_is_waited_for_no_more_leaves_nothing_behind() -> None:
+def test_a_cancelled_answer_leaves_no_task() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(4)]
@@ -60,7 +60,7 @@ def test_who_is_waited_for_no_more_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("has_begun", [False, True])
-def test_an_error_after_the_client_has_gone_is_not_logged_as_one_that_nobody_asked_for(*, has_begun: bool) -> None:
+def test_an_error_after_a_disconnect_is_not_logged_as_unretrieved(*, has_begun: bool) -> None:
     async def main() -> list[str]:
         loop = asyncio.get_running_loop()
         complaints: list[str] = []

@@ -31,7 +31,7 @@ def test_the_groups_that_one_step_leaves_are_looked_at_in_the_next() -> None:
         config=GroupConfig(),
         clock=ManualClock(),
         random_source=SystemRandomSource(1),
-        has_room=lambda _: True,
+        reserve=lambda _: True,
     )
     partitions = EXPIRED_AT_ONCE // 2
     for group_id in ("a", "b", "c", "d"):

@@ -251,7 +251,7 @@ def test_fetches_of_old_versions_have_the_group_on_top(caller: Caller) -> None:
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [("g", 1), ("h", 0)]
 
 
-def test_who_may_not_see_a_group_learns_nothing_of_it(caller: Caller) -> None:
+def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     caller.gate.refused = {(ResourceType.GROUP, "g"), (ResourceType.CLUSTER, "kafka-cluster")}
     refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -407,7 +407,7 @@ def make_stable(caller: Caller, instance_id: str) -> None:
     ],
     ids=["replaced again", "another joins", "leaves"],
 )
-def test_a_static_member_whose_new_id_is_not_committed_is_no_obstacle_to_another_coordinator(
+def test_an_uncommitted_static_member_id_does_not_block_another_coordinator(
     caller: Caller, monkeypatch: pytest.MonkeyPatch, then: tuple[Api, object, int]
 ) -> None:
     """Later changes of the group are not undone, and every request gets a response."""

@@ -104,7 +104,7 @@ class TestTransactionalOffsets:
         assert offsets.find("g", "t", 0) is None
         assert offsets.is_pending("g", "t", 0)
         assert offsets.has_open_transaction("g")
-        assert list(offsets.of_topic("t")) == [("g", 0)]
+        assert list(offsets.partitions_of_topic("t")) == [("g", 0)]
         offsets.replay_marker(7, is_commit=True)
         found = offsets.find("g", "t", 0)
         assert found is not None
@@ -132,4 +132,4 @@ class TestTransactionalOffsets:
         offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
         offsets.replay(self.key, None, 11, -1)
         offsets.replay_marker(7, is_commit=True)
-        assert offsets.of_group("g") == {}
+        assert offsets.by_topic("g") == {}

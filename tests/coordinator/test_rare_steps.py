@@ -121,7 +121,7 @@ def test_a_transaction_with_the_last_epoch_that_times_out_brings_a_new_producer_
     )
 
 
-def test_a_coordinator_whose_topic_is_gone_sends_its_clients_away(tmp_path: Path) -> None:
+def test_a_coordinator_without_its_topic_returns_not_coordinator(tmp_path: Path) -> None:
     check(
         "transaction",
         tmp_path,

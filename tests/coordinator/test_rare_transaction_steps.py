@@ -356,7 +356,7 @@ def test_offsets_for_a_group_without_a_name_are_refused(loop: VirtualLoop, world
     play(loop, world, act)
 
 
-def test_offsets_whose_client_leaves_while_they_wait_are_not_committed(
+def test_waiting_offsets_of_a_disconnected_client_are_not_committed(
     loop: VirtualLoop, world: TransactionWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def act() -> None:
@@ -380,7 +380,7 @@ def test_offsets_whose_client_leaves_while_they_wait_are_not_committed(
     play(loop, world, act)
 
 
-def test_offsets_in_a_transaction_may_come_from_nobody_while_a_group_has_members(
+def test_transactional_offsets_need_no_member_id_while_a_group_has_members(
     loop: VirtualLoop, world: TransactionWorld
 ) -> None:
     """Producers before KIP-447 send no member id; a given member id is still checked."""

@@ -61,7 +61,7 @@ def written_state(runner: ScriptRunner, *, with_empty: bool) -> dict[str, object
     the group is restored with its old members, whose sessions then expire.
     """
     machine = runner.world.group_machine()
-    state: dict[str, object] = {"offsets": {name: machine.offsets.of_group(name) for name in machine.groups}}
+    state: dict[str, object] = {"offsets": {name: machine.offsets.by_topic(name) for name in machine.groups}}
     for name, group in machine.groups.items():
         if group.state is GroupState.STABLE or (with_empty and group.is_empty):
             state[name] = (

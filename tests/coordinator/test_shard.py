@@ -133,7 +133,7 @@ def test_an_answer_waits_until_its_records_are_committed(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_who_waits_for_a_commit_learns_that_the_shard_is_gone(bench: Bench) -> None:
+def test_closing_a_shard_fails_the_writes_that_wait_for_a_commit(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         bench.hold()
@@ -172,7 +172,7 @@ def test_a_client_waits_for_replicas_for_so_long(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_an_answer_whose_client_has_gone_is_no_error(bench: Bench) -> None:
+def test_an_answer_to_a_disconnected_client_is_no_error(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         bench.hold()

@@ -144,7 +144,7 @@ def test_a_restart_does_not_begin_the_time_again(tmp_path: Path, loop: VirtualLo
     loop.run_until_complete(main())
 
 
-def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_path: Path, loop: VirtualLoop) -> None:
+def test_a_failing_log_ends_the_wait_for_durability(tmp_path: Path, loop: VirtualLoop) -> None:
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)
         await world.start()
@@ -173,9 +173,7 @@ def test_a_log_that_fails_before_a_write_is_durable_keeps_nobody_waiting(tmp_pat
     ("how", "code"),
     [("failed", ErrorCode.KAFKA_STORAGE_ERROR), ("deleted", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],
 )
-def test_who_begins_to_wait_for_a_commit_that_never_comes_is_told(
-    tmp_path: Path, loop: VirtualLoop, how: str, code: ErrorCode
-) -> None:
+def test_a_wait_for_an_impossible_commit_fails(tmp_path: Path, loop: VirtualLoop, how: str, code: ErrorCode) -> None:
     """The partition failed or was deleted before the wait began, so no notification will end the wait."""
 
     async def main() -> None:

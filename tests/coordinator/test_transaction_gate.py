@@ -162,7 +162,7 @@ def door(tmp_path: Path) -> Iterator[Door]:
         yield Door(tmp_path, loop)
 
 
-def test_what_comes_behind_a_waiting_batch_waits_in_order(door: Door) -> None:
+def test_batches_after_a_waiting_batch_keep_their_order(door: Door) -> None:
     door.enter(door.entry("a"))
     door.enter(door.entry("b"))
     door.enter(door.entry("c"))
@@ -224,7 +224,7 @@ def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, 
     assert door.told == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
 
 
-def test_what_somebody_else_is_answered_decides_nothing(door: Door) -> None:
+def test_a_verification_of_another_transaction_does_not_apply(door: Door) -> None:
     """Another client may use the same producer id and epoch, which are small numbers, with its own transactional id."""
     door.enter(door.entry("stranger", sequence=0), transactional_id="not mine")
     door.enter(door.entry("a", sequence=0), door.entry("b", sequence=1))
@@ -260,7 +260,7 @@ def test_a_batch_after_a_void_wait_asks_anew(door: Door) -> None:
     assert door.told == ["a INVALID_TXN_STATE", "b"]
 
 
-def test_verification_is_told_for_each_partition(door: Door) -> None:
+def test_verification_has_a_result_for_each_partition(door: Door) -> None:
     door.enter(door.entry("a"), door.entry("b", index=1), adds=False)
     assert door.coordinator.asked[0][0] == "verify"
     door.answers({("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.TRANSACTION_ABORTABLE})
@@ -290,14 +290,14 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("code", "adding", "verifying", "old"), TOLD)
-def test_what_producers_are_told(door: Door, code: E, adding: E, verifying: E, old: E) -> None:
+def test_error_codes_for_producers(door: Door, code: E, adding: E, verifying: E, old: E) -> None:
     for name, adds, supports_abortable in (("a", True, True), ("b", False, True), ("c", False, False)):
         door.enter(door.entry(name), adds=adds, supports_abortable=supports_abortable)
         door.answers(KafkaError(code))
     assert door.told == [f"a {adding.name}", f"b {verifying.name}", f"c {old.name}"]
 
 
-def test_one_that_verifies_is_told_to_come_again_while_a_transaction_ends(door: Door) -> None:
+def test_verification_is_retriable_while_a_transaction_ends(door: Door) -> None:
     door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)]
     door.enter(door.entry("a"), adds=False)
     assert door.told == ["a NOT_ENOUGH_REPLICAS"]

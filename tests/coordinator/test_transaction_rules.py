@@ -15,10 +15,10 @@ from kwire.coordinator.transaction.ending import (
     fencing_needs_producer_id,
     needs_next_producer_id,
 )
-from kwire.coordinator.transaction.initialising import Producer, check_may_initialise, initialised, needs_producer_id
+from kwire.coordinator.transaction.initialising import Producer, check_can_initialise, initialised, needs_producer_id
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.memory import TransactionMemory
-from kwire.coordinator.transaction.states import TransactionState, may_follow
+from kwire.coordinator.transaction.states import TransactionState, can_follow
 from kwire.coordinator.transaction.transaction import EPOCH_MAX, Transaction, check_step
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
@@ -71,7 +71,7 @@ STORED = [state for state in S if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE)]
 @pytest.mark.parametrize("before", STORED)
 @pytest.mark.parametrize("after", STORED)
 def test_only_some_states_follow_each_other(before: TransactionState, after: TransactionState) -> None:
-    assert may_follow(before, after) is ((before, after) in STEPS)
+    assert can_follow(before, after) is ((before, after) in STEPS)
     first = transaction(before, partitions=frozenset())
     second = transaction(after, partitions=frozenset())
     if (before, after) in STEPS:
@@ -182,7 +182,7 @@ def test_the_last_epoch_brings_another_producer_id() -> None:
         assert found is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
-def test_nobody_ends_what_is_not_theirs() -> None:
+def test_a_transaction_is_ended_by_its_own_producer_only() -> None:
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert code_of(lambda: ended(None, 5, 7, is_commit=True, now_ms=1)) is mapping
     assert code_of(lambda: ended_classic(None, 5, 7, is_commit=True, now_ms=1)) is mapping
@@ -240,7 +240,7 @@ def test_the_next_epoch(
     before = transaction(state, **changes)
     producer = None if expected is None else Producer(*expected)
     try:
-        check_may_initialise(before, producer)
+        check_can_initialise(before, producer)
         new_id = 9 if needs_producer_id(before, producer, 2) else -1
         after = initialised(before, producer, new_producer_id=new_id, timeout_ms=50, now_ms=200)
     except KafkaError as error:
@@ -252,9 +252,9 @@ def test_the_next_epoch(
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_nobody_begins_while_one_ends(state: TransactionState) -> None:
+def test_no_transaction_begins_while_one_ends(state: TransactionState) -> None:
     with pytest.raises(KafkaError) as refusal:
-        check_may_initialise(transaction(state), None)
+        check_can_initialise(transaction(state), None)
     assert refusal.value.code is AGAIN
 
 

@@ -58,7 +58,7 @@ class FlushesAtOnce(GroupCommit):
 
     def request(self, partition: Flushed) -> None:
         """Complete a truncation and flush the log."""
-        partition.log.settle()
+        partition.log.complete_truncation()
         partition.log.flush()
         partition.flushed()
 

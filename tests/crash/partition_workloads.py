@@ -236,7 +236,7 @@ class Script:
             log.truncate_to(offset)
         else:  # as a follower truncates
             log.cut_to(offset)
-            for _ in log.settle_in_steps():
+            for _ in log.complete_truncation_in_steps():
                 pass
             self._flush()
         assert log.log_end_offset == offset

@@ -54,9 +54,9 @@ class WatchedDisk(RealDisk):
         if create:
             tell("create", path)
         file = super().open(path, create=create)
-        self.forget(file)
+        self.remove_open(file)
         watched = WatchedFile(self, path, file._descriptor, file.size)
-        self.remember(watched)
+        self.add_open(watched)
         return watched
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:

@@ -29,8 +29,8 @@ class FlapModel:
     def __init__(self) -> None:
         self._silence = silent("kwire")
         self._silence.__enter__()
-        self._patience = loading.SLICE_MS, loading.RECORDS_BETWEEN_LOOKS
-        loading.SLICE_MS, loading.RECORDS_BETWEEN_LOOKS = 0.0, 1  # a pause at each record
+        self._patience = loading.SLICE_MS, loading.RECORDS_BETWEEN_CHECKS
+        loading.SLICE_MS, loading.RECORDS_BETWEEN_CHECKS = 0.0, 1  # a pause at each record
         self._loop = VirtualLoop()
         self._world = TransactionWorld("/kafka", self._loop, RecordingDisk({"kafka": {}}))
         self._ids: set[str] = set()
@@ -41,7 +41,7 @@ class FlapModel:
         self._world.stop()
         self._loop.run_until_complete(settle())
         self._loop.close()
-        loading.SLICE_MS, loading.RECORDS_BETWEEN_LOOKS = self._patience
+        loading.SLICE_MS, loading.RECORDS_BETWEEN_CHECKS = self._patience
         self._silence.__exit__(None, None, None)
 
     def do(self, operation: Operation) -> None:

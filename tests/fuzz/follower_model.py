@@ -113,7 +113,7 @@ class FollowerModel:
                 last_stable_offset_of=lambda log: log.log_end_offset,
             )
         )
-        self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.holds)
+        self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.is_current)
 
     def close(self) -> None:
         self._logs.close(clean=False)
@@ -210,7 +210,7 @@ class FollowerModel:
     def scrub(self, a: int, b: int, c: int) -> None:
         """Run one step, or a whole pass of the scrubber; in its middle, another leader may cause a truncation."""
         if a % 3 == 0:
-            self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.holds)
+            self._pass = scrubbing.one_pass(self._logs.logs(), self._logs.is_current)
             for _ in range(1 + a % 4):
                 next(self._pass, None)
             self._cut_and_go_on(b, c)

@@ -237,7 +237,7 @@ def _abort_many(broker: RunningBroker, topic: str) -> int:
         partition.append(sent, -1)
         partition.append_marker(bytes(marker(number, 0, commit=False)), number, 0, transaction_version=0)
     index = partition.log.segments.active.transaction_index
-    index.is_believed = False
+    index.is_checked = False
     return partition.log.log_end_offset
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kwire.chunks import at_once
 from kwire.coordinator.group.classic_group import ClassicGroup
-from kwire.coordinator.group.memory import LITTLE_BYTES, WEIGH_PAUSE_MS, GroupMemory
+from kwire.coordinator.group.memory import LITTLE_BYTES, RECOUNT_INTERVAL_MS, GroupMemory
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -78,19 +78,19 @@ def test_joins_are_refused_while_groups_fill_their_memory() -> None:
     clock = ManualClock()
     groups: list[ClassicGroup] = []
     memory = GroupMemory(1_000_000, lambda: groups, clock)
-    assert memory.has_room(join_of("a", 600_000), "client", is_member=False)
+    assert memory.reserve(join_of("a", 600_000), "client", is_member=False)
     group = ClassicGroup("a", state_timestamp_ms=0)
     groups.append(group)
     member = SimpleNamespace(member_id="m", client_id="client", assignment=b"", protocols=(("range", bytes(900_000)),))
     group.members["m"] = cast("Any", member)
-    clock.now_ms += WEIGH_PAUSE_MS
-    assert not memory.has_room(join_of("b", 600_000), "client", is_member=False)
-    assert memory.has_room(join_of("a", 1_000), "client", is_member=True), "who is in it may come back"
-    assert not memory.has_room(join_of("a", LITTLE_BYTES + 90_000), "client", is_member=True)
+    clock.now_ms += RECOUNT_INTERVAL_MS
+    assert not memory.reserve(join_of("b", 600_000), "client", is_member=False)
+    assert memory.reserve(join_of("a", 1_000), "client", is_member=True), "who is in it may come back"
+    assert not memory.reserve(join_of("a", LITTLE_BYTES + 90_000), "client", is_member=True)
     del group.members["m"]
-    assert not memory.has_room(join_of("b", 600_000), "client", is_member=False), "not weighed again at once"
-    clock.now_ms += WEIGH_PAUSE_MS
-    assert memory.has_room(join_of("b", 600_000), "client", is_member=False)
+    assert not memory.reserve(join_of("b", 600_000), "client", is_member=False), "not weighed again at once"
+    clock.now_ms += RECOUNT_INTERVAL_MS
+    assert memory.reserve(join_of("b", 600_000), "client", is_member=False)
 
 
 def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
@@ -98,8 +98,8 @@ def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
     group = ClassicGroup("a", state_timestamp_ms=0)
     group.pending_join.update(f"{LONGEST}{number}" for number in range(30))
     memory = GroupMemory(1_000_000, lambda: [group], clock)
-    clock.now_ms += WEIGH_PAUSE_MS
-    assert not memory.has_room(join_of("a", 0), LONGEST, is_member=False)
+    clock.now_ms += RECOUNT_INTERVAL_MS
+    assert not memory.reserve(join_of("a", 0), LONGEST, is_member=False)
 
 
 def test_commits_of_nothing_make_no_groups_without_bound(tmp_path: Path) -> None:

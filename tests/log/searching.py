@@ -26,19 +26,19 @@ class InPlace:
     """Unpacking of large batches without a worker."""
 
     def __init__(self) -> None:
-        self.is_taken = False
+        self.is_acquired = False
 
-    def enter(self) -> Done[None]:
-        assert not self.is_taken
-        self.is_taken = True
+    def acquire(self) -> Done[None]:
+        assert not self.is_acquired
+        self.is_acquired = True
         return Done(None)
 
-    def leave(self) -> None:
-        assert self.is_taken
-        self.is_taken = False
+    def release(self) -> None:
+        assert self.is_acquired
+        self.is_acquired = False
 
     def unpack(self, call: Callable[[], bytes]) -> Done[bytes]:
-        assert self.is_taken
+        assert self.is_acquired
         return Done(call())
 
 

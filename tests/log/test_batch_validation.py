@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kwire.log.batch_validation import AppendOrigin, check_frame, check_given_offsets, validate_batch
+from kwire.log.batch_validation import AppendOrigin, check_assigned_offsets, check_frame, validate_batch
 from kwire.log.config import INT64_MAX, LogConfig
 from kwire.log.record_walk import FAULTS_MAX
 from kwire.protocol.compression import Codec
@@ -133,7 +133,7 @@ def test_a_batch_larger_than_the_topic_allows_is_refused():
     assert validated(GOOD, LogConfig(max_message_bytes=len(GOOD)))[1].record_count == 3
 
 
-def test_a_wrong_base_offset_is_told_before_the_size():
+def test_a_wrong_base_offset_is_reported_before_the_size():
     config = LogConfig(max_message_bytes=len(GOOD) - 1)
     assert refusal(with_header(GOOD, base_offset=7), config) is ErrorCode.INVALID_RECORD
 
@@ -293,7 +293,7 @@ def test_a_leaders_batch_of_an_impossible_length_is_corrupt(length: int) -> None
     whole = bytes(batch(b"a"))
     data = whole + bytes(patched(bytearray(batch(b"b")), ">i", 8, length))
     with pytest.raises(KafkaError) as caught:
-        check_given_offsets(memoryview(data), 0, None)
+        check_assigned_offsets(memoryview(data), 0, None)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 

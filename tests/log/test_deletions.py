@@ -20,19 +20,19 @@ def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
     for partition in range(2):
         manager.get_or_create("t", partition, LogConfig(), UUID(int=1))
     manager.rename_deleted([("t", 0), ("t", 1)])
-    (job,) = deletions.settling()
+    (job,) = deletions.sync_jobs()
     job.run()
-    deletions.settle_for("t", 0)
+    deletions.sync_before_reuse("t", 0)
     manager.get_or_create("t", 0, LogConfig(), UUID(int=2))
     manager.rename_deleted([("t", 0)])
     job.finish()
-    assert deletions.is_any_unsettled
+    assert deletions.has_unsynced
     disk.operations.clear()
-    deletions.settle_for("t", 1)
+    deletions.sync_before_reuse("t", 1)
     assert disk.operations == []
-    deletions.settle_for("t", 0)
+    deletions.sync_before_reuse("t", 0)
     assert disk.operations == [("fsync", str(tmp_path / "d0"))], "the name is used again after this"
-    assert not deletions.is_any_unsettled
+    assert not deletions.has_unsynced
     manager.close(clean=False)
 
 
@@ -43,14 +43,14 @@ def test_a_sync_that_finds_no_descriptor_settles_nothing_and_is_tried_again(tmp_
     manager.get_or_create("t", 0, LogConfig(), UUID(int=1))
     manager.rename_deleted([("t", 0)])
     disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
-    (job,) = deletions.settling()
+    (job,) = deletions.sync_jobs()
     job.run()
     job.finish()
-    assert deletions.is_any_unsettled
+    assert deletions.has_unsynced
     with pytest.raises(DiskFullError):
-        deletions.settle_for("t", 0)
+        deletions.sync_before_reuse("t", 0)
     assert not manager.directories[0].is_offline
     disk.fail = lambda operation, path: None
-    deletions.settle()
-    assert not deletions.is_any_unsettled
+    deletions.sync()
+    assert not deletions.has_unsynced
     manager.close(clean=False)

@@ -64,7 +64,7 @@ def test_no_space_for_a_name_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.
         RealDisk().make_directory(str(tmp_path / "d"))
 
 
-def test_a_file_whose_size_cannot_be_asked_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_closed_if_its_size_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk, before = RealDisk(), len(list(Path("/dev/fd").iterdir()))
     with monkeypatch.context() as patched, pytest.raises(DiskFailure, match="stat of"):
         patched.setattr(os, "fstat", failing(errno.EIO))

@@ -92,7 +92,7 @@ def test_a_directory_that_fails_in_a_clean_close_is_not_marked_clean(manager, di
     again.close(clean=False)
 
 
-def test_a_directory_whose_entries_cannot_be_looked_at_goes_offline_at_start(manager, disk, clock, tmp_path):
+def test_a_directory_with_unreadable_entries_goes_offline_at_start(manager, disk, clock, tmp_path):
     for partition in range(4):
         manager.get_or_create("t", partition, CONFIG, None)
     manager.close(clean=True)

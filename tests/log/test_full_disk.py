@@ -399,7 +399,7 @@ def test_a_cut_for_which_there_was_no_space_before_is_no_damage_after_a_crash(sc
     manager.close(clean=False)
 
 
-def test_a_checkpoint_that_finds_no_space_is_told_of_once(scene, caplog):
+def test_a_checkpoint_without_space_is_logged_once(scene, caplog):
     scene.fill("replication-offset")
     for _ in range(3):
         scene.manager.directories.checkpoint({})
@@ -458,7 +458,7 @@ def test_deleted_partitions_make_room_for_a_start_on_a_full_disk(scene, monkeypa
     again.close(clean=True)
 
 
-def test_a_full_disk_is_told_of_now_and_then(scene, caplog):
+def test_a_full_disk_is_logged_periodically(scene, caplog):
     scene.fill(".log")
     for _ in range(50):
         assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -489,7 +489,7 @@ def test_the_largest_timestamp_of_a_segment_is_found_behind_what_was_not_written
         number += 1
     log.flush()
     again = open_at(tmp_path, CONFIG, recovery_point=log.recovery_point)
-    again.segments.first.know_timestamps()
+    again.segments.first.load_timestamps()
     assert again.segments.first.max_timestamp == largest
     found = offset_for_timestamp(again, largest)
     assert found is not None

@@ -91,7 +91,7 @@ def test_a_log_may_go_and_come_back(manager: LogManager, paths: list[str]) -> No
     assert values(again) == [b"%d" % number for number in range(14)]
 
 
-def test_a_log_whose_end_was_compacted_away_ends_where_it_did(manager: LogManager) -> None:
+def test_a_moved_log_keeps_its_end_after_compaction_of_the_last_batches(manager: LogManager) -> None:
     log = manager.get_or_create("t", 0, COMPACTED, None)
     for number in range(12):
         append(log, (b"k%d" % (number % 2), b"v%d" % number))
@@ -166,7 +166,7 @@ def test_retention_may_overtake_the_copying(manager: LogManager) -> None:
 
 
 @pytest.mark.parametrize("operation", ["rename", "fsync"])
-def test_a_disk_that_does_not_let_the_old_log_go_keeps_nobody_from_the_new_one(
+def test_a_failed_removal_of_the_old_log_does_not_affect_the_new_one(
     manager: LogManager, disk: FaultyDisk, paths: list[str], operation: str
 ) -> None:
     log = filled(manager)
@@ -239,7 +239,7 @@ def test_with_its_topic_goes_what_a_move_has_left(manager: LogManager, paths: li
     again.close(clean=False)
 
 
-def test_a_future_log_whose_log_is_not_there_is_left_alone(manager: LogManager, paths: list[str]) -> None:
+def test_a_future_log_without_its_log_is_kept(manager: LogManager, paths: list[str]) -> None:
     log = filled(manager)
     copying = manager.futures.begin(log, manager.directories[1])
     Path(log.directory).rename(f"{paths[0]}/elsewhere")

@@ -138,7 +138,7 @@ def test_timestamps_are_known_without_an_index(tmp_path: Path) -> None:
     loads: list[int] = []
     for segment in log.segments:
         segment._load = lambda: loads.append(1)  # type: ignore[method-assign]
-        segment.know_timestamps()
+        segment.load_timestamps()
     assert not loads
 
 
@@ -154,7 +154,7 @@ def test_positions_are_those_of_the_newest_batches(steps: list[tuple[int, bool]]
             offset = next(base for base, at in known.items() if at == position)
             known = {base: at for base, at in known.items() if at < position}
             positions.cut(position)
-        positions.note(offset, position)
+        positions.add(offset, position)
         known[offset] = position
         offset, position = offset + records, position + 61 + records
     newest = sorted(known)[-POSITIONS_KEPT // 2 :]

@@ -448,7 +448,7 @@ def test_a_damaged_log_of_this_topic_stays_closed_and_goes_with_its_topic(tmp_pa
     manager.close(clean=False)
 
 
-def test_a_recovery_tells_how_far_it_is(tmp_path, caplog):
+def test_a_recovery_logs_its_progress(tmp_path, caplog):
     manager = managed(tmp_path)
     for partition in range(3):
         manager.get_or_create("t", partition, CONFIG, None)

@@ -79,7 +79,7 @@ def test_what_would_break_the_order_fails(change: Callable[[LogOffsets], object]
     assert (made.start, made.end, made.bounds, made.truncations) == (10, 100, (50, 0, 10), 0)
 
 
-def test_nobody_else_changes_an_offset() -> None:
+def test_offsets_are_changed_by_their_owner_only() -> None:
     package = Path(kwire.__file__).parent
     changed = [
         f"{path.relative_to(package)}:{node.lineno}"

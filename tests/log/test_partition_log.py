@@ -363,16 +363,16 @@ def test_a_flush_that_ends_before_an_earlier_one_has_made_its_names_durable_itse
 def test_flush_is_due_by_time_and_roll(tmp_path):
     clock = ManualClock()
     log = open_at(tmp_path, LogConfig(flush_messages=1, flush_ms=1000), surroundings(clock=clock))
-    assert not log.flush_due()
+    assert not log.is_flush_due()
     log.append(batch(b"d"), leader_epoch=0)
-    assert not log.flush_due()
+    assert not log.is_flush_due()
     clock.now_ms += 1000
-    assert log.flush_due()
+    assert log.is_flush_due()
     log.flush()
     log.update_config(LogConfig())
     log.append(batch(b"e"), leader_epoch=0)
     log.roll()
-    assert log.flush_due()
+    assert log.is_flush_due()
 
 
 def test_stored_batches_pass_their_crc(tmp_path):

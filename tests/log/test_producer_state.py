@@ -125,7 +125,7 @@ def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
     assert log.aborted_transactions(6, 8) == []
 
 
-def test_a_read_is_told_of_the_aborted_transactions_in_it_only(tmp_path):
+def test_a_read_returns_only_its_own_aborted_transactions(tmp_path):
     log = open_at(tmp_path)
     for number in range(200):
         send(log, 0, producer_id=number, transactional=True)
@@ -281,7 +281,7 @@ def test_the_newest_sound_snapshot_is_used(tmp_path):
     for offset in (5, 9, 12):
         state = ProducerState()
         state.put_all([ProducerEntry(producer_id=offset)])
-        snapshots.take(state, offset)
+        snapshots.write(state, offset)
     (tmp_path / "00000000000000000009.snapshot").write_bytes(b"broken")
     state = ProducerState()
     snapshots.load_latest(state, 0, 11)
@@ -293,7 +293,7 @@ def test_the_newest_sound_snapshot_is_used(tmp_path):
 def test_stray_snapshots_are_removed(tmp_path):
     snapshots = ProducerSnapshots(RealDisk(), str(tmp_path))
     for offset in (3, 5, 7, 20):
-        snapshots.take(ProducerState(), offset)
+        snapshots.write(ProducerState(), offset)
     snapshots.remove_strays({0, 5, 10})
     assert snapshots.offsets == [5, 20]
     snapshots.remove_strays({0, 30})

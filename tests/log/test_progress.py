@@ -2,7 +2,7 @@
 
 import pytest
 
-from kwire.log.progress import LOOK_BYTES, BytesProgress, Progress
+from kwire.log.progress import CHECK_BYTES, BytesProgress, Progress
 from tests.log.support import ManualClock
 
 
@@ -17,24 +17,24 @@ def test_each_second_has_a_line(said):
     progress = Progress("Work", 5, clock)
     for _ in range(5):
         clock.now_ms += 500
-        progress.one_more()
+        progress.count_one()
     assert said.messages == ["Work: 5 to do", "Work: 2 of 5 done", "Work: 4 of 5 done", "Work: 5 of 5 done"]
 
 
 def test_quiet_work_that_is_over_at_once_says_nothing(said):
     clock = ManualClock()
     progress = Progress("Work", 2, clock, quiet=True)
-    progress.one_more()
+    progress.count_one()
     clock.now_ms += 1000
-    progress.one_more()
+    progress.count_one()
     assert said.messages == ["Work: 2 of 2 done"]
 
 
 def test_a_long_read_says_how_far_it_is(said):
     clock = ManualClock()
-    progress = BytesProgress("Reading", 100 * LOOK_BYTES, clock)
+    progress = BytesProgress("Reading", 100 * CHECK_BYTES, clock)
     for step in range(1, 5):
         clock.now_ms += 500
-        progress.reached(step * LOOK_BYTES)
-        progress.reached(step * LOOK_BYTES + 1)
+        progress.reached(step * CHECK_BYTES)
+        progress.reached(step * CHECK_BYTES + 1)
     assert said.messages == ["Reading: 8 of 400 MiB read", "Reading: 16 of 400 MiB read"]

@@ -274,7 +274,7 @@ def test_the_last_five_batches_of_a_producer_survive_a_restart(tmp_path, clean):
     assert len(values(again)) == 9
 
 
-def test_every_recovered_segment_tells_its_largest_time_in_its_time_index(tmp_path):
+def test_the_time_index_of_a_recovered_segment_has_the_largest_timestamp(tmp_path):
     """After a clean stop, Apache Kafka reads the largest timestamp only from the time index."""
     log = open_at(tmp_path, LogConfig(segment_bytes=600))
     for index in range(12):
@@ -300,7 +300,7 @@ def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["a batch", "the last segment", "all segments"])
-def test_whole_batches_that_are_missing_at_the_end_are_told_of(tmp_path, caplog, how):
+def test_missing_batches_at_the_end_are_logged(tmp_path, caplog, how):
     """A log that lost whole batches looks intact; its leader may have made it truncate just before the crash."""
     log = open_at(tmp_path, SMALL)
     for index in range(20):

@@ -48,7 +48,7 @@ def test_batches_are_recovered_wherever_the_pieces_of_a_scan_end(tmp_path: Path,
 
 
 @replaces_methods
-def test_a_large_segment_is_told_of_before_its_scan(
+def test_a_large_segment_is_logged_before_its_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(recovery, "LARGE_SEGMENT_BYTES", 1000)

@@ -59,15 +59,15 @@ def test_the_records_of_a_large_batch_are_looked_at_a_few_at_a_time(tmp_path: Pa
     place = InPlace()
     steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
     taken: list[bool] = []
-    found = through(steps, after_each=lambda: taken.append(place.is_taken))
+    found = through(steps, after_each=lambda: taken.append(place.is_acquired))
     assert found == TimestampOffset(COUNT - 1, NOW_MS + COUNT - 2, 3)
     assert len(taken) == 2 + (COUNT - 1) // RECORDS_AT_ONCE
     assert all(taken)
-    assert not place.is_taken
+    assert not place.is_acquired
     assert max_timestamp_offset(log) == TimestampOffset(COUNT, NOW_MS + COUNT - 1, 3)
 
 
-def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
+def test_a_search_that_waits_for_a_large_batch_holds_no_data(tmp_path: Path) -> None:
     """Many requests may wait: each would otherwise hold a batch of a megabyte for a request of sixty bytes."""
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
@@ -85,16 +85,16 @@ def test_who_waits_for_the_place_holds_no_batch(tmp_path: Path) -> None:
     steps.close()
 
 
-def test_who_gives_up_gives_the_place_back(tmp_path: Path) -> None:
+def test_a_cancelled_search_releases_the_large_batch_lock(tmp_path: Path) -> None:
     body = b"".join(record(index, index) for index in range(COUNT))
     log = stored(tmp_path, packed(body, COUNT, max_timestamp=NOW_MS + COUNT - 1))
     place = InPlace()
     steps = TimestampSearch(lambda: log, place).first(NOW_MS + COUNT - 2)
     next(steps)
     next(steps)
-    assert place.is_taken
+    assert place.is_acquired
     steps.close()
-    assert not place.is_taken
+    assert not place.is_acquired
 
 
 def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:

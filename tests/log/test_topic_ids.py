@@ -13,7 +13,7 @@ from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import batch, surroundings, values
 
 
-def test_a_log_whose_topic_id_a_power_cut_took_begins_anew(tmp_path):
+def test_a_log_that_lost_its_topic_id_in_a_power_cut_begins_empty(tmp_path):
     manager = managed(tmp_path)
     topic_id = uuid.uuid4()
     manager.get_or_create("t", 0, CONFIG, topic_id)

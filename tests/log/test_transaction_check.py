@@ -124,7 +124,7 @@ def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_who_reads_before_does_not_hide_that_the_indexes_were_gone(across: Path, clean: bool) -> None:
+def test_an_earlier_read_does_not_hide_missing_indexes(across: Path, clean: bool) -> None:
     """A read rebuilds the offset index; the next start must still detect that the transaction index was lost."""
     for path in across.glob("*index"):
         path.unlink()
@@ -182,7 +182,7 @@ def test_a_segment_without_markers_has_no_aborted_transactions(tmp_path: Path) -
     log.close(clean=True)
 
 
-def test_an_early_begin_that_another_snapshot_tells_is_not_believed(tmp_path: Path) -> None:
+def test_a_first_offset_of_another_snapshot_is_rejected(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     send(log, 0)
     end(log, commit=True)
@@ -303,7 +303,7 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
         path.unlink()
     index_of(many, 2 * MANY).write_bytes(b"x")
     log = open_at(many, CONFIG, clean=True, recovery_point=4 * MANY)
-    log.segments[0].transaction_index.is_believed = True
+    log.segments[0].transaction_index.is_checked = True
     with pytest.raises(NotReadyError):
         log.aborted_transactions(2 * MANY, 4 * MANY)
     log.delete_records_before(2 * MANY)
@@ -313,8 +313,8 @@ def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -
     log.close(clean=True)
 
 
-@pytest.mark.parametrize("is_doubted", [False, True])
-def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_doubted: bool) -> None:
+@pytest.mark.parametrize("is_suspect", [False, True])
+def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_suspect: bool) -> None:
     """Both the comparison of a segment's transactions and their derivation decode the snapshot."""
     log = open_at(tmp_path, CONFIG)
     producers = 3 * ENTRIES_AT_ONCE + 1
@@ -324,7 +324,7 @@ def test_a_snapshot_of_many_producers_is_decoded_in_steps(tmp_path: Path, is_dou
     begun = send(log, 0)
     ended = end(log)
     log.close(clean=True)
-    if is_doubted:
+    if is_suspect:
         index_of(tmp_path, begun).write_bytes(b"")
         (tmp_path / f"{begun:020d}.index").unlink()
     log = open_at(tmp_path, CONFIG, clean=True, recovery_point=ended + 1)

@@ -33,7 +33,7 @@ def test_nothing_is_stable_until_the_transactions_are_known(tmp_path):
     last = log.log_end_offset - 1
     assert log.last_stable_offset(last + 1) == last + 1
     log.cut_to(last)
-    steps = log.settle_in_steps()
+    steps = log.complete_truncation_in_steps()
     seen = [log.last_stable_offset(last), *(log.last_stable_offset(last) for _ in steps)]
     assert set(seen) == {log.log_start_offset}
     assert len(seen) >= MANY // BATCHES_AT_ONCE
@@ -47,9 +47,9 @@ def test_what_steps_derive_is_what_one_call_derives(tmp_path):
     logs = [with_open_transaction(tmp_path / name) for name in ("a", "b")]
     for log in logs:
         log.cut_to(MANY)
-    for _ in logs[0].settle_in_steps():
+    for _ in logs[0].complete_truncation_in_steps():
         pass
-    logs[1].settle()
+    logs[1].complete_truncation()
     assert logs[0].producers.entries == logs[1].producers.entries != {}
     assert logs[0].producers.end_offset == logs[1].producers.end_offset == MANY
     assert values(logs[0]) == values(logs[1])
@@ -58,7 +58,7 @@ def test_what_steps_derive_is_what_one_call_derives(tmp_path):
 def test_a_second_cut_begins_its_derivation_anew(tmp_path):
     log = with_open_transaction(tmp_path)
     log.cut_to(MANY)
-    steps = log.settle_in_steps()
+    steps = log.complete_truncation_in_steps()
     next(steps)
     log.cut_to(10)
     for _ in steps:
@@ -75,7 +75,7 @@ def test_a_flush_that_began_before_the_cut_or_the_derivation_settles_nothing(tmp
     log.finish_flush(before)
     log.flush()
     assert log.pending_truncation is not None
-    for _ in log.settle_in_steps():
+    for _ in log.complete_truncation_in_steps():
         pass
     log.flush()
     assert log.pending_truncation is None
@@ -110,7 +110,7 @@ def test_retention_leaves_what_is_read_for_a_cut(tmp_path):
         log.roll()
     log.cut_to(3)
     assert log.apply_retention(0, 3) == []
-    log.settle()
+    log.complete_truncation()
     assert log.apply_retention(0, 3) != []
 
 
@@ -138,7 +138,7 @@ def test_a_derivation_that_was_interrupted_begins_anew(tmp_path):
     for sequence in range(MANY):
         send(log, sequence, producer_id=2)
     log.cut_to(MANY - 1)
-    steps = log.settle_in_steps()
+    steps = log.complete_truncation_in_steps()
     next(steps)
     disk.fail = lambda operation, path: full(operation, path) if operation == "read" else None
     with pytest.raises(KafkaError):
@@ -147,7 +147,7 @@ def test_a_derivation_that_was_interrupted_begins_anew(tmp_path):
     with pytest.raises(KafkaError):
         log.append(batch(b"x"), leader_epoch=0)
     disk.fail = lambda operation, path: None
-    log.settle()
+    log.complete_truncation()
     assert log.producers.entries[2].last_sequence == MANY - 2
     assert log.producers.end_offset == MANY - 1
     log.append(batch(b"x"), leader_epoch=0)

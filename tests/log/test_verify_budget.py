@@ -71,7 +71,7 @@ def test_what_is_verified_costs_nothing(tmp_path: Path) -> None:
     assert [len(offsets(log.read(0, EVERYTHING, budget=budget_of(20)))) for _ in range(3)] == [20, 40, 50]
     budget = budget_of(1)
     assert offsets(log.read(0, EVERYTHING, budget=budget)) == list(range(50))
-    assert (budget.left, budget.is_short) == (budget_of(1).left, False)
+    assert (budget.bytes_left, budget.is_short) == (budget_of(1).bytes_left, False)
 
 
 def test_what_was_appended_since_the_start_needs_no_budget(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_one_batch_is_read_if_one_is_wanted_however_little_is_left(tmp_path: Pat
     log = restarted(tmp_path, 10, LogConfig(segment_bytes=5 * SIZE))
     budget = VerifyBudget(left)
     assert log.read(3, EVERYTHING, min_one_batch=False, budget=budget) == b""
-    assert (budget.left, budget.is_short) == (left, True)
+    assert (budget.bytes_left, budget.is_short) == (left, True)
     assert offsets(log.read(3, EVERYTHING, budget=VerifyBudget(left))) == [3]
 
 
@@ -116,7 +116,7 @@ def test_a_budget_that_suffices_exactly_leaves_nothing(tmp_path: Path) -> None:
     log = restarted(tmp_path, 10)
     budget = budget_of(10)
     assert len(offsets(log.read(0, EVERYTHING, budget=budget))) == 10
-    assert (budget.left <= 0, budget.is_short) == (True, False)
+    assert (budget.bytes_left <= 0, budget.is_short) == (True, False)
 
 
 def test_limits_hold_within_the_budget(tmp_path: Path) -> None:

@@ -91,13 +91,13 @@ def tombstones_go_at_once(patch: pytest.MonkeyPatch) -> None:
 @_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
 def markers_go_before_their_records(patch: pytest.MonkeyPatch) -> None:
     """A marker gets its delete horizon although batches of its transaction remain."""
-    marker_is_done = CleanedTransactions.marker_is_done
+    is_marker_unneeded = CleanedTransactions.is_marker_unneeded
 
     def is_done(transactions: CleanedTransactions, header: Any, records: Any) -> bool:
-        marker_is_done(transactions, header, records)
+        is_marker_unneeded(transactions, header, records)
         return True
 
-    patch.setattr(CleanedTransactions, "marker_is_done", is_done)
+    patch.setattr(CleanedTransactions, "is_marker_unneeded", is_done)
 
 
 @_bug("S13", "log/compaction/test_round.py::test_aborted_records_go_and_markers_outlive_them")
@@ -106,7 +106,7 @@ def aborted_records_make_older_ones_obsolete(patch: pytest.MonkeyPatch) -> None:
     is_aborted = CleanedTransactions.is_aborted
 
     def only_while_rewriting(transactions: CleanedTransactions, header: Any) -> bool:
-        return transactions._note_aborted is not None and is_aborted(transactions, header)
+        return transactions._aborted_kept is not None and is_aborted(transactions, header)
 
     patch.setattr(CleanedTransactions, "is_aborted", only_while_rewriting)
 

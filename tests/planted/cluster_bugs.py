@@ -280,7 +280,7 @@ def an_added_partition_replaces_those_before(patch: pytest.MonkeyPatch) -> None:
 
 
 @_bug("T2")
-def who_asks_for_its_own_id_keeps_its_epoch(patch: pytest.MonkeyPatch) -> None:
+def init_producer_id_after_an_abort_keeps_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """InitProducerId of a classic client after an abort keeps the epoch: old batches can still be written."""
     next_epoch = initialising._next_epoch
 

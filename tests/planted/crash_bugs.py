@@ -110,7 +110,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "appends",
         recovery,
-        "_note_names",
+        "_mark_names_unsynced",
         nothing,
     ),
     (
@@ -137,7 +137,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "appends",
         PartitionLog,
-        "_note_durable",
+        "_record_durable",
         _forgets_paths_at_the_end,
     ),
     (
@@ -173,7 +173,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S4",
         "truncation",
         truncation,
-        "_settle_names",
+        "_sync_names",
         nothing,
     ),
     (
@@ -182,7 +182,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S9",
         "truncation",
         recovery,
-        "_recall_epochs",
+        "_rebuild_epochs",
         nothing,
     ),
     (
@@ -200,7 +200,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "S1",
         "retention",
         LogDirectory,
-        "log_starts_now",
+        "current_log_starts",
         _no_starts,
     ),
     (

@@ -45,7 +45,7 @@ def what_came_during_a_flush_counts_as_flushed(patch: pytest.MonkeyPatch) -> Non
         log.offsets.recovery_point = log.log_end_offset
         log.leader_epochs.durable_version = max(log.leader_epochs.durable_version, job.epochs_version)
 
-    patch.setattr(PartitionLog, "_note_durable", finish)
+    patch.setattr(PartitionLog, "_record_durable", finish)
 
 
 @_bug("S11", "log/test_disk.py::test_a_failed_fsync_is_not_tried_again")
@@ -106,7 +106,7 @@ def the_names_of_new_logs_are_not_synced(patch: pytest.MonkeyPatch) -> None:
 @_bug("S16", "log/test_disk.py::test_a_failed_append_leaves_the_old_end")
 def a_full_disk_leaves_half_a_batch(patch: pytest.MonkeyPatch) -> None:
     """After a failed append, the written part of the batch is not truncated."""
-    patch.setattr(RealFile, "_cut_back", nothing)
+    patch.setattr(RealFile, "_undo_append", nothing)
 
 
 @_bug("S16", "log/test_full_disk.py::test_an_append_is_refused_and_repeated_when_there_is_space")
@@ -143,7 +143,7 @@ def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
     def forget_the_log_only(directory: LogDirectory, key: tuple[str, int]) -> None:
         directory.logs.pop(key, None)
 
-    patch.setattr(LogDirectory, "forget", forget_the_log_only)
+    patch.setattr(LogDirectory, "remove", forget_the_log_only)
 
 
 @_bug("S10", "log/test_log_manager.py::test_a_checkpoint_that_was_overtaken_is_dropped")
@@ -166,12 +166,12 @@ def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
 @_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
 def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
     """The checkpointed log start is one too high: an existing record is out of range after a restart."""
-    starts = LogDirectory.log_starts_now
+    starts = LogDirectory.current_log_starts
 
     def one_too_high(directory: LogDirectory) -> dict[tuple[str, int], int]:
         return {key: offset + 1 for key, offset in starts(directory).items()}
 
-    patch.setattr(LogDirectory, "log_starts_now", one_too_high)
+    patch.setattr(LogDirectory, "current_log_starts", one_too_high)
 
 
 @_bug("S10", "log/test_log_manager.py::test_a_closed_log_keeps_its_recovery_point")
@@ -181,4 +181,4 @@ def every_checkpoint_names_the_log_end(patch: pytest.MonkeyPatch) -> None:
     def ahead(directory: LogDirectory) -> dict[tuple[str, int], int]:
         return {key: log.log_end_offset for key, log in directory.logs.items()}
 
-    patch.setattr(LogDirectory, "recovery_points_now", ahead)
+    patch.setattr(LogDirectory, "current_recovery_points", ahead)

@@ -54,9 +54,9 @@ def a_replaced_leader_gets_a_generation_that_is_over(patch: pytest.MonkeyPatch) 
                 if not call.answer.done():
                     call.refuse(error.code, UNKNOWN_MEMBER_ID)
                 return
-            is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
+            is_leader = call.can_skip_assignment and group.is_leader(member.member_id)
             response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
-            if not call.may_skip_assignment:
+            if not call.can_skip_assignment:
                 response.leader = leader or ""
             group.answer_join(member, response)
 
@@ -117,7 +117,7 @@ def the_sync_of_a_removed_member_is_not_answered(patch: pytest.MonkeyPatch) -> N
 
 
 @_bug("G6", _FOUND_BY)
-def a_member_id_that_nobody_takes_is_expected_for_ever(patch: pytest.MonkeyPatch) -> None:
+def a_member_id_that_is_never_used_never_expires(patch: pytest.MonkeyPatch) -> None:
     """A member id that no client uses never expires."""
     start_session = Rebalance.start_session
 

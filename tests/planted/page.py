@@ -41,9 +41,9 @@ _SEEDS: Final = """\
 ## Bugs of the {scenario}
 
 Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}`), and one seed after the other
-was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. What a
-seed failed by is a rule of the simulation (the invariant that it looks after), an assertion of kwire's own, or a node
-that refuses to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test-long` finds again what few
+was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. A seed
+fails by a rule of the simulation (the invariant that it checks), by an assertion of kwire, or by a node that refuses
+to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test-long` finds again what few
 seeds find.
 
 | bug | what is wrong | breaks | seeds, median | largest | found by |
@@ -52,7 +52,7 @@ seeds find.
 
 
 _READ: Final = """\
-## Faults that reading found, and the judges that find them
+## Faults that reading found, and the checks that find them
 
 Reviewers found these faults by reading, at a time when every search was clean. Each is planted again, or failed in a
 test of Apache Kafka. `fuzz/test_fuzzers.py` runs the fuzzers of `tests/fuzz`: random operations from a seed against a

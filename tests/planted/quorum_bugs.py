@@ -114,7 +114,7 @@ def the_log_is_not_fsynced(patch: pytest.MonkeyPatch) -> None:
 def followers_confirm_before_their_fsync(patch: pytest.MonkeyPatch) -> None:
     """A follower fetches the next records before its last ones are durable."""
 
-    def is_log_settled(core: Core) -> bool:
+    def is_log_durable(core: Core) -> bool:
         return core.taken is None and core.ready.append_records is None and core.ready.truncate_to is None
 
     fetch = requests.fetch
@@ -124,7 +124,7 @@ def followers_confirm_before_their_fsync(patch: pytest.MonkeyPatch) -> None:
         request.topics[0].partitions[0].fetch_offset = core.log.end_offset
         return request
 
-    patch.setattr(Core, "is_log_settled", property(is_log_settled))
+    patch.setattr(Core, "is_log_durable", property(is_log_durable))
     patch.setattr(requests, "fetch", fetch_from_the_end)
 
 
@@ -149,18 +149,18 @@ def the_leader_counts_what_it_has_not_fsynced(patch: pytest.MonkeyPatch) -> None
 @_bug("Q1")
 def a_voter_votes_twice(patch: pytest.MonkeyPatch) -> None:
     """A voter grants a vote to every candidate, even if it has voted for another one in this epoch."""
-    may_grant = voting.may_grant
+    can_grant = voting.can_grant
 
     def generous(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
         if not is_pre_vote and not isinstance(core.role, (Leader, Follower)):
             return is_up_to_date
-        return may_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+        return can_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
 
     def add_vote(core: Core, candidate: ReplicaKey) -> None:
         if not isinstance(core.role, (Candidate, Resigned)):
             transitions.add_vote(core, candidate)
 
-    patch.setattr(voting, "may_grant", generous)
+    patch.setattr(voting, "can_grant", generous)
     patch.setattr(voting, "add_vote", add_vote)
 
 
@@ -183,18 +183,18 @@ def the_longer_log_wins(patch: pytest.MonkeyPatch) -> None:
 @_bug("Q7")
 def a_pre_vote_is_granted_although_the_leader_lives(patch: pytest.MonkeyPatch) -> None:
     """A single follower that loses the leader deposes it, because followers of a live leader grant pre-votes."""
-    may_grant = voting.may_grant
+    can_grant = voting.can_grant
 
     def generous(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
         if is_pre_vote and isinstance(core.role, Follower):
             return is_up_to_date
-        return may_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+        return can_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
 
-    patch.setattr(voting, "may_grant", generous)
+    patch.setattr(voting, "can_grant", generous)
 
 
 @_bug("Q9")
-def a_leader_does_not_mind_that_nobody_fetches(patch: pytest.MonkeyPatch) -> None:
+def a_leader_stays_leader_without_fetches(patch: pytest.MonkeyPatch) -> None:
     """Check-quorum is disabled: an isolated leader stays leader."""
     patch.setattr(Progress, "needs_followers", property(lambda _: False))
 
@@ -224,8 +224,8 @@ def a_leader_serves_before_its_epoch_is_committed(patch: pytest.MonkeyPatch) -> 
     def early(core: Core) -> None:
         is_established = isinstance(core.role, Leader) and core.log.last_epoch == core.epoch
         now = Leadership(core.epoch, core.leader_id, is_established)
-        if now != core._said:
-            core._said = core.ready.leadership = now
+        if now != core._announced:
+            core._announced = core.ready.leadership = now
 
     patch.setattr(Core, "notify_leadership", early)
 
@@ -272,7 +272,7 @@ def followers_apply_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
     """A follower uses its log end offset as the high watermark."""
 
     def follow(core: Core) -> None:
-        if isinstance(core.role, Follower) and core.is_log_settled and core.role.has_fetched:
+        if isinstance(core.role, Follower) and core.is_log_durable and core.role.has_fetched:
             core.advance_high_watermark(core.log.end_offset)
 
     patch.setattr(polling, "follow_high_watermark", follow)
@@ -281,14 +281,14 @@ def followers_apply_what_is_not_committed(patch: pytest.MonkeyPatch) -> None:
 @_bug("Q3")
 def the_high_watermark_counts_before_logs_agree(patch: pytest.MonkeyPatch) -> None:
     """A follower takes the leader's high watermark from a response that requires a truncation."""
-    take = following._take
+    take = following._apply_fetched
 
     def eager(core: Core, role: Follower, partition: Any) -> bool:
         role.high_watermark = max(role.high_watermark, partition.high_watermark)
         following.follow_high_watermark(core)
         return take(core, role, partition)
 
-    patch.setattr(following, "_take", eager)
+    patch.setattr(following, "_apply_fetched", eager)
 
 
 @_bug("Q5")
@@ -332,7 +332,7 @@ def a_follower_cuts_back_to_its_high_watermark(patch: pytest.MonkeyPatch) -> Non
         point = max(core.high_watermark, core.log.start_offset)
         if is_new and point < core.log.end_offset and core.taken is None:
             core.truncate(point)
-            core.history.cut_back(point)
+            core.history.truncate_to(point)
 
     for module in (transitions, voting):
         patch.setattr(module, "become_follower", forgetful)
@@ -378,7 +378,7 @@ def voters_change_before_the_change_before_is_committed(patch: pytest.MonkeyPatc
 @_bug("Q8")
 def a_removed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
     """A leader that was removed from the voters does not resign when its removal is committed."""
-    settle = voter_changes.settle
+    settle = voter_changes.complete_change
 
     def stay(core: Core, leader: Leader) -> float:
         was_resigning = leader.is_resigning
@@ -387,13 +387,13 @@ def a_removed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
             leader.is_resigning = was_resigning
         return deadline
 
-    patch.setattr(polling, "settle", stay)
+    patch.setattr(polling, "complete_change", stay)
 
 
 @_bug("Q8")
 def a_cut_log_keeps_its_voters(patch: pytest.MonkeyPatch) -> None:
     """Voter sets in truncated records stay in effect."""
-    patch.setattr(VoterHistory, "cut_back", nothing)
+    patch.setattr(VoterHistory, "truncate_to", nothing)
 
 
 # --- snapshots

@@ -83,7 +83,7 @@ def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.Mo
     """The transaction index is not cleared before it is rebuilt."""
 
     def believe(index: TransactionIndex) -> None:
-        index.is_believed = True
+        index.is_checked = True
 
     patch.setattr(TransactionIndex, "reset", believe)
 
@@ -149,7 +149,7 @@ def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
 @_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
 def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
     """A new leader appends a duplicate batch, because its producer state is not derived yet."""
-    patch.setattr(PartitionLog, "settle", nothing)
+    patch.setattr(PartitionLog, "complete_truncation", nothing)
 
 
 @_bug("S13", "log/test_recovery.py::test_a_finished_swap_replaces_the_segments_it_was_made_from")
@@ -186,7 +186,7 @@ def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_directory, "open_log", open_unflushed)
 
 
-@_bug("S15", "log/test_recovery.py::test_every_recovered_segment_tells_its_largest_time_in_its_time_index")
+@_bug("S15", "log/test_recovery.py::test_the_time_index_of_a_recovered_segment_has_the_largest_timestamp")
 def a_closed_segment_lacks_its_largest_time(patch: pytest.MonkeyPatch) -> None:
     """The time index lacks the segment's largest timestamp, from which Kafka derives the segment's age."""
     patch.setattr(Segment, "finish", nothing)

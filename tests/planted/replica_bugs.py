@@ -35,13 +35,13 @@ _closer_replica = closest_replica.closer_replica
 def a_damaged_log_stays_when_its_topic_is_deleted(patch: pytest.MonkeyPatch) -> None:
     """A log that cannot be opened stays in its directory, and the next topic with its name gets it."""
     patch.setattr(ClosedLogs, "delete", nothing)
-    patch.setattr(ClosedLogs, "set_foreign_aside", never)
+    patch.setattr(ClosedLogs, "set_aside_if_foreign", never)
 
 
 @_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
 def a_log_of_an_earlier_topic_is_taken_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
     """The topic id of a directory is not read before its log is opened."""
-    patch.setattr(ClosedLogs, "set_foreign_aside", never)
+    patch.setattr(ClosedLogs, "set_aside_if_foreign", never)
 
 
 @_bug("S4", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
@@ -97,13 +97,13 @@ def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> No
 @_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")
 def a_shard_that_was_given_up_goes_on_loading(patch: pytest.MonkeyPatch) -> None:
     """State loaded after the loss of leadership counts forever in the memory of transactional ids."""
-    patch.setattr(Loader, "_is_given_up", property(never))
+    patch.setattr(Loader, "_is_stopped", property(never))
 
 
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
 def a_feature_level_is_set_that_a_broker_does_not_support(patch: pytest.MonkeyPatch) -> None:
     """UpdateFeatures checks only the local controller; an older broker stops at the record."""
-    patch.setattr(features, "_why_not_elsewhere", nothing)
+    patch.setattr(features, "_node_error", nothing)
 
 
 @_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")

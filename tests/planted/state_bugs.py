@@ -28,12 +28,12 @@ _bug = STATE_BUGS.bug
 @_bug("S3", "log/test_partition_log.py::test_replicated_batches_must_follow_the_log")
 def replicated_batches_need_not_follow_the_log(patch: pytest.MonkeyPatch) -> None:
     """A leader's batches are stored at their given offsets, even if these do not continue the log."""
-    check = batch_validation.check_given_offsets
+    check = batch_validation.check_assigned_offsets
 
     def check_nothing(batches: memoryview, next_offset: int, leader_epoch: int | None) -> Any:
         return check(batches, int.from_bytes(batches[:8], "big"), leader_epoch)
 
-    patch.setattr(partition_log, "check_given_offsets", check_nothing)
+    patch.setattr(partition_log, "check_assigned_offsets", check_nothing)
 
 
 @_bug("S2", "log/test_partition_log.py::test_the_limit_keeps_batches_back")
@@ -51,11 +51,11 @@ def a_read_passes_its_limit(patch: pytest.MonkeyPatch) -> None:
 def a_time_is_looked_up_one_entry_too_far(patch: pytest.MonkeyPatch) -> None:
     """A search by timestamp begins after records with that timestamp."""
 
-    def one_more(values: array[int], wanted: int) -> int:
+    def count_one(values: array[int], wanted: int) -> int:
         found = bisect_left(values, wanted)
         return min(found + 1, len(values)) if values.typecode == "q" else found
 
-    patch.setattr(index, "bisect_left", one_more)
+    patch.setattr(index, "bisect_left", count_one)
 
 
 @_bug(

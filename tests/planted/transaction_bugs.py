@@ -134,13 +134,13 @@ def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
 @_bug("T7", _script("a_partition_that_takes_no_marker_is_tried_again"))
 def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
     """A partition that rejects a marker once never gets it."""
-    note = completion.Markers._note
+    apply_results = completion.Markers._apply_results
 
     def give_up(markers: completion.Markers, ending: Any, outcomes: Any) -> None:
-        note(markers, ending, outcomes)
+        apply_results(markers, ending, outcomes)
         ending.remaining -= set(outcomes)
 
-    patch.setattr(completion.Markers, "_note", give_up)
+    patch.setattr(completion.Markers, "_apply_results", give_up)
 
 
 @_bug(

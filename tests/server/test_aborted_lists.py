@@ -75,7 +75,7 @@ def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: Raw
     index = partition.log.segments.active.transaction_index
 
     def looks_after_deletion() -> int:
-        index.is_believed = False
+        index.is_checked = False
         unready = UnreadyLogs()
         unready.add_aborted(partition, 0, 2 * ABORTS)
         pieces = unready.get_ready()

@@ -29,7 +29,7 @@ def test_a_frame_is_what_was_sent_however_it_is_cut(content: bytes, behind: byte
         position += taken
         turn += 1
         assert frame.arrived_bytes == position
-        assert frame._room_bytes <= 2 * position
+        assert frame._capacity_bytes <= 2 * position
     assert frame.size_in_bytes == position == 4 + len(content)
     assert frame.end() == content
     assert frame.arrived_bytes == 0

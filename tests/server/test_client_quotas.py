@@ -207,7 +207,7 @@ def test_a_consumer_over_its_quota_gets_nothing_at_first(broker: RunningBroker, 
         assert third.responses[0].partitions[0].records, "the session was told nothing before"
 
 
-def test_a_quota_that_is_no_number_limits_nobody(broker: RunningBroker, client: RawClient) -> None:
+def test_an_invalid_quota_is_ignored(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     name = unique("client")
     keys = (PRODUCER, CONSUMER, MUTATIONS, "request_percentage")
@@ -260,7 +260,7 @@ def test_an_address_that_connects_too_often_is_sent_away(data_dir: Path) -> None
             each.close()
 
 
-def test_nobody_without_leave_sees_or_sets_quotas(broker: RunningBroker, client: RawClient) -> None:
+def test_quotas_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     class Refuse:
         def allows(self, *asked: object) -> bool:
             return False

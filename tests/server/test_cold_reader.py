@@ -50,7 +50,7 @@ def cold_file(content: bytes) -> Any:
 def note(cold: cold_reads.ColdReads, file: Any, position: int, length: int, *, is_due: bool = False) -> bool:
     """Request a range that is not in memory; return True if a worker must read it."""
     assert cold.readable(file, position, length) == 0
-    return cold.note(file, position, length, least=length, is_due=is_due)
+    return cold.add(file, position, length, length_min=length, is_first=is_due)
 
 
 def warm(cold: cold_reads.ColdReads, is_wanted: Any = lambda: True) -> None:
@@ -96,7 +96,7 @@ def test_of_two_stretches_with_a_position_the_longer_one_counts() -> None:
     assert note(cold, file, 0, 50)
     warm(cold)
     assert cold.readable(file, 0, 150) == 50
-    assert cold.note(file, 0, 150, least=150, is_due=True)
+    assert cold.add(file, 0, 150, length_min=150, is_first=True)
     warm(cold)
     assert cold.readable(file, 20, 130) == 130
     assert cold.read(file, 0, 150) == bytes(range(150))

@@ -99,7 +99,7 @@ def test_what_is_cold_again_is_waited_for(broker: RunningBroker, cache: Cache, m
         assert values_in(fetch(client, filled(client), 1).records) == [b"b", b"c"]
 
 
-def test_a_device_that_fails_is_told_of_as_ever(broker: RunningBroker, cache: Cache, disk: FaultyDisk) -> None:
+def test_a_failing_device_is_still_reported(broker: RunningBroker, cache: Cache, disk: FaultyDisk) -> None:
     with broker.client() as client:
         topic = filled(client)
         cache.is_cold = True
@@ -177,9 +177,9 @@ def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: Runnin
         release = cold_reads.ColdReads.release
 
         def noted(cold: cold_reads.ColdReads) -> None:
-            held = bool(cold._held)
+            held = bool(cold._data)
             release(cold)
-            assert not cold._held
+            assert not cold._data
             if held:
                 released.set()
 
@@ -330,12 +330,12 @@ def test_no_more_fetches_hold_cold_records_than_there_are_places(
 ) -> None:
     held: dict[int, int] = {}
     most = 0
-    hold, release = cold_reads.ColdReads.hold, cold_reads.ColdReads.release
+    store, release = cold_reads.ColdReads.store, cold_reads.ColdReads.release
 
     def holding(cold: cold_reads.ColdReads, *read: Any) -> None:
         nonlocal most
-        hold(cold, *read)
-        held[id(cold)] = sum(map(len, cold._held.values()))
+        store(cold, *read)
+        held[id(cold)] = sum(map(len, cold._data.values()))
         most = max(most, sum(held.values()))
 
     def releasing(cold: cold_reads.ColdReads) -> None:
@@ -347,7 +347,7 @@ def test_no_more_fetches_hold_cold_records_than_there_are_places(
         for _ in range(8):
             produce(client, topic, batch(bytes(250_000)))
         Device(broker, monkeypatch).is_forgetful = True
-        monkeypatch.setattr(cold_reads.ColdReads, "hold", holding)
+        monkeypatch.setattr(cold_reads.ColdReads, "store", holding)
         monkeypatch.setattr(cold_reads.ColdReads, "release", releasing)
         with ThreadPoolExecutor(40) as pool, ExitStack() as stack:
             clients = [stack.enter_context(broker.client()) for _ in range(40)]

@@ -114,13 +114,13 @@ def test_a_slow_name_server_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> Non
     async def main() -> None:
         monkeypatch.setattr(socket, "getaddrinfo", slow)
         book, learnt = AddressBook(), asyncio.Event()
-        book.look_up(["10.2.2.2", "::0001", "name"], learnt.set)
+        book.resolve(["10.2.2.2", "::0001", "name"], learnt.set)
         assert [book.find(host) for host in ("10.2.2.2", "::0001", "name")] == ["10.2.2.2", "::1", "name"]
         may_answer.set()
         await asyncio.wait_for(learnt.wait(), 15)
         assert book.find("name") == "10.1.1.1"
         may_answer.clear()
-        book.look_up(["name"], learnt.set)
+        book.resolve(["name"], learnt.set)
         assert book.find("name") == "10.1.1.1", "what was known counts until the next answer"
         may_answer.set()
 
@@ -129,10 +129,10 @@ def test_a_slow_name_server_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_name_without_address_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     book, told = AddressBook(), []
-    book.look_up(["localhost"], lambda: told.append("known"))
+    book.resolve(["localhost"], lambda: told.append("known"))
     assert book.find("localhost") in {"127.0.0.1", "::1"}
     monkeypatch.setattr("kwire.server.network.addresses.address_of", lambda *_, **__: None)
-    book.look_up(["localhost"], lambda: told.append("gone"))
+    book.resolve(["localhost"], lambda: told.append("gone"))
     assert (book.find("localhost"), told) == ("localhost", ["known", "gone"])
 
 

@@ -17,28 +17,28 @@ from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
 from kwire.server.network.turns import Turns
 from kwire.server.settings.config import SettingError, make_config
-from tests.server.door import Door, play
+from tests.server.connection_harness import ConnectionHarness, play
 from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
 
 
 def test_a_client_that_has_left_before_it_is_accepted_has_no_address() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door(peer=None)
-        assert (door.connection.peer_host, door.connection.peer_port) == ("", 0)
-        door.connection.connection_lost(None)
-        assert not door.table.connections
+        harness = ConnectionHarness(peer=None)
+        assert (harness.connection.peer_host, harness.connection.peer_port) == ("", 0)
+        harness.connection.connection_lost(None)
+        assert not harness.table.connections
 
     play(act)
 
 
 def test_nothing_is_served_of_what_comes_after_the_close() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.receive(sized(b"one"))
-        door.connection.close("a test")
-        door.receive(sized(b"two"))
-        assert door.served == [b"one"]
+        harness = ConnectionHarness()
+        harness.receive(sized(b"one"))
+        harness.connection.close("a test")
+        harness.receive(sized(b"two"))
+        assert harness.served == [b"one"]
 
     play(act)
 
@@ -47,135 +47,135 @@ def test_frames_that_follow_the_end_of_another_are_served_at_once() -> None:
     async def act(_: VirtualLoop) -> None:
         stream = sized(b"one") + sized(b"two") + sized(b"three")
         for cut in range(1, len(sized(b"one"))):
-            door = Door()
-            door.receive(stream[:cut])
-            assert door.served == []
-            door.receive(stream[cut:])
-            assert door.served == [b"one", b"two", b"three"]
+            harness = ConnectionHarness()
+            harness.receive(stream[:cut])
+            assert harness.served == []
+            harness.receive(stream[cut:])
+            assert harness.served == [b"one", b"two", b"three"]
 
     play(act)
 
 
 def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.connection.close("a test")
-        door.connection.close("a test")
-        assert door.asked("close") == 1
-        door.connection.connection_lost(None)
-        door.connection.abort("a test")
-        assert door.asked("abort") == 0
-        door.listener.disconnected(door.connection)
-        assert not door.table.per_host
+        harness = ConnectionHarness()
+        harness.connection.close("a test")
+        harness.connection.close("a test")
+        assert harness.count_calls("close") == 1
+        harness.connection.connection_lost(None)
+        harness.connection.abort("a test")
+        assert harness.count_calls("abort") == 0
+        harness.listener.disconnected(harness.connection)
+        assert not harness.table.per_host
 
     play(act)
 
 
 def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() -> None:
     async def act(loop: VirtualLoop) -> None:
-        door = Door()
-        door.transport.unsent = 100
-        door.connection.pause_writing()
+        harness = ConnectionHarness()
+        harness.transport.unsent = 100
+        harness.connection.pause_writing()
         began = loop.time()
         await asyncio.sleep(5)
-        door.connection.close("a test")
-        assert door.connection.blocked_output.since == began
-        door.connection.resume_writing()
-        assert door.connection.blocked_output.since == began, "the rest of the output is still to go"
+        harness.connection.close("a test")
+        assert harness.connection.blocked_output.since == began
+        harness.connection.resume_writing()
+        assert harness.connection.blocked_output.since == began, "the rest of the output is still to go"
         await asyncio.sleep(5)
-        assert door.connection.is_stalled(loop.time(), 9)
+        assert harness.connection.is_stalled(loop.time(), 9)
 
     play(act)
 
 
-def test_who_takes_something_of_its_answers_is_not_idle() -> None:
+def test_a_client_that_reads_responses_is_not_idle() -> None:
     async def act(loop: VirtualLoop) -> None:
-        door = Door()
-        blocked = door.connection.blocked_output
-        door.transport.unsent = 100
-        door.connection.pause_writing()
+        harness = ConnectionHarness()
+        blocked = harness.connection.blocked_output
+        harness.transport.unsent = 100
+        harness.connection.pause_writing()
         await asyncio.sleep(5)
-        assert not door.connection.is_stalled(loop.time(), 9)
-        assert blocked.taken_at == 0
-        door.transport.unsent = 50
-        assert not door.connection.is_stalled(loop.time(), 9)
-        assert blocked.taken_at == loop.time()
+        assert not harness.connection.is_stalled(loop.time(), 9)
+        assert blocked.last_read == 0
+        harness.transport.unsent = 50
+        assert not harness.connection.is_stalled(loop.time(), 9)
+        assert blocked.last_read == loop.time()
         await asyncio.sleep(5)
-        door.connection.resume_writing()
-        assert blocked.taken_at == loop.time()
+        harness.connection.resume_writing()
+        assert blocked.last_read == loop.time()
 
     play(act)
 
 
 def test_what_is_unsent_at_the_clients_end_is_not_waited_for_without_end() -> None:
     async def act(loop: VirtualLoop) -> None:
-        door = Door()
-        door.transport.unsent = 100
-        assert not door.connection.eof_received()
+        harness = ConnectionHarness()
+        harness.transport.unsent = 100
+        assert not harness.connection.eof_received()
         await asyncio.sleep(10)
-        assert door.connection.is_stalled(loop.time(), 9)
+        assert harness.connection.is_stalled(loop.time(), 9)
 
     play(act)
 
 
 def test_a_connection_is_read_from_again_when_nothing_holds_it_back() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.connection.pause_for_memory()
-        door.connection.pause_writing()
-        assert door.asked("pause_reading") == 1
-        door.connection.resume_for_memory()
-        assert door.asked("resume_reading") == 0
-        door.connection.resume_writing()
-        assert door.asked("resume_reading") == 1
+        harness = ConnectionHarness()
+        harness.connection.pause_for_memory()
+        harness.connection.pause_writing()
+        assert harness.count_calls("pause_reading") == 1
+        harness.connection.resume_for_memory()
+        assert harness.count_calls("resume_reading") == 0
+        harness.connection.resume_writing()
+        assert harness.count_calls("resume_reading") == 1
 
     play(act)
 
 
 def test_the_longest_of_several_throttles_counts() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.connection.hold(1000)
-        door.connection.hold(500)
-        door.connection.hold(2000)
-        door.receive(sized(b"one"))
+        harness = ConnectionHarness()
+        harness.connection.mute(1000)
+        harness.connection.mute(500)
+        harness.connection.mute(2000)
+        harness.receive(sized(b"one"))
         await asyncio.sleep(1.9)
-        assert door.served == []
+        assert harness.served == []
         await asyncio.sleep(0.2)
-        assert door.served == [b"one"]
+        assert harness.served == [b"one"]
 
     play(act)
 
 
 @pytest.mark.parametrize("error", [None, ValueError("broken")])
-def test_an_error_of_a_request_whose_client_has_left_is_still_judged(error: Exception | None) -> None:
+def test_an_error_after_a_disconnect_still_reaches_the_error_callback(error: Exception | None) -> None:
     async def act(loop: VirtualLoop) -> None:
-        door = Door()
+        harness = ConnectionHarness()
         goes_on = loop.create_future()
 
         async def work() -> None:
             await goes_on
 
-        door.outcome = Pending(work(), lambda _: (None, 0), pipelined=False)
-        door.receive(sized(b"one"))
+        harness.outcome = Pending(work(), lambda _: (None, 0), pipelined=False)
+        harness.receive(sized(b"one"))
         await asyncio.sleep(0)
-        door.connection.connection_lost(None)
+        harness.connection.connection_lost(None)
         if error is None:
             goes_on.set_result(None)
         else:
             goes_on.set_exception(error)
         await asyncio.sleep(0.1)
-        assert door.judged == ([] if error is None else [error])
-        assert door.listener.memory.used_bytes == 0
+        assert harness.request_errors == ([] if error is None else [error])
+        assert harness.listener.memory.used_bytes == 0
 
     play(act)
 
 
 def test_a_listener_that_was_never_bound_may_be_stopped() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.listener.stop_accepting()
-        assert door.listener.port == 0
+        harness = ConnectionHarness()
+        harness.listener.stop_accepting()
+        assert harness.listener.port == 0
 
     play(act)
 
@@ -188,7 +188,7 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
             CurrentSettings(config.parsed),
             config.listeners,
             turns=Turns(SystemClock().monotonic_ms),
-            judge=lambda _: None,
+            on_request_error=lambda _: None,
         )
         error = OSError(98, "Address already in use")
 
@@ -204,7 +204,7 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
 
 
 @pytest.mark.parametrize("host", ["..", "a..b", "x" * 64])
-def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
+def test_an_invalid_host_name_is_reported(host: str) -> None:
     async def act(_: VirtualLoop) -> None:
         config = make_config({"listeners": f"PLAINTEXT://{host}:0", "advertised.listeners": "PLAINTEXT://h:1"})
         listeners = Listeners(
@@ -212,7 +212,7 @@ def test_a_host_that_can_be_no_name_is_told(host: str) -> None:
             CurrentSettings(config.parsed),
             config.listeners,
             turns=Turns(SystemClock().monotonic_ms),
-            judge=lambda _: None,
+            on_request_error=lambda _: None,
         )
         with pytest.raises(SettingError, match=r"^listeners: cannot listen on .* can be no name"):
             await listeners.bind()
@@ -224,14 +224,14 @@ def test_a_connection_that_has_ended_is_part_of_no_reference_cycle() -> None:
     """The connection's memory is freed at once; a full collection may be far away (kwire/kept_objects.py)."""
 
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.receive(sized(b"one"))
-        door.connection.hold(1000)
-        door.receive(sized(b"two")[:-1])
-        door.connection.connection_lost(None)
-        share = door.connection.share
+        harness = ConnectionHarness()
+        harness.receive(sized(b"one"))
+        harness.connection.mute(1000)
+        harness.receive(sized(b"two")[:-1])
+        harness.connection.connection_lost(None)
+        share = harness.connection.share
         before = sys.getrefcount(share)
-        del door.connection
+        del harness.connection
         await asyncio.sleep(0.1)
         assert sys.getrefcount(share) == before - 1
 

@@ -68,7 +68,9 @@ def used(client: RawClient) -> set[str]:
     return {each.log_dir for each in client.ask(DescribeLogDirsRequest(topics=None), 5).results if each.topics}
 
 
-def test_the_controller_is_told_at_once(broker: RunningBroker, client: RawClient, directories: list[str]) -> None:
+def test_cordoned_directories_are_sent_at_once(
+    broker: RunningBroker, client: RawClient, directories: list[str]
+) -> None:
     assert cordoned(client) == []
     assert cordon(client, directories[1]) is ErrorCode.NONE
     eventually(lambda: told(broker) == {directories[1]}, "one is cordoned")

@@ -9,7 +9,7 @@ from tests.server.replicated_topic import Scene, play
 from tests.support.requests import create_request, produce_request
 
 
-def test_a_follower_tells_of_the_producers_that_it_has_records_of() -> None:
+def test_a_follower_describes_the_producers_in_its_log() -> None:
     async def acts(scene: Scene) -> None:
         answer = await scene.ask(1, create_request("u", replicas=2), 7)
         assert answer.topics[0].error_code == ErrorCode.NONE

@@ -45,7 +45,7 @@ class Scene:
             turns=Turns(SystemClock().monotonic_ms),
             table=self._table,
             receive_buffer=ReceiveBuffer(asyncio.get_running_loop().call_soon),
-            judge=lambda _: None,
+            on_request_error=lambda _: None,
         )
 
     def _pending(self) -> Pending:
@@ -64,7 +64,9 @@ class Scene:
         """Send a request and disconnect; return when the broker has noticed the disconnect."""
         writer = await self.connect()
         writer.write(struct.pack(">i", len(FRAME)) + FRAME)
-        await until(lambda: self.memory.used_bytes >= len(FRAME) and any(each.busy for each in self._table.connections))
+        await until(
+            lambda: self.memory.used_bytes >= len(FRAME) and any(each.is_busy for each in self._table.connections)
+        )
         writer.close()
         await until(lambda: not self._table.connections)
 

@@ -9,7 +9,7 @@ from typing import Any
 from kwire.chunks import Steps, in_turns
 from kwire.server.large_batches import WorkersForLargeBatches
 from kwire.simulation.loop import VirtualLoop
-from tests.server.door import play
+from tests.server.connection_harness import play
 
 
 class Worker:
@@ -28,12 +28,12 @@ class Worker:
 
 
 def searching(place: WorkersForLargeBatches) -> Steps[bytes]:
-    yield place.enter()
+    yield place.acquire()
     try:
         body: bytes = yield place.unpack(lambda: b"")
         return body
     finally:
-        place.leave()
+        place.release()
 
 
 async def settle() -> None:
@@ -61,7 +61,7 @@ def test_one_after_the_other() -> None:
     played(act)
 
 
-def test_who_leaves_keeps_the_place_until_the_worker_has_ended() -> None:
+def test_a_disconnected_client_keeps_the_lock_until_its_worker_ends() -> None:
     """A thread cannot be cancelled: disconnecting clients could otherwise occupy all workers at once."""
 
     async def act(worker: Worker, place: WorkersForLargeBatches) -> None:

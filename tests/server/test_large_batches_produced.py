@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
-from kwire.log.batch_validation import AppendOrigin, ValidatedBatch, ready_batch, takes_long, validate_in_steps
+from kwire.log.batch_validation import AppendOrigin, ValidatedBatch, needs_steps, ready_batch, validate_in_steps
 from kwire.log.config import LogConfig
 from kwire.log.record_walk import PLAIN_RECORDS_MAX, RECORDS_AT_ONCE
 from kwire.protocol.compression import Codec
@@ -45,8 +45,8 @@ def many_records(count: int = MANY, codec: Codec = Codec.NONE, key: bytes | None
         (b"short", LogConfig(), False),
     ],
 )
-def test_what_takes_long(data: bytes, config: LogConfig, is_long: bool) -> None:
-    assert takes_long(data, config, NOW_MS) is is_long
+def test_needs_steps_depends_on_records_and_config(data: bytes, config: LogConfig, is_long: bool) -> None:
+    assert needs_steps(data, config, NOW_MS) is is_long
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
@@ -54,11 +54,11 @@ def test_records_are_checked_a_few_at_a_time(codec: Codec) -> None:
     place = InPlace()
     turns: list[bool] = []
     steps = validate_in_steps(many_records(codec=codec), COMPACTED, NOW_MS, place)
-    validated = through(steps, after_each=lambda: turns.append(place.is_taken))
+    validated = through(steps, after_each=lambda: turns.append(place.is_acquired))
     assert isinstance(validated, ValidatedBatch)
     assert len(turns) > MANY // RECORDS_AT_ONCE
     assert all(turns), "one such batch at a time"
-    assert not place.is_taken
+    assert not place.is_acquired
 
 
 def test_a_record_without_a_key_is_refused_as_at_once() -> None:
@@ -67,7 +67,7 @@ def test_a_record_without_a_key_is_refused_as_at_once() -> None:
     assert isinstance(refusal, KafkaError)
     assert refusal.code is ErrorCode.INVALID_RECORD
     assert len(refusal.record_errors) == 100
-    assert not place.is_taken
+    assert not place.is_acquired
 
 
 def test_what_unpacks_to_much_is_unpacked_elsewhere() -> None:
@@ -126,11 +126,11 @@ class Place:
         self._batches: Any = broker.server.services.large_batches
 
     def __enter__(self) -> Self:
-        self._broker.start(self._batches.enter()).result(10)
+        self._broker.start(self._batches.acquire()).result(10)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._broker.call(self._batches.leave)
+        self._broker.call(self._batches.release)
 
     def wait_for_one(self) -> None:
         eventually(lambda: self._broker.call(lambda: len(self._batches._place._waiters or ())) == 1, "a batch waits")

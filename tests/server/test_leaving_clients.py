@@ -7,10 +7,10 @@ from collections.abc import Generator
 
 import pytest
 
-from kwire.server.network.answer_line import Answered
 from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 from kwire.server.network.pending import Pending
-from tests.server.door import play
+from kwire.server.network.response_queue import Response
+from tests.server.connection_harness import play
 from tests.server.test_shares import World
 from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
@@ -21,14 +21,14 @@ def test_what_came_before_an_impossible_length_is_answered() -> None:
 
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
-        door = world.doors[0]
-        door.receive(b"".join(sized(each) for each in (b"p3", b"1", b"2")) + b"\x7f\xff\xff\xff")
-        assert not door.asked("close")
-        door.receive(sized(b"4"))
+        harness = world.harnesses[0]
+        harness.receive(b"".join(sized(each) for each in (b"p3", b"1", b"2")) + b"\x7f\xff\xff\xff")
+        assert not harness.count_calls("close")
+        harness.receive(sized(b"4"))
         await world.settle()
         assert [request for _, request in world.served if not request.startswith("p")] == ["1", "2"]
-        assert b"".join(door.transport.written) == b"p312"
-        assert door.asked("close") == 1
+        assert b"".join(harness.transport.written) == b"p312"
+        assert harness.count_calls("close") == 1
 
     play(act)
 
@@ -38,10 +38,10 @@ def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
         world = World(loop, 1)
         waited_for: asyncio.Future[str] = loop.create_future()
         pending = Pending(waited_for, lambda text: ([text.encode()], 0), pipelined=False)
-        world.doors[0].listener.handle = lambda who, frame: pending
+        world.harnesses[0].listener.handle = lambda who, frame: pending
         world.send(0, "w")
-        assert not world.doors[0].connection.eof_received()
-        world.doors[0].connection.connection_lost(None)
+        assert not world.harnesses[0].connection.eof_received()
+        world.harnesses[0].connection.connection_lost(None)
         await world.settle()
         assert waited_for.cancelled()
 
@@ -63,7 +63,7 @@ def test_what_clients_leave_that_go_together_is_freed_in_turns_if_it_is_much(is_
         def note(_: object = None) -> None:
             ended_at.append(iterations)
 
-        def pieces() -> Generator[None, None, Answered]:
+        def pieces() -> Generator[None, None, Response]:
             try:
                 while True:
                     world.ms += 1
@@ -71,26 +71,26 @@ def test_what_clients_leave_that_go_together_is_freed_in_turns_if_it_is_much(is_
             finally:
                 note()
 
-        for number, door in enumerate(world.doors):
+        for number, harness in enumerate(world.harnesses):
             if number % 2:
-                door.listener.handle = lambda who, frame: pieces()
+                harness.listener.handle = lambda who, frame: pieces()
             else:
                 future: asyncio.Future[str] = loop.create_future()
                 future.add_done_callback(note)
                 pending = Pending(future, lambda text: ([text.encode()], 0), pipelined=False)
-                door.listener.handle = lambda who, frame, pending=pending: pending  # type: ignore[misc]
+                harness.listener.handle = lambda who, frame, pending=pending: pending  # type: ignore[misc]
             world.send(number, "w")
             world.send(number, "behind" * (LONG_REQUEST_BYTES // 5 if is_much else 1))
         for _ in range(10):
             await asyncio.sleep(0)
-        for door in world.doors:
-            door.connection.connection_lost(None)
-        while len(ended_at) < len(world.doors):
+        for harness in world.harnesses:
+            harness.connection.connection_lost(None)
+        while len(ended_at) < len(world.harnesses):
             await asyncio.sleep(0)
             iterations += 1
             assert iterations < 100
-        assert len(set(ended_at)) == (len(world.doors) if is_much else 1), "one in each iteration, or all at once"
-        for door in world.doors:
-            assert door.listener.memory.used_bytes == 0
+        assert len(set(ended_at)) == (len(world.harnesses) if is_much else 1), "one in each iteration, or all at once"
+        for harness in world.harnesses:
+            assert harness.listener.memory.used_bytes == 0
 
     play(act)

@@ -14,7 +14,7 @@ import pytest
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
 from kwire.server.network import listener
-from kwire.server.network.connection_limits import LINE_BYTES_MAX
+from kwire.server.network.connection_limits import BLOCKED_BYTES_MAX
 from kwire.server.network.receive_buffer import RECEIVE_BUFFER_BYTES
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
@@ -100,7 +100,7 @@ class Reader:
         self.paused = False
         self.has_requests = False
 
-    def holds_requests(self) -> bool:
+    def has_whole_requests(self) -> bool:
         return self.has_requests
 
     def pause_for_memory(self) -> None:
@@ -113,16 +113,16 @@ class Reader:
 def test_the_bearer_goes_on_and_passes_on() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
-    memory.take(first, 60)
-    memory.take(second, 60)
-    memory.take(third, 10)
-    memory.take(first, 10)
+    memory.acquire(first, 60)
+    memory.acquire(second, 60)
+    memory.acquire(third, 10)
+    memory.acquire(first, 10)
     assert (first.paused, second.paused, third.paused) == (True, False, True)
-    memory.take(second, 40)
+    memory.acquire(second, 40)
     assert not second.paused
-    memory.give(second, 10)
+    memory.release(second, 10)
     assert (second.paused, third.paused) == (False, False), "the one that waited longest bears on"
-    memory.give(second, 90)
+    memory.release(second, 90)
     assert memory.used_bytes == 80
     assert not any(reader.paused for reader in (first, second, third))
 
@@ -130,62 +130,62 @@ def test_the_bearer_goes_on_and_passes_on() -> None:
 def test_a_bearer_that_leaves_passes_on() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
-    memory.take(first, 90)
-    memory.take(second, 90)
-    memory.take(third, 90)
+    memory.acquire(first, 90)
+    memory.acquire(second, 90)
+    memory.acquire(third, 90)
     assert (second.paused, third.paused) == (False, True)
-    memory.give(second, 90)
-    memory.forget(second)
+    memory.release(second, 90)
+    memory.remove(second)
     assert not third.paused
-    memory.forget(third)
-    memory.give(first, 90)
+    memory.remove(third)
+    memory.release(first, 90)
     assert memory.used_bytes == 90
 
 
 def test_a_bearer_whose_request_is_whole_reads_no_more_and_bears_until_it_is_done() -> None:
     memory = RequestMemory(100)
     first, second = Reader(), Reader()
-    memory.take(first, 150)
-    memory.take(second, 60)
+    memory.acquire(first, 150)
+    memory.acquire(second, 60)
     first.has_requests = True
-    memory.take(first, 150, is_whole=True)
-    memory.give(first, 150)
+    memory.acquire(first, 150, is_whole=True)
+    memory.release(first, 150)
     assert (first.paused, second.paused) == (True, True)
     first.has_requests = False
-    memory.give(first, 10)
+    memory.release(first, 10)
     assert (first.paused, second.paused) == (True, False)
 
 
 def test_a_bearer_that_waited_itself_does_not_bear_on_with_nothing() -> None:
     memory = RequestMemory(100)
     first, second = Reader(), Reader()
-    memory.take(first, 110, is_whole=True)
-    memory.take(second, 110)
+    memory.acquire(first, 110, is_whole=True)
+    memory.acquire(second, 110)
     assert (first.paused, second.paused) == (True, True)
-    memory.give(first, 110)
-    memory.holds_nothing(first)
+    memory.release(first, 110)
+    memory.resume_empty(first)
     assert (first.paused, second.paused) == (False, False)
 
 
 def test_a_bearer_that_leaves_a_request_behind_passes_on_when_it_is_done() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
-    memory.take(first, 90)
-    memory.take(second, 90)
-    memory.take(third, 90)
+    memory.acquire(first, 90)
+    memory.acquire(second, 90)
+    memory.acquire(third, 90)
     second.has_requests = True
-    memory.forget(second)
+    memory.remove(second)
     assert third.paused
     second.has_requests = False
-    memory.give(second, 20)
+    memory.release(second, 20)
     assert not third.paused
 
 
 def test_more_is_never_given_back_than_was_taken() -> None:
     memory = RequestMemory(100)
-    memory.take(Reader(), 5)
+    memory.acquire(Reader(), 5)
     with pytest.raises(AssertionError):
-        memory.give(Reader(), 6)
+        memory.release(Reader(), 6)
 
 
 def test_connections_over_max_connections_per_ip_are_closed(data_dir: Path) -> None:
@@ -253,7 +253,7 @@ def test_little_is_read_behind_a_request_that_waits(data_dir: Path) -> None:
             return broker.call(lambda: any("line" in each._read_pauses for each in connections_of(broker)))
 
         eventually(is_full, "reading to stop")
-        assert broker.memory_used <= LINE_BYTES_MAX + RECEIVE_BUFFER_BYTES + 4096
+        assert broker.memory_used <= BLOCKED_BYTES_MAX + RECEIVE_BUFFER_BYTES + 4096
         with broker.client() as other:
             produce(other, topic, batch(b"v"))
         eventually(lambda: not is_full() and sent == len(view), "the rest to be read when the poll is answered")
@@ -393,12 +393,12 @@ def test_who_is_gone_and_waits_for_long_is_closed_as_an_idle_one(data_dir: Path)
 def test_a_reader_that_leaves_while_it_waits_is_not_passed_on_to() -> None:
     memory = RequestMemory(100)
     first, second, third, fourth = Reader(), Reader(), Reader(), Reader()
-    memory.take(first, 90)
-    memory.take(second, 90)
-    memory.take(third, 10)
-    memory.take(fourth, 10)
+    memory.acquire(first, 90)
+    memory.acquire(second, 90)
+    memory.acquire(third, 10)
+    memory.acquire(fourth, 10)
     assert (second.paused, third.paused, fourth.paused) == (False, True, True)
-    memory.forget(third)
-    memory.give(second, 90)
-    memory.forget(second)
+    memory.remove(third)
+    memory.release(second, 90)
+    memory.remove(second)
     assert (third.paused, fourth.paused) == (True, False)

@@ -55,8 +55,8 @@ from kwire.server.apis import (
 )
 from kwire.server.context import RequestContext
 from kwire.server.envelopes import says_not_controller
-from kwire.server.network.answer_line import Answer, Answered
 from kwire.server.network.pending import Work, after
+from kwire.server.network.response_queue import QueuedResponse, Response
 from kwire.server.network.turns import Share
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
@@ -266,13 +266,13 @@ def test_what_comes_after_an_answer_in_pieces_waits_for_it() -> None:
     """The callback releases reserved output memory once the response of a fetch is written."""
     calls: list[str] = []
 
-    def pieces() -> Generator[None, None, Answered]:
+    def pieces() -> Generator[None, None, Response]:
         yield
         return None, 0
 
     after(None, lambda: calls.append("none"))
     assert calls == ["none"]
-    work = Work(pieces(), Answer(0, holds_back=True), Share())
+    work = Work(pieces(), QueuedResponse(0, blocks_later=True), Share())
     after(work, lambda: calls.append("work"))
     assert calls == ["none"]
     work.end()

@@ -214,7 +214,7 @@ def test_a_damaged_follower_is_left_out() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_a_damaged_replica_that_nobody_can_follow_keeps_its_place() -> None:
+def test_a_damaged_leader_without_a_successor_stays_leader() -> None:
     async def acts(scene: Scene) -> None:
         scene.cut_off(*scene.followers)
         await scene.produce(b"a", acks=1)
@@ -278,7 +278,7 @@ def test_a_replica_is_found_again_after_a_request_that_came_late() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_a_topic_that_is_deleted_because_the_disk_is_full_stops_nobody() -> None:
+def test_deleting_a_topic_on_a_full_disk_stops_no_broker() -> None:
     """The metadata log has space; only a large batch does not fit."""
 
     async def acts(scene: Scene) -> None:
@@ -396,7 +396,7 @@ def test_a_broker_that_was_left_behind_waits_with_all_others_when_nobody_leads_a
     play(acts)
 
 
-def test_a_disk_that_stays_full_keeps_nobody_busy() -> None:
+def test_a_disk_that_stays_full_causes_no_busy_loop() -> None:
     """A fetcher addresses the metadata leader by id or as a bootstrap server; it must pause in both cases."""
 
     async def acts(scene: Scene) -> None:

@@ -24,14 +24,14 @@ def test_both_thresholds_are_fixed_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         return 1
 
     monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=mallopt))
-    assert memory_return.keep_large_blocks_apart()
+    assert memory_return.fix_malloc_thresholds()
     assert fixed == {-3: LARGE_BYTES, -1: TOP_BYTES}  # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of malloc.h
 
 
 @pytest.mark.parametrize("library", [no_library, lambda _: SimpleNamespace()])
 def test_another_allocator_is_left_alone(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
     monkeypatch.setattr(ctypes, "CDLL", library)
-    assert not memory_return.keep_large_blocks_apart()
+    assert not memory_return.fix_malloc_thresholds()
     assert memory_return.find_trim() is None
     memory = MemoryReturn(resident=lambda: 1 << 40)
     assert not memory.is_due

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kwire.server.network.memory_return import STEP_BYTES, MemoryReturn
-from kwire.server.network.output_memory import ANSWER_BYTES_LEAST, OutputMemory
+from kwire.server.network.output_memory import RESPONSE_BYTES_MIN, OutputMemory
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -30,7 +30,7 @@ def test_the_one_that_has_not_drained_for_longest_is_dropped() -> None:
     memory = OutputMemory(100)
     first, second, third = Writer(60), Writer(30), Writer(30)
     for writer in (first, second, third):
-        memory.hold(writer, writer.unsent_bytes)
+        memory.set_unsent(writer, writer.unsent_bytes)
     assert [bool(writer.dropped) for writer in (first, second, third)] == [True, False, False]
     assert memory.used_bytes == 60
 
@@ -38,9 +38,9 @@ def test_the_one_that_has_not_drained_for_longest_is_dropped() -> None:
 def test_who_drains_meanwhile_is_not_dropped() -> None:
     memory = OutputMemory(100)
     first, second = Writer(60), Writer(60)
-    memory.hold(first, 60)
+    memory.set_unsent(first, 60)
     first.unsent_bytes = 10
-    memory.hold(second, 60)
+    memory.set_unsent(second, 60)
     assert not first.dropped
     memory.release(first)
     assert memory.used_bytes == 60
@@ -49,20 +49,20 @@ def test_who_drains_meanwhile_is_not_dropped() -> None:
 def test_one_alone_may_be_larger_than_the_limit() -> None:
     memory = OutputMemory(100)
     only = Writer(1000)
-    memory.hold(only, 1000)
+    memory.set_unsent(only, 1000)
     assert not only.dropped
 
 
 def test_answers_become_smaller_as_the_limit_comes_near() -> None:
     memory = OutputMemory(40 * MEGABYTE)
-    assert memory.room() == 10 * MEGABYTE
-    memory.hold(Writer(20 * MEGABYTE), 20 * MEGABYTE)
-    memory.promise(12 * MEGABYTE)
-    assert memory.room() == 2 * MEGABYTE
-    memory.promise(8 * MEGABYTE)
-    assert memory.room() == ANSWER_BYTES_LEAST
+    assert memory.response_bytes_max() == 10 * MEGABYTE
+    memory.set_unsent(Writer(20 * MEGABYTE), 20 * MEGABYTE)
+    memory.reserve(12 * MEGABYTE)
+    assert memory.response_bytes_max() == 2 * MEGABYTE
+    memory.reserve(8 * MEGABYTE)
+    assert memory.response_bytes_max() == RESPONSE_BYTES_MIN
     memory.release_reserved(20 * MEGABYTE)
-    assert memory.room() == 5 * MEGABYTE
+    assert memory.response_bytes_max() == 5 * MEGABYTE
     with pytest.raises(AssertionError):
         memory.release_reserved(1)
 
@@ -95,7 +95,7 @@ def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) 
         assert len(fetch(client, topic).records) >= 1_000_000, "a reader that reads is served"
         for reader in slow:
             reader.close()
-        eventually(lambda: broker.call(lambda: output.used_bytes + output.promised_bytes) == 0, "all to be given back")
+        eventually(lambda: broker.call(lambda: output.used_bytes + output.reserved_bytes) == 0, "all to be given back")
 
 
 def test_memory_is_given_back_while_the_process_is_larger_than_it_was() -> None:

@@ -131,7 +131,7 @@ def test_a_record_without_a_key_is_refused_where_keys_decide(client: RawClient) 
     assert [error.batch_index for error in answer.record_errors] == [0]
 
 
-def test_log_append_time_is_told_and_stored(client: RawClient) -> None:
+def test_log_append_time_is_returned_and_stored(client: RawClient) -> None:
     topic, _ = create_topic(client, message_timestamp_type="LogAppendTime")
     answer = produce(client, topic, batch(b"a"))
     assert answer.log_append_time_ms > NOW_MS
@@ -303,7 +303,7 @@ def test_where_a_leader_epoch_ends(client: RawClient, version: int) -> None:
     assert epoch_end(client, "never-made", 0, version=version)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_log_that_parted_is_told_where(client: RawClient) -> None:
+def test_a_diverged_log_gets_the_diverging_epoch(client: RawClient) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"a", b"b"))
     assert fetch(client, topic, 2, last_fetched_epoch=0).diverging_epoch.end_offset == -1

@@ -15,7 +15,7 @@ from kwire.server.network.receive_buffer import (
     RECEIVE_BUFFER_BYTES,
     ReceiveBuffer,
 )
-from tests.server.door import Door, Transport, play
+from tests.server.connection_harness import ConnectionHarness, Transport, play
 from tests.support.raw_client import sized
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import RunningBroker
@@ -31,26 +31,26 @@ def test_long_reads_end_when_an_iteration_has_had_its_bytes() -> None:
         reads = ITERATION_BYTES // RECEIVE_BUFFER_BYTES
         for _read in range(reads - 1):
             buffer.count(RECEIVE_BUFFER_BYTES, pauses[0])
-        assert transports[0].asked == []
+        assert transports[0].calls == []
         assert len(buffer.view) == RECEIVE_BUFFER_BYTES
         buffer.count(RECEIVE_BUFFER_BYTES, pauses[0])
         buffer.count(LONG_READ_BYTES, pauses[1])
-        assert [each.asked for each in transports] == [["pause_reading"], ["pause_reading"], []]
+        assert [each.calls for each in transports] == [["pause_reading"], ["pause_reading"], []]
         assert len(buffer.view) == LONG_READ_BYTES
         pauses[1].add("memory")
         await asyncio.sleep(0)
-        assert [each.asked for each in transports] == [["pause_reading", "resume_reading"], ["pause_reading"], []]
+        assert [each.calls for each in transports] == [["pause_reading", "resume_reading"], ["pause_reading"], []]
         assert len(buffer.view) == RECEIVE_BUFFER_BYTES
         for _read in range(reads - 1):
             buffer.count(RECEIVE_BUFFER_BYTES, pauses[2])
-        assert transports[2].asked == []
+        assert transports[2].calls == []
 
     play(act)
 
 
 def test_a_frame_of_many_long_reads_is_served_whole() -> None:
     async def act(_: VirtualLoop) -> None:
-        door = Door()
+        door = ConnectionHarness()
         frame = bytes(range(256)) * (3 * RECEIVE_BUFFER_BYTES // 256)
         stream = sized(frame) + sized(b"next")
         while stream:
@@ -68,7 +68,7 @@ def test_who_sends_many_small_requests_receives_little_at_a_time() -> None:
     """Each small request takes a hundred times its size in CPU work and memory."""
 
     async def act(_: VirtualLoop) -> None:
-        door = Door()
+        door = ConnectionHarness()
         assert len(door.connection.get_buffer(-1)) == LONG_READ_BYTES
         door.receive(sized(bytes(LONG_READ_BYTES))[:LONG_READ_BYTES])
         assert len(door.connection.get_buffer(-1)) == RECEIVE_BUFFER_BYTES, "a long request comes"

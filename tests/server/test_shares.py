@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kwire.protocol.error_codes import ProtocolError
-from kwire.server.network.answer_line import Answered
 from kwire.server.network.listener import Handle
 from kwire.server.network.pending import CloseConnection, Outcome, Pending
+from kwire.server.network.response_queue import Response
 from kwire.server.network.turns import (
     FREE_MS,
     NODE_CREDIT_MS,
@@ -24,7 +24,7 @@ from kwire.server.network.turns import (
     Share,
     Turns,
 )
-from tests.server.door import Door, play
+from tests.server.connection_harness import ConnectionHarness, play
 from tests.support.raw_client import sized
 from tests.support.running import RunningBroker
 from tests.virtual_loop import VirtualLoop
@@ -44,9 +44,9 @@ class World:
         self._loop = loop
         self._looked_ms = 0.0
         self._is_over = False
-        self.doors = [Door(turns=self.turns) for _ in range(count)]
-        for number, door in enumerate(self.doors):
-            door.listener.handle = self._handler(number)
+        self.harnesses = [ConnectionHarness(turns=self.turns) for _ in range(count)]
+        for number, harness in enumerate(self.harnesses):
+            harness.listener.handle = self._handler(number)
         self._look()
 
     def _handler(self, number: int) -> Handle:
@@ -68,7 +68,7 @@ class World:
         self.served.append((number, what))
         self.ms += ms
 
-    def _in_pieces(self, number: int, request: str) -> Generator[None, None, Answered | Pending]:
+    def _in_pieces(self, number: int, request: str) -> Generator[None, None, Response | Pending]:
         try:
             for _ in range(int(request[1:])):
                 self._take(number, request, 1)
@@ -80,10 +80,10 @@ class World:
             self.closed.append(number)
 
     def send(self, number: int, *requests: str) -> None:
-        self.doors[number].receive(b"".join(sized(request.encode()) for request in requests))
+        self.harnesses[number].receive(b"".join(sized(request.encode()) for request in requests))
 
     def answers(self, number: int) -> list[bytes]:
-        return self.doors[number].transport.written
+        return self.harnesses[number].transport.written
 
     async def settle(self) -> None:
         for _ in range(1000):
@@ -105,7 +105,7 @@ def test_a_request_that_comes_alone_is_served_at_once() -> None:
     play(act)
 
 
-def test_who_sends_many_gives_way_to_who_sends_one() -> None:
+def test_many_requests_do_not_delay_a_single_request() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 2)
         world.send(0, *["1"] * 40)
@@ -173,8 +173,8 @@ def test_a_turn_ends_also_while_each_takes_its_share() -> None:
 def test_nodes_go_before_clients_until_they_have_taken_much_more() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 2)
-        node = world.doors[1].connection.share
-        node.credit_ms = Share(is_of_node=True).credit_ms
+        node = world.harnesses[1].connection.share
+        node.credit_ms = Share(is_node=True).credit_ms
         world.send(0, *["1"] * 60)
         world.send(1, *["1"] * 60)
         await world.settle()
@@ -194,7 +194,7 @@ def test_the_listeners_of_nodes_are_known(data_dir: Path) -> None:
         "inter.broker.listener.name": "NODES",
     }
     with RunningBroker(data_dir, settings) as broker:
-        found = {each.name: each.is_of_nodes for each in broker.server._listeners._listeners}
+        found = {each.name: each.excludes_clients for each in broker.server._listeners._listeners}
         assert found == {"PLAINTEXT": False, "NODES": True}
 
 
@@ -251,12 +251,12 @@ def test_few_long_answers_are_under_way() -> None:
     play(act)
 
 
-def test_who_asks_little_does_not_wait_for_long_answers() -> None:
+def test_short_requests_do_not_wait_for_long_responses() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 2)
         for number in range(PIECES_MAX + 1):
             world.send(number, f"p{LONG}")
-        while not any(door.connection.share.waits_for_pieces for door in world.doors):
+        while not any(harness.connection.share.waits_for_pieces for harness in world.harnesses):
             await asyncio.sleep(0)
         world.send(PIECES_MAX + 1, "p5")
         begun = world.ms
@@ -269,19 +269,21 @@ def test_who_asks_little_does_not_wait_for_long_answers() -> None:
     play(act)
 
 
-def test_who_leaves_gives_its_place_back() -> None:
+def test_a_disconnected_client_releases_its_place() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 3)
         for number in range(PIECES_MAX + 2):
             world.send(number, f"p{LONG}")
-        shares = [door.connection.share for door in world.doors]
+        shares = [harness.connection.share for harness in world.harnesses]
         while sum(share.waits_for_pieces for share in shares) < 2:
             await asyncio.sleep(0)
         first, second = (number for number, share in enumerate(shares) if share.waits_for_pieces)
         has_place, has_another = [number for number, share in enumerate(shares) if share.has_pieces][:2]
-        world.doors[first].connection.connection_lost(None)  # waits for a place
-        world.doors[has_place].connection.connection_lost(None)  # has a place
-        world.doors[has_another].connection.close("a test")  # has a place too; its unsent output is still being written
+        world.harnesses[first].connection.connection_lost(None)  # waits for a place
+        world.harnesses[has_place].connection.connection_lost(None)  # has a place
+        world.harnesses[has_another].connection.close(
+            "a test"
+        )  # has a place too; its unsent output is still being written
         world.send(PIECES_MAX + 2, f"p{LONG}")
         await world.settle()
         ended = {each for each in range(PIECES_MAX + 3) if world.answers(each) == [f"p{LONG}".encode()]}
@@ -299,8 +301,8 @@ def test_a_failure_in_pieces_closes_its_connection_and_no_other() -> None:
         world.send(1, "0.1")
         await world.settle()
         assert world.served == [(1, "0.1")]
-        assert world.doors[0].asked("close") == 1
-        assert [str(error) for error in world.doors[0].judged] == ["why"]
+        assert world.harnesses[0].count_calls("close") == 1
+        assert [str(error) for error in world.harnesses[0].request_errors] == ["why"]
 
     play(act)
 
@@ -320,12 +322,12 @@ def test_a_request_in_pieces_may_end_its_connection(
         raise error
 
     async def act(_: VirtualLoop) -> None:
-        door = Door()
-        door.outcome = refuse()
+        harness = ConnectionHarness()
+        harness.outcome = refuse()
         with caplog.at_level("INFO"):
-            door.receive(sized(b"one"))
-        assert door.asked("close") == 1
-        assert not door.judged
+            harness.receive(sized(b"one"))
+        assert harness.count_calls("close") == 1
+        assert not harness.request_errors
         assert caplog.messages[-1].endswith(line)
 
     play(act)
@@ -336,7 +338,7 @@ def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
         waits: asyncio.Future[bytes] = loop.create_future()
         steps: list[str] = []
 
-        def encode(result: bytes) -> Generator[None, None, Answered]:
+        def encode(result: bytes) -> Generator[None, None, Response]:
             steps.append("encodes")
             yield
             return [result], 0
@@ -346,18 +348,18 @@ def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
             yield
             return Pending(waits, encode, pipelined=False)
 
-        door = Door()
-        door.outcome = pieces()
-        door.receive(sized(b"one"))
-        door.outcome = ([b"two"], 0)
-        door.receive(sized(b"two"))
+        harness = ConnectionHarness()
+        harness.outcome = pieces()
+        harness.receive(sized(b"one"))
+        harness.outcome = ([b"two"], 0)
+        harness.receive(sized(b"two"))
         await asyncio.sleep(0)
         assert steps == ["reads"]
         waits.set_result(b"one")
         for _ in range(5):
             await asyncio.sleep(0)
-        assert (steps, door.transport.written) == (["reads", "encodes"], [b"onetwo"])
-        assert door.connection._stored_bytes == 0
+        assert (steps, harness.transport.written) == (["reads", "encodes"], [b"onetwo"])
+        assert harness.connection._stored_bytes == 0
 
     play(act)
 
@@ -368,52 +370,52 @@ def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
         world.send(0, *["1"] * 10)
-        assert world.doors[0].connection.eof_received()
+        assert world.harnesses[0].connection.eof_received()
         await world.settle()
         assert len(world.served) == 10
-        assert world.doors[0].asked("close") == 1
-        assert not World(loop, 1).doors[0].connection.eof_received()
+        assert world.harnesses[0].count_calls("close") == 1
+        assert not World(loop, 1).harnesses[0].connection.eof_received()
 
     play(act)
 
 
-def test_who_waits_for_an_answer_in_pieces_is_answered_when_it_sends_no_more() -> None:
+def test_a_response_in_pieces_is_sent_after_the_end_of_input() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 1)
         for number in range(PIECES_MAX + 1):
             world.send(number, f"p{LONG}")
-        while not (waiting := [each for each in world.doors if each.connection.share.waits_for_pieces]):
+        while not (waiting := [each for each in world.harnesses if each.connection.share.waits_for_pieces]):
             await asyncio.sleep(0)
         (last,) = waiting
         assert last.connection.eof_received()
         await world.settle()
         assert last.transport.written == [f"p{LONG}".encode()]
-        assert last.asked("close") == 1
+        assert last.count_calls("close") == 1
 
     play(act)
 
 
 @pytest.mark.parametrize("cause", ["output", "quota", "wait"])
-def test_who_sends_no_more_is_answered_all_it_asked_whatever_that_waits_for(cause: str) -> None:
+def test_all_requests_are_answered_after_the_end_of_input(cause: str) -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
-        door, connection = world.doors[0], world.doors[0].connection
+        harness, connection = world.harnesses[0], world.harnesses[0].connection
         waited_for: asyncio.Future[str] = loop.create_future()
         if cause == "output":
             connection.pause_writing()
         elif cause == "quota":
-            connection.hold(1000)
+            connection.mute(1000)
         else:
-            serve = door.listener.handle
+            serve = harness.listener.handle
             waits = Pending(waited_for, lambda text: ([text.encode()], 0), pipelined=False)
-            door.listener.handle = lambda who, frame: waits if frame == b"w" else serve(who, frame)
+            harness.listener.handle = lambda who, frame: waits if frame == b"w" else serve(who, frame)
             world.send(0, "w")
         world.send(0, "1", "2", "3")
         assert connection.eof_received()
         world.stop_looking()
         await asyncio.sleep(0.5)
         assert not world.served
-        assert not door.asked("close")
+        assert not harness.count_calls("close")
         if cause == "output":
             connection.resume_writing()
         elif cause == "wait":
@@ -422,7 +424,7 @@ def test_who_sends_no_more_is_answered_all_it_asked_whatever_that_waits_for(caus
         await world.settle()
         first = [b"w"] if cause == "wait" else []
         assert b"".join(world.answers(0)) == b"".join([*first, b"1", b"2", b"3"])
-        assert door.asked("close") == 1
+        assert harness.count_calls("close") == 1
 
     play(act)
 
@@ -435,17 +437,17 @@ def test_a_produce_request_waits_no_longer_for_its_bytes_than_it_takes() -> None
         for number in range(10):
             world.send(number, *["p20"] * 20)
         await asyncio.sleep(0)
-        door = world.doors[10]
-        serve = door.listener.handle
+        harness = world.harnesses[10]
+        serve = harness.listener.handle
         served_at: list[float] = []
 
         def noted(who: Any, frame: bytes) -> Any:
             served_at.append(world.ms)
             return serve(who, b"1")
 
-        door.listener.handle = noted
+        harness.listener.handle = noted
         asked_at = world.ms
-        door.receive(sized(bytes(1_000_000)))
+        harness.receive(sized(bytes(1_000_000)))
         await world.settle()
         assert served_at[0] - asked_at < 10 * 1_000_000 / RECORD_BYTES_PER_MS + 20
 

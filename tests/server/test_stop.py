@@ -81,7 +81,7 @@ def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
 
 async def enter(large_batches: LargeBatches) -> None:
     """Enter the place for large batches."""
-    await large_batches.enter()
+    await large_batches.acquire()
 
 
 def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(t
         stopping.start()
         try:
             eventually(lambda: any("/orders-" in path for _, path in disk.syncs), "a worker syncs")
-            running.call(services.large_batches.leave)
+            running.call(services.large_batches.release)
             eventually(lambda: running.memory_used == 0, "the request has ended")
         finally:
             disk.may_sync.set()

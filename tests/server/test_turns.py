@@ -71,7 +71,7 @@ def test_nothing_is_left_of_what_clients_asked_that_have_left(
             hasty.send_bytes(hasty.frame(described(count), 4))
             leave(hasty)
     turns = broker.server._node.runtime.turns
-    eventually(lambda: broker.call(lambda: not turns._pieces_count and not turns._line), "the answers to be forgotten")
+    eventually(lambda: broker.call(lambda: not turns._pieces_count and not turns._queue), "the answers to be forgotten")
     assert len(client.ask(described(300), 4).results) == 300
 
 

@@ -135,7 +135,7 @@ class Fetch:
         )
         self.bytes_min = 1
         self.promised = 0
-        self.output = SimpleNamespace(promise=self.promise, release_reserved=lambda size: self.promise(-size))
+        self.output = SimpleNamespace(reserve=self.promise, release_reserved=lambda size: self.promise(-size))
         self.is_large = False
         self.watching_session = None
         self.reads = 0

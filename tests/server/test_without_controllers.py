@@ -106,7 +106,7 @@ def test_a_broker_that_is_unregistered_while_it_runs_says_that_its_heartbeats_ar
     play(acts)
 
 
-def test_without_a_controller_clients_are_told_to_ask_again() -> None:
+def test_without_a_controller_clients_get_a_retriable_error() -> None:
     async def acts(cluster: Cluster) -> None:
         assert (await cluster.ask(1, create_request("t"), 7)).topics[0].error_code == E.NONE
         (controller,) = [node for node in cluster.cluster.nodes if node not in cluster.cluster.brokers]
@@ -164,7 +164,7 @@ def test_offsets_are_added_to_a_transaction_though_their_topic_is_not_there_yet(
     play(acts)
 
 
-def test_a_producer_at_the_wrong_broker_is_told_each_leader_once() -> None:
+def test_a_response_to_a_misrouted_producer_names_each_leader_once() -> None:
     async def acts(cluster: Cluster) -> None:
         await cluster.ask(1, create_request("t", 6, replicas=2), 7)
         brokers = [broker.server.services for broker in cluster.cluster.brokers]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kwire.simulation import SimulatedCluster, Simulation
-from kwire.simulation.faults import CUT_SECONDS_MAX, DOWN_SECONDS_MAX, KINDS, LOOK_SECONDS, Faults
+from kwire.simulation.faults import CHECK_SECONDS, CUT_SECONDS_MAX, DOWN_SECONDS_MAX, KINDS, Faults
 from kwire.simulation.nodes import AnyNode
 from tests.simulation.promise import Crashes
 
@@ -73,7 +73,7 @@ class ClusterFaults(Faults):
         await super().begin_full_disk(node)
         process = node.host.process
         while node.host.process is process and node.failure is None and _may_give_up(node):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
         if node.failure is not None:
             await self.revive(node)
 
@@ -86,7 +86,7 @@ class ClusterFaults(Faults):
         broker.power_off()
         deadline = self._simulation.now + COUNTED_ON_SECONDS_MAX
         while self._crashes.is_counted_on(broker) and self._simulation.now < deadline:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
         if not broker.is_running and not self._crashes.is_counted_on(broker):
             broker.replace_disk()
         await self.revive(broker)
@@ -99,9 +99,9 @@ class ClusterFaults(Faults):
         stopping = process.run(node.server.stop())
         deadline = self._simulation.now + STOP_SECONDS_MAX
         while not stopping.done() and node.host.process is process and self._simulation.now < deadline:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
         while not stopping.done() and node.host.process is process and not self._crashes.may(node):
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
         if node.host.process is process:
             stopped = stopping.done() and not stopping.cancelled() and stopping.exception() is None
             self._simulation.trace.note(f"{node.name} stopped: {stopped}")
@@ -167,7 +167,7 @@ def _may_give_up(node: AnyNode) -> bool:
         return False
     replicas = getattr(node.server, "_replicas", None) if node.is_serving else None
     hands_over = replicas is not None and replicas.lifecycle._wants_to_stop
-    is_held_up = log.node.log.held_up_since_ms is not None and log.node.quorum.misses_committed
+    is_held_up = log.node.log.held_up_since_ms is not None and log.node.quorum.lacks_committed
     return hands_over or log.node.lacks_space or is_held_up
 
 

@@ -25,7 +25,7 @@ from tests.simulation.cluster_ledger import PartitionKey
 from tests.simulation.connections import Leader
 
 SECOND_DIRECTORY: Final = f"{DIRECTORY}-2"
-LOOK_SECONDS: Final = 0.02
+CHECK_SECONDS: Final = 0.02
 PAUSE_SECONDS: Final = 0.5
 OPERATIONS: Final = (*("end",) * 6, *("producers",) * 2, "move")
 
@@ -37,7 +37,7 @@ class Prober(Client):
         """Work until the end time; query a new leader at once."""
         next_operation = self._simulation.now
         while self._simulation.now < end:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             while self._ledger.new_leaders:
                 broker_id, name, key, epoch = self._ledger.new_leaders.pop()
                 with suppress(OSError):

@@ -11,7 +11,7 @@ from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaft
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kwire.simulation import Simulation
 from kwire.simulation.controllers import LISTENER, SimulatedController
-from kwire.simulation.faults import CUT_SECONDS_MAX, DOWN_SECONDS_MAX, KINDS, LOOK_SECONDS, Faults
+from kwire.simulation.faults import CHECK_SECONDS, CUT_SECONDS_MAX, DOWN_SECONDS_MAX, KINDS, Faults
 from tests.simulation.quorum_rules import Rules
 
 QUORUM_KINDS: Final = (*KINDS, "coup", "coup", "depose", "swap", "swap", "blackout", "voters", "voters", "replace")
@@ -150,8 +150,8 @@ class QuorumFaults(Faults):
         leader = leader_of(self._controllers) or node
         reason = f"swap {self.count}"
         self._network.isolate(leader.name, reason=reason)
-        for _ in range(int(CUT_SECONDS_MAX / LOOK_SECONDS)):
-            await asyncio.sleep(LOOK_SECONDS)
+        for _ in range(int(CUT_SECONDS_MAX / CHECK_SECONDS)):
+            await asyncio.sleep(CHECK_SECONDS)
             if leader_of(self._controllers) not in (leader, None):
                 break
         await asyncio.sleep(self._seconds(2.0))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kwire.loop_monitor import where
+from kwire.loop_monitor import kwire_stack
 from tests.support.compiled import IS_COMPILED
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class LoopSteps:
         if event == "line":
             self.lines += 1
             if self.lines - self._begun_at == self._limit:
-                self.culprits.append(where(frame) or frame.f_code.co_qualname)
+                self.culprits.append(kwire_stack(frame) or frame.f_code.co_qualname)
         elif event == "return":
             self._depth -= 1
             self.longest = max(self.longest, self.lines - self._begun_at)

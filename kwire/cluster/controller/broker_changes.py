@@ -44,14 +44,14 @@ def plan_updates(
     The `removed` broker leaves the in-sync sets and leads nothing. The `lost` broker may also have lost records, and is
     not eligible either. The `added` broker may lead, although the image does not show it as active yet.
     """
-    gone = {removed, lost}
+    removed_ids = {removed, lost}
 
     def may_lead(broker: int) -> bool:
-        return broker not in gone and (broker == added or view.is_active(broker))
+        return broker not in removed_ids and (broker == added or view.is_active(broker))
 
     def plan(place: Place) -> PartitionChangeRecord | None:
         target = Target(
-            isr=tuple(broker for broker in place.partition.isr if broker not in gone),
+            isr=tuple(broker for broker in place.partition.isr if broker not in removed_ids),
             election=Election.UNCLEAN if view.allows_unclean_election(place.topic) else Election.ONLINE,
             lost=frozenset() if lost is None else frozenset({lost}),
         )
@@ -87,7 +87,7 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any
     broker = view.image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered")
-    places = yield from places_where(view, _is_known_good(broker_id))
+    places = yield from places_where(view, _is_eligible(broker_id))
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
     records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.broker_epoch))
     check_records(len(records))
@@ -104,15 +104,15 @@ def plan_new_incarnation(
     ids of the new process.
     """
 
-    def has_to_leave(partition: PartitionImage) -> bool:
+    def is_to_be_removed(partition: PartitionImage) -> bool:
         is_alone = partition.replicas == (broker_id,)
-        is_as_it_was = was_clean and is_alone and is_online(directory_of(partition, broker_id), directories)
-        return broker_id in partition.isr and not is_as_it_was
+        is_unchanged = was_clean and is_alone and is_online(directory_of(partition, broker_id), directories)
+        return broker_id in partition.isr and not is_unchanged
 
     if view.has_eligible_leaders and not was_clean:
-        places = yield from places_where(view, _is_known_good(broker_id))
+        places = yield from places_where(view, _is_eligible(broker_id))
         return (yield from plan_updates(view, places, lost=broker_id))
-    places = yield from places_where(view, has_to_leave)
+    places = yield from places_where(view, is_to_be_removed)
     return (yield from plan_updates(view, places, removed=broker_id))
 
 
@@ -128,10 +128,10 @@ def plan_offline_directories(view: ControllerView, broker_id: int, offline: Coll
 
     places = yield from places_where(view, has_lost)
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
-    left = [directory for directory in broker.directories if directory not in failed]
-    if left:
+    remaining = [directory for directory in broker.directories if directory not in failed]
+    if remaining:
         # An empty list would mean no change; a broker without any directory stops by itself.
-        records.append(_change(broker, log_dirs=left))
+        records.append(_change(broker, log_dirs=remaining))
     return records
 
 
@@ -156,5 +156,5 @@ def _has_in_sync(broker_id: int) -> Callable[[PartitionImage], bool]:
     return lambda partition: broker_id in partition.isr
 
 
-def _is_known_good(broker_id: int) -> Callable[[PartitionImage], bool]:
+def _is_eligible(broker_id: int) -> Callable[[PartitionImage], bool]:
     return lambda partition: broker_id in partition.isr or broker_id in partition.eligible_leader_replicas

@@ -36,7 +36,7 @@ from kwire.cluster.controller.leader_elections import (
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
-from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, plan_holds
+from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, is_plan_valid
 from kwire.cluster.controller.producer_ids import plan_producer_ids
 from kwire.cluster.controller.reassignments import Reassignments
 from kwire.cluster.controller.registration import (
@@ -72,7 +72,7 @@ logger = logging.getLogger(__name__)
 
 PLAN_BYTES_MAX = 64 * 1024 * 1024
 """Maximum size of a batch for a broker's start or stop: it has a record for each partition of the broker."""
-LOOKS_PER_SESSION = 4
+CHECKS_PER_SESSION = 4
 """Minimum number of checks for expired sessions within one session timeout."""
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class BrokerControl:
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """Leader epoch of the sessions."""
-        self._asking: Counter[BrokerIncarnation] = Counter()
+        self._planning_heartbeats: Counter[BrokerIncarnation] = Counter()
         """Processes whose heartbeats are being planned: the controller delays them, so their sessions go on."""
         self._planning = asyncio.Lock()
         """Lock that is held while a plan is made in steps."""
@@ -181,19 +181,19 @@ class BrokerControl:
     def _delaying(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
         """Keep the session of a broker alive while its heartbeat is planned; it begins again afterwards."""
         incarnation = BrokerIncarnation(request.broker_id, request.broker_epoch)
-        self._asking[incarnation] += 1
+        self._planning_heartbeats[incarnation] += 1
         try:
             yield
         finally:
-            self._asking[incarnation] -= 1
-            if not self._asking[incarnation]:
-                del self._asking[incarnation]
+            self._planning_heartbeats[incarnation] -= 1
+            if not self._planning_heartbeats[incarnation]:
+                del self._planning_heartbeats[incarnation]
             if self._sessions is not None:
                 self._sessions.contact(*incarnation, now_ms=self._now)
 
     def _has_session(self, incarnation: BrokerIncarnation) -> bool:
         """Return True if a broker's process has sent a heartbeat within its session, or waits for the response."""
-        return incarnation in self._asking or self._active()[0].has_session(*incarnation, now_ms=self._now)
+        return incarnation in self._planning_heartbeats or self._active()[0].has_session(*incarnation, now_ms=self._now)
 
     def _plan_heartbeat(
         self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
@@ -286,7 +286,7 @@ class BrokerControl:
     async def run(self) -> None:
         """Fence brokers whose session is over, one after the other, while the controller runs."""
         while True:
-            await asyncio.sleep(self._seconds_to_next_look())
+            await asyncio.sleep(self._seconds_to_next_check())
             if self._log.is_active:
                 try:
                     await self._fence_expired()
@@ -332,25 +332,25 @@ class BrokerControl:
                 records = await in_turns(make(view), is_preferred=True)
                 preparing = prepare_in_pieces(records, view.image.features, view.image)
                 prepared = await in_turns(preparing, is_preferred=True)
-                if plan_holds(make, records, view, self._active()[1], is_partial=is_partial):
+                if is_plan_valid(make, records, view, self._active()[1], is_partial=is_partial):
                     return prepared
             view = self._active()[1]
             return prepare(at_once(make(view)), view.image.features)
 
-    def _seconds_to_next_look(self) -> float:
+    def _seconds_to_next_check(self) -> float:
         timeout_ms = self._settings.of(ControlSettings).session_timeout_ms
-        most_ms = timeout_ms / LOOKS_PER_SESSION
+        max_ms = timeout_ms / CHECKS_PER_SESSION
         # Sessions of an earlier leadership do not count: another node watches the brokers.
         sessions = self._sessions if self._log.is_active else None
         expiry_ms = sessions.next_expiry_ms() if sessions is not None else None
         if expiry_ms is None:
-            return most_ms / 1000
-        return min(max(expiry_ms - self._now + 1.0, 1.0), most_ms) / 1000
+            return max_ms / 1000
+        return min(max(expiry_ms - self._now + 1.0, 1.0), max_ms) / 1000
 
     async def _fence_expired(self) -> None:
         while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
             sessions = self._active()[0]
-            if expired.broker_id == self._controller_id or expired in self._asking:
+            if expired.broker_id == self._controller_id or expired in self._planning_heartbeats:
                 # A broker in this process is alive while the controller is, whatever has delayed both. A broker whose
                 # heartbeat is being planned waits for this controller.
                 sessions.contact(*expired, now_ms=self._now)

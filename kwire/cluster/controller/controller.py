@@ -22,7 +22,7 @@ from kwire.cluster.controller.topics import (
     NewTopic,
     TopicDefaults,
     check_total,
-    plan_holds,
+    is_plan_valid,
     plan_partitions,
     plan_removal,
     plan_topic,
@@ -256,7 +256,7 @@ class Controller:
             image = self.image
             records, result = await in_turns(steps(image))
             prepared = await in_turns(prepare_in_pieces(records, image.features))
-            if plan_holds(image, self.image, name):
+            if is_plan_valid(image, self.image, name):
                 return prepared, result
         await self._deleted(name)
         records, result = at_once(steps(self.image))

@@ -58,7 +58,7 @@ def elect(election: Election, candidates: Candidates) -> Elected:
     for broker in favourites:
         if candidates.is_clean(broker):
             return Elected(broker)
-    if _may_return(candidates):
+    if _can_last_leader_return(candidates):
         return Elected(candidates.partition.last_known_elr[0], is_unclean=True)
     if election is Election.UNCLEAN:
         for broker in candidates.replicas:
@@ -67,7 +67,7 @@ def elect(election: Election, candidates: Candidates) -> Elected:
     return Elected(NO_LEADER)
 
 
-def _may_return(candidates: Candidates) -> bool:
+def _can_last_leader_return(candidates: Candidates) -> bool:
     """Return True if the last known leader leads again, because no replica with all committed records is left."""
     last_known = candidates.partition.last_known_elr
     return (

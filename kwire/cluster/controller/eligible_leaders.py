@@ -43,12 +43,12 @@ def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> N
         if change.name != MIN_INSYNC_REPLICAS or change.resource_type != ConfigResourceType.BROKER:
             continue
         if change.resource_name:
-            why = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
+            message = f"Broker-level {MIN_INSYNC_REPLICAS} cannot be altered while ELR is enabled."
         elif change.value is None:
-            why = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
+            message = f"Cluster-level {MIN_INSYNC_REPLICAS} cannot be removed while ELR is enabled."
         else:
             continue
-        raise KafkaError(ErrorCode.INVALID_CONFIG, why)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
 
 
 def plan_clearing(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:

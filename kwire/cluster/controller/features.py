@@ -56,22 +56,22 @@ def plan_features(
     for update in {update.name: update for update in updates}.values():
         is_kraft_version = update.name == KRAFT_VERSION
         current = kraft_version if is_kraft_version else image.features.get(update.name, 0)
-        why = (
-            _why_not_here(update, controller_id, supported)
-            or _why_not_elsewhere(update, image, controller_id, static_voters)
-            or _why_no_change(update, current)
+        error = (
+            _local_error(update, controller_id, supported)
+            or _node_error(update, image, controller_id, static_voters)
+            or _change_error(update, current)
         )
-        if why:
+        if error:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
-                f"The update failed for all features since the following feature had an error: {why}",
+                f"The update failed for all features since the following feature had an error: {error}",
             )
         if update.level != current and not is_kraft_version:
             records.append(FeatureLevelRecord(name=update.name, feature_level=update.level))
     return records
 
 
-def _why_not_here(update: FeatureUpdate, controller_id: int, supported: Mapping[str, tuple[int, int]]) -> str | None:
+def _local_error(update: FeatureUpdate, controller_id: int, supported: Mapping[str, tuple[int, int]]) -> str | None:
     name, level = update.name, update.level
     invalid = _invalid(update)
     if update.upgrade_type not in UpgradeType.__members__.values():
@@ -88,7 +88,7 @@ def _why_not_here(update: FeatureUpdate, controller_id: int, supported: Mapping[
     return None
 
 
-def _why_not_elsewhere(
+def _node_error(
     update: FeatureUpdate, image: MetadataImage, controller_id: int, static_voters: Collection[int]
 ) -> str | None:
     others = {node_id: each for node_id, each in image.controllers.items() if node_id != controller_id}
@@ -111,13 +111,13 @@ def _invalid(update: FeatureUpdate) -> str:
     return f"Invalid update version {update.level} for feature {update.name}. "
 
 
-def _why_no_change(update: FeatureUpdate, current: int) -> str | None:
+def _change_error(update: FeatureUpdate, current: int) -> str | None:
     if update.level > current and update.upgrade_type != UpgradeType.UPGRADE:
         return _invalid(update) + "Can't downgrade to a newer version."
-    return None if update.level >= current else _why_no_downgrade(update, current, _invalid(update))
+    return None if update.level >= current else _downgrade_error(update, current, _invalid(update))
 
 
-def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str | None:
+def _downgrade_error(update: FeatureUpdate, current: int, invalid: str) -> str | None:
     if update.name == KRAFT_VERSION:
         return invalid + "Can't downgrade the version of this feature."
     if update.upgrade_type == UpgradeType.UPGRADE:
@@ -129,7 +129,7 @@ def _why_no_downgrade(update: FeatureUpdate, current: int, invalid: str) -> str 
         return None
     if update.level >= METADATA_VERSION_4_0_IV3 and current < METADATA_VERSION_4_3_IV0:
         return None  # between those levels no record has changed its version
-    what = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
+    reason = f"Unsupported metadata.version downgrade from {current} to {update.level}. "
     if update.upgrade_type == UpgradeType.SAFE_DOWNGRADE:
-        return what + "Refusing to perform the requested downgrade because it might delete metadata information."
-    return what + "Unsafe metadata downgrade is not supported in this version."
+        return reason + "Refusing to perform the requested downgrade because it might delete metadata information."
+    return reason + "Unsafe metadata downgrade is not supported in this version."

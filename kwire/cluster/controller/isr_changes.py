@@ -74,7 +74,7 @@ class IsrChanges(RequestedChanges):
             election=Election.UNCLEAN if self._view.allows_unclean_election(topic) else Election.ONLINE,
         )
         record = plan_partition_change(self._view, place, target)
-        partition = self._take(place, record).partition
+        partition = self._add_record(place, record).partition
         if record is not None and record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
             # The change completed a reassignment that removes the leader's own replica.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)

@@ -98,7 +98,7 @@ class Elections(RequestedChanges):
             )
         if record is None:
             raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
-        self._take(place, record)
+        self._add_record(place, record)
 
 
 def has_preferred_leader(partition: PartitionImage) -> bool:
@@ -121,12 +121,12 @@ def plan_unclean_leaders(
     allows: dict[str, bool] = {}
     """Setting by topic, read once."""
 
-    def may_lose(topic: TopicImage) -> bool:
+    def allows_unclean(topic: TopicImage) -> bool:
         if topic.name not in allows:
             allows[topic.name] = view.allows_unclean_election(topic)
         return allows[topic.name]
 
-    return (yield from _elections(view, places, Election.UNCLEAN, limit, may_elect=may_lose))
+    return (yield from _elections(view, places, Election.UNCLEAN, limit, is_allowed=allows_unclean))
 
 
 def _elections(
@@ -135,12 +135,12 @@ def _elections(
     election: Election,
     limit: int,
     *,
-    may_elect: Callable[[TopicImage], bool] = lambda _: True,
+    is_allowed: Callable[[TopicImage], bool] = lambda _: True,
 ) -> Pieces[list[PartitionChangeRecord]]:
     target = Target(election=election)
 
     def plan(place: Place) -> PartitionChangeRecord | None:
-        return plan_partition_change(view, place, target) if may_elect(place.topic) else None
+        return plan_partition_change(view, place, target) if is_allowed(place.topic) else None
 
     records: list[PartitionChangeRecord] = []
     for some in chunks(places, PLANNED_AT_ONCE):

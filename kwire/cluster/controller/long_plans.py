@@ -1,6 +1,6 @@
 """Plans over all partitions of the cluster, made in steps and written as one batch.
 
-A plan is made on one image while other tasks run and may change the newest image. Before it is written, plan_holds
+A plan is made on one image while other tasks run and may change the newest image. Before it is written, is_plan_valid
 checks it against the newest image. It must have the same brokers, features and configurations, and the planned
 partitions and their topics must be unchanged. For partitions that have changed, it is enough that a new plan is the
 same.
@@ -41,9 +41,9 @@ Planner = Callable[[ControllerView], Pieces[Sequence[Any]]]
 def places_where(view: ControllerView, concerns: Callable[[PartitionImage], bool]) -> Pieces[list[Place]]:
     """Return the partitions that a change concerns."""
     found: list[Place] = []
-    for some in chunks(view.places(), PLACES_AT_ONCE):
-        found += [place for place in some if concerns(place.partition)]
-        if len(some) == PLACES_AT_ONCE:
+    for chunk in chunks(view.places(), PLACES_AT_ONCE):
+        found += [place for place in chunk if concerns(place.partition)]
+        if len(chunk) == PLACES_AT_ONCE:
             yield
     return found
 
@@ -53,14 +53,14 @@ def records_for(
 ) -> Pieces[list[PartitionChangeRecord]]:
     """Return the records of the partitions that change."""
     records: list[PartitionChangeRecord] = []
-    for some in chunks(places, PLANNED_AT_ONCE):
-        records += [record for record in map(plan, some) if record is not None]
-        if len(some) == PLANNED_AT_ONCE:
+    for chunk in chunks(places, PLANNED_AT_ONCE):
+        records += [record for record in map(plan, chunk) if record is not None]
+        if len(chunk) == PLANNED_AT_ONCE:
             yield
     return records
 
 
-def plan_holds(
+def is_plan_valid(
     make: Planner, records: Sequence[Any], made_on: ControllerView, newest: ControllerView, *, is_partial: bool = False
 ) -> bool:
     """Return True if a plan made on the newer view would be the same; False if too much has changed.
@@ -77,8 +77,8 @@ def plan_holds(
         return False
     keys = {(place.topic.topic_id, place.partition_id) for place in changed}
     before = _changes(records, keys)
-    again = at_once(make(dataclasses.replace(newest, only=changed)))
-    return before == _changes(again, set(map(_KEY, before)) if is_partial else keys)
+    replanned = at_once(make(dataclasses.replace(newest, only=changed)))
+    return before == _changes(replanned, set(map(_KEY, before)) if is_partial else keys)
 
 
 def _changes(records: Sequence[Any], keys: Collection[tuple[UUID, int]]) -> list[PartitionChangeRecord]:
@@ -98,9 +98,13 @@ def _changed_places(old: MetadataImage, new: MetadataImage) -> list[Place] | Non
         if before is not None and (topic is None or topic.topic_id != before.topic_id):
             return None
         assert topic is not None, "the topic is in one of the two images"
-        known = () if before is None else before.partitions
-        if known and len(known[0].replicas) != len(topic.partitions[0].replicas):
-            known = ()
-        pairs = enumerate(zip_longest(known, topic.partitions))
-        changed += [Place(topic, index, is_now) for index, (was, is_now) in pairs if was is not is_now]
+        partitions_before = () if before is None else before.partitions
+        if partitions_before and len(partitions_before[0].replicas) != len(topic.partitions[0].replicas):
+            partitions_before = ()
+        pairs = enumerate(zip_longest(partitions_before, topic.partitions))
+        changed += [
+            Place(topic, index, new_partition)
+            for index, (old_partition, new_partition) in pairs
+            if old_partition is not new_partition
+        ]
     return changed

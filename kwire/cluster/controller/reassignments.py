@@ -57,7 +57,7 @@ class Reassignments(RequestedChanges):
         index = asked.partition_index
         try:
             place = self._named(name, index)
-            self._take(place, self._record(place, asked.replicas))
+            self._add_record(place, self._record(place, asked.replicas))
         except KafkaError as error:
             return ReassignablePartitionResponse(
                 partition_index=index, error_code=error.code, error_message=error.message

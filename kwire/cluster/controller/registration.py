@@ -95,26 +95,26 @@ def registration_record(
     existing = view.image.brokers.get(request.broker_id)
     if existing is None or existing.incarnation_id != request.incarnation_id:
         return _broker_record(request, next_offset)
-    return _again(view, request, existing)
+    return _renewed_record(view, request, existing)
 
 
 def _check_directories(view: ControllerView, request: BrokerRegistrationRequest) -> None:
     """Reject a log directory of another broker: its id identifies the replicas in it (KIP-858)."""
     directories = request.log_dirs
-    why = None
+    message = None
     if not directories:
-        why = "No directories specified in request"
+        message = "No directories specified in request"
     elif any(is_reserved(directory) for directory in directories):
-        why = "Reserved directory ID in request"
+        message = "Reserved directory ID in request"
     elif len(set(directories)) != len(directories):
-        why = "Duplicate directory ID in request"
+        message = "Duplicate directory ID in request"
     else:
         for broker in view.image.brokers.values():
             shared = set(directories).intersection(broker.directories)
             if shared and broker.broker_id != request.broker_id:
-                why = f"Broker {broker.broker_id} is already registered with directory {min(shared)}"
-    if why:
-        raise KafkaError(ErrorCode.INVALID_REGISTRATION, why)
+                message = f"Broker {broker.broker_id} is already registered with directory {min(shared)}"
+    if message:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, message)
 
 
 def _check_features(request: BrokerRegistrationRequest, finalized: Mapping[str, int]) -> None:
@@ -124,10 +124,10 @@ def _check_features(request: BrokerRegistrationRequest, finalized: Mapping[str, 
     }
     if METADATA_VERSION not in supported:
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"Request features do not contain '{METADATA_VERSION}'")
-    needed = {name: level for name, level in finalized.items() if level} | {
+    required = {name: level for name, level in finalized.items() if level} | {
         name: finalized.get(name, 0) for name in supported
     }
-    for name, level in needed.items():
+    for name, level in required.items():
         low, high = supported.get(name, (0, 0))
         if not low <= level <= high:
             raise KafkaError(
@@ -160,7 +160,7 @@ def _broker_record(request: BrokerRegistrationRequest, broker_epoch: int) -> Reg
     )
 
 
-def _again(
+def _renewed_record(
     view: ControllerView, request: BrokerRegistrationRequest, existing: BrokerRegistration
 ) -> RegisterBrokerRecord:
     """Return the process's new registration; it keeps the state that heartbeats have changed."""

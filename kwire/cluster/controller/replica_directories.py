@@ -71,10 +71,10 @@ class DirectoryAssignments(RequestedChanges):
         if self._broker_id not in place.partition.replicas:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         record = plan_partition_change(self._view, place, Target(directories={self._broker_id: directory}))
-        place = self._take(place, record)
+        place = self._add_record(place, record)
         if not is_online(directory, self._view.image.brokers[self._broker_id].directories):
             for update in at_once(plan_updates(self._view, [place], removed=self._broker_id)):
-                place = self._take(place, update)
+                place = self._add_record(place, update)
         elif place.partition.leader == NO_LEADER:  # this replica may be the one that can lead
-            self._take(place, plan_partition_change(self._view, place, Target()))
+            self._add_record(place, plan_partition_change(self._view, place, Target()))
         return ErrorCode.NONE

@@ -25,7 +25,7 @@ class RequestedChanges:
         """Return a partition with its changes so far."""
         return Place(topic, index, self._changed.get((topic.topic_id, index), topic.partitions[index]))
 
-    def _take(self, place: Place, record: PartitionChangeRecord | None) -> Place:
+    def _add_record(self, place: Place, record: PartitionChangeRecord | None) -> Place:
         """Add the record, if there is one, and return the partition after it."""
         if record is None:
             return place

@@ -133,7 +133,7 @@ def plan_partitions(
     return (yield from _partition_records(image, topic.topic_id, present, placed))
 
 
-def plan_holds(before: MetadataImage, now: MetadataImage, name: str) -> bool:
+def is_plan_valid(before: MetadataImage, now: MetadataImage, name: str) -> bool:
     """Return True if a plan for the topic, made on an earlier image, can be written on the newest one."""
     return (
         before.brokers is now.brokers

@@ -76,13 +76,13 @@ class Connections:
         """Record that a request is sent; return its correlation id."""
         self.reset_node(destination.node_id)
         if len(self._connections) >= NODES_KEPT:
-            self._forget_idle(now_ms)
+            self._remove_idle(now_ms)
         self._last_correlation_id += 1
         self._connections[destination.node_id] = _Connection(self._last_correlation_id, now_ms)
         self._expected[self._last_correlation_id] = (destination, request)
         return self._last_correlation_id
 
-    def _forget_idle(self, now_ms: float) -> None:
+    def _remove_idle(self, now_ms: float) -> None:
         """Forget idle nodes. Clients may have named nodes that are never used again (AddRaftVoter)."""
         self._connections = {
             node_id: connection

@@ -87,7 +87,7 @@ class Core:
         self.last_leader_response_ms = -math.inf
         """Time at which a leader last answered this replica, or this replica last led."""
         self.shutdown_deadline_ms: float | None = None
-        self._said: Leadership | None = None
+        self._announced: Leadership | None = None
 
     # --- queries
 
@@ -129,7 +129,7 @@ class Core:
         is_committed = written_at < max(self.high_watermark, self.log.start_offset)
         return not is_committed and self.history.voters_at(written_at).is_voter(self.config.key)
 
-    def is_believable(self, epoch: int) -> bool:
+    def is_plausible_epoch(self, epoch: int) -> bool:
         """Return True if the epoch of a message is plausible: any client can send one, and epochs never decrease."""
         return epoch <= self.epoch + 1 or epoch <= min(self.epoch + EPOCHS_MISSED_MAX, EPOCH_MAX - EPOCHS_MISSED_MAX)
 
@@ -146,7 +146,7 @@ class Core:
         return end_of(self.log)
 
     @property
-    def is_log_settled(self) -> bool:
+    def is_log_durable(self) -> bool:
         """True if the log is durable and no change of it is pending: only then may a follower fetch."""
         for ready in (self.ready, self.taken):
             if ready is not None and (
@@ -219,8 +219,8 @@ class Core:
         """Notify the driver of the current leader, if it has changed."""
         role = self.role
         now = Leadership(self.epoch, self.leader_id, isinstance(role, Leader) and role.has_high_watermark)
-        if now != self._said:
-            self._said = self.ready.leadership = now
+        if now != self._announced:
+            self._announced = self.ready.leadership = now
 
     # --- output
 

@@ -57,16 +57,16 @@ def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode, message: str
 
 
 def _description(core: Core, leader: Leader, version: int) -> DescribeQuorumResponse:
-    leader.progress.forget_silent_observers(core.now_ms)
+    leader.progress.remove_silent_observers(core.now_ms)
     tells = version >= DIRECTORIES_SINCE
     # As in Kafka: with kraft.version 0, voters are identified by id alone, even if their directory id is known.
-    tells_voters = tells and core.history.kraft_version >= RECONFIGURABLE
+    names_voters = tells and core.history.kraft_version >= RECONFIGURABLE
     partition = DescribeQuorumResponsePartitionData(
         partition_index=answers.PARTITION,
         leader_id=core.config.node_id,
         leader_epoch=core.epoch,
         high_watermark=core.high_watermark if leader.has_high_watermark else -1,
-        current_voters=[_replica(core, it, tells_voters) for it in leader.progress.voters.values()],
+        current_voters=[_replica(core, it, names_voters) for it in leader.progress.voters.values()],
         observers=[_replica(core, it, tells) for it in leader.progress.observers.values()],
     )
     response = DescribeQuorumResponse(
@@ -83,13 +83,13 @@ def _description(core: Core, leader: Leader, version: int) -> DescribeQuorumResp
     return response
 
 
-def _replica(core: Core, replica: ReplicaProgress, tells_directory: bool) -> QuorumReplicaState:
+def _replica(core: Core, replica: ReplicaProgress, names_directory: bool) -> QuorumReplicaState:
     last_fetch, last_caught_up = _wall(core, replica.last_fetch_ms), _wall(core, replica.last_caught_up_ms)
     if replica.key == core.config.key:
         last_fetch = last_caught_up = _wall(core, core.now_ms)
     return QuorumReplicaState(
         replica_id=replica.key.node_id,
-        replica_directory_id=replica.key.directory_id if tells_directory else ZERO_UUID,
+        replica_directory_id=replica.key.directory_id if names_directory else ZERO_UUID,
         log_end_offset=replica.end_offset,
         last_fetch_timestamp=last_fetch,
         last_caught_up_timestamp=last_caught_up,

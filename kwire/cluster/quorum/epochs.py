@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kwire.cluster.quorum import answers, requests
 from kwire.cluster.quorum.core import Core, Incoming, Reply
-from kwire.cluster.quorum.leaders import Outcome, consider_response, following, learn_leader
+from kwire.cluster.quorum.leaders import Outcome, consider_response, following, update_leader
 from kwire.cluster.quorum.roles import Leader, Resigned
 from kwire.cluster.quorum.voters import Endpoints, Listener
 from kwire.cluster.quorum.voting import is_addressed_to
@@ -30,10 +30,10 @@ def _claim(core: Core, leader_id: int, epoch: int, named: Endpoints) -> ErrorCod
     """Process the claim of a node that it leads, or led, an epoch; return an error if it is invalid."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if leader_id < 0 or leader_id == core.config.node_id or not core.is_believable(epoch):
+    if leader_id < 0 or leader_id == core.config.node_id or not core.is_plausible_epoch(epoch):
         return ErrorCode.INVALID_REQUEST
     endpoints = named or core.voters.endpoints(leader_id)
-    return ErrorCode.NONE if learn_leader(core, epoch, leader_id, endpoints) else ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if update_leader(core, epoch, leader_id, endpoints) else ErrorCode.INVALID_REQUEST
 
 
 def _endpoints(
@@ -44,9 +44,9 @@ def _endpoints(
 
 def handle_begin_quorum_epoch(core: Core, incoming: Incoming) -> None:
     request: BeginQuorumEpochRequest = incoming.message
-    asked = request.topics[0].partitions[0]
-    error = _claim(core, asked.leader_id, asked.leader_epoch, _endpoints(request.leader_endpoints))
-    if not error and not is_addressed_to(core, request.voter_id, asked.voter_directory_id):
+    requested = request.topics[0].partitions[0]
+    error = _claim(core, requested.leader_id, requested.leader_epoch, _endpoints(request.leader_endpoints))
+    if not error and not is_addressed_to(core, request.voter_id, requested.voter_directory_id):
         error = ErrorCode.INVALID_VOTER_KEY
     core.answer(incoming, answers.begin_quorum_epoch(core, incoming, error))
 
@@ -54,21 +54,21 @@ def handle_begin_quorum_epoch(core: Core, incoming: Incoming) -> None:
 def handle_end_quorum_epoch(core: Core, incoming: Incoming) -> None:
     """Stop waiting for a leader that resigns; voters with longer logs become candidates first."""
     request: EndQuorumEpochRequest = incoming.message
-    asked = request.topics[0].partitions[0]
-    error = _claim(core, asked.leader_id, asked.leader_epoch, _endpoints(request.leader_endpoints))
+    requested = request.topics[0].partitions[0]
+    error = _claim(core, requested.leader_id, requested.leader_epoch, _endpoints(request.leader_endpoints))
     role = following(core)
-    if not error and role is not None and core.leader_id == asked.leader_id:
-        role.fetch_deadline_ms = core.now_ms + _succession_delay_ms(core, asked)
+    if not error and role is not None and core.leader_id == requested.leader_id:
+        role.fetch_deadline_ms = core.now_ms + _succession_delay_ms(core, requested)
     core.answer(incoming, answers.end_quorum_epoch(core, incoming, error))
 
 
-def _succession_delay_ms(core: Core, asked: EndQuorumEpochRequestPartitionData) -> float:
+def _succession_delay_ms(core: Core, requested: EndQuorumEpochRequestPartitionData) -> float:
     """Return the delay by position in the successors: none for the first, then doubled for each further one."""
     mine = core.config.key
-    if asked.preferred_candidates:
-        keys = [(it.candidate_id, it.candidate_directory_id) for it in asked.preferred_candidates]
+    if requested.preferred_candidates:
+        keys = [(it.candidate_id, it.candidate_directory_id) for it in requested.preferred_candidates]
     else:
-        keys = [(node_id, ZERO_UUID) for node_id in asked.preferred_successors]
+        keys = [(node_id, ZERO_UUID) for node_id in requested.preferred_successors]
     places = [
         place
         for place, (node_id, directory_id) in enumerate(keys)
@@ -89,7 +89,7 @@ def handle_begin_quorum_epoch_response(core: Core, reply: Reply) -> bool:
     partition = response.topics[0].partitions[0]
     error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
-    return outcome is Outcome.HANDLED or (outcome is Outcome.GO_ON and not error)
+    return outcome is Outcome.HANDLED or (outcome is Outcome.CONTINUE and not error)
 
 
 def handle_end_quorum_epoch_response(core: Core, reply: Reply) -> bool:
@@ -99,7 +99,7 @@ def handle_end_quorum_epoch_response(core: Core, reply: Reply) -> bool:
     partition = response.topics[0].partitions[0]
     error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
-    if outcome is not Outcome.GO_ON:
+    if outcome is not Outcome.CONTINUE:
         return outcome is Outcome.HANDLED
     if not error and isinstance(core.role, Resigned):
         core.role.unacknowledged.discard(reply.source.node_id)

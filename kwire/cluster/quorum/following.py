@@ -34,15 +34,15 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
     error = ErrorCode(partition.error_code)
     leader = partition.current_leader
     outcome = consider_response(core, error, leader.leader_epoch, leader.leader_id, response.node_endpoints)
-    if outcome is not Outcome.GO_ON:
+    if outcome is not Outcome.CONTINUE:
         return outcome is Outcome.HANDLED
     role = following(core)
     if error or role is None:
         return not error
-    asked = reply.request.topics[0].partitions[0]
-    if not _is_still_the_end(core, asked.fetch_offset, asked.last_fetched_epoch):
+    requested = reply.request.topics[0].partitions[0]
+    if not _is_log_end(core, requested.fetch_offset, requested.last_fetched_epoch):
         return True
-    if not _take(core, role, partition):
+    if not _apply_fetched(core, role, partition):
         return False
     role.fetch_deadline_ms = core.now_ms + core.config.fetch_timeout_ms
     role.has_fetched = True
@@ -50,31 +50,33 @@ def handle_fetch_response(core: Core, reply: Reply) -> bool:
     return True
 
 
-def _is_still_the_end(core: Core, offset: int, epoch: int) -> bool:
+def _is_log_end(core: Core, offset: int, epoch: int) -> bool:
     """Return True if the log still ends where the fetch began."""
-    return core.is_log_settled and core.end == OffsetAndEpoch(offset, epoch)
+    return core.is_log_durable and core.end == OffsetAndEpoch(offset, epoch)
 
 
-def _take(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
+def _apply_fetched(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
     """Apply the leader's response; return False if it is invalid."""
     diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
     if diverging.epoch >= 0:
         point = truncation_point(core.log, OffsetAndEpoch(diverging.end_offset, diverging.epoch))
         logger.info("node %d cuts its log back from %d to %d", core.config.node_id, core.log.end_offset, point)
         core.truncate(point)
-        core.history.cut_back(point)
+        core.history.truncate_to(point)
         return True
     if snapshot.epoch >= 0 or snapshot.end_offset >= 0:
         if snapshot.epoch < 0 or snapshot.end_offset < 0:
             logger.error("node %d: the leader sent the invalid snapshot id %s", core.config.node_id, snapshot)
             return False
-        wanted = OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
-        if wanted.offset < core.log.end_offset and wanted.offset <= core.high_watermark:
+        snapshot_id = OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
+        if snapshot_id.offset < core.log.end_offset and snapshot_id.offset <= core.high_watermark:
             logger.error(
-                "node %d: the leader sent snapshot id %s, which this log already covers", core.config.node_id, wanted
+                "node %d: the leader sent snapshot id %s, which this log already covers",
+                core.config.node_id,
+                snapshot_id,
             )
             return False
-        role.snapshot = SnapshotFetch(snapshot_id=wanted)
+        role.snapshot = SnapshotFetch(snapshot_id=snapshot_id)
         return True
     if partition.records:
         core.ready.append_records = partition.records
@@ -85,7 +87,7 @@ def _take(core: Core, role: Follower, partition: FetchPartitionData) -> bool:
 def follow_high_watermark(core: Core) -> None:
     """Advance the high watermark to the leader's, as far as this log goes."""
     role = following(core)
-    if role is not None and core.is_log_settled:
+    if role is not None and core.is_log_durable:
         core.advance_high_watermark(min(role.high_watermark, core.log.end_offset))
 
 
@@ -103,7 +105,7 @@ def handle_fetch_snapshot_response(core: Core, reply: Reply) -> bool:
     error = ErrorCode(partition.error_code)
     leader = partition.current_leader
     outcome = consider_response(core, error, leader.leader_epoch, leader.leader_id, response.node_endpoints)
-    if outcome is not Outcome.GO_ON:
+    if outcome is not Outcome.CONTINUE:
         return outcome is Outcome.HANDLED
     role = following(core)
     if role is None or role.snapshot is None:
@@ -173,10 +175,10 @@ def bootstrap_servers(core: Core) -> list[Destination]:
     return found
 
 
-def fetch_from_anyone(core: Core) -> float:
+def fetch_from_any(core: Core) -> float:
     """Fetch from a random server to learn the leader; return when to check again."""
     servers = bootstrap_servers(core)
-    if not servers or not core.is_log_settled:
+    if not servers or not core.is_log_durable:
         return float("inf")
     first = int(core.random_source.uniform(0, len(servers))) % len(servers)
     server = core.connections.first_ready(servers[first:] + servers[:first], core.now_ms)
@@ -188,20 +190,20 @@ def fetch_from_anyone(core: Core) -> float:
 
 def fetch_from_leader(core: Core, role: Follower) -> float:
     """Fetch from the leader, or from any server while the leader is unreachable; return when to check again."""
-    if core.now_ms < role.rests_until_ms:
-        return role.rests_until_ms
+    if core.now_ms < role.paused_until_ms:
+        return role.paused_until_ms
     leader = core.destination(core.leader_id, role.leader_endpoints)
     if leader is None:
-        return fetch_from_anyone(core)
+        return fetch_from_any(core)
     if core.connections.has_timed_out(leader.node_id, core.now_ms):
         core.connections.reset_node(leader.node_id)
-        return fetch_from_anyone(core)
+        return fetch_from_any(core)
     if core.connections.is_backing_off(leader.node_id, core.now_ms):
-        return min(fetch_from_anyone(core), core.connections.ready_at_ms(leader.node_id))
-    # Another server may still be asked: two responses are harmless, for only one is for the log's end (_take).
+        return min(fetch_from_any(core), core.connections.ready_at_ms(leader.node_id))
+    # A request to another server may be in flight: of two responses, only one is for the end of the log.
     if core.connections.ready_at_ms(leader.node_id) > core.now_ms:
         return core.connections.ready_at_ms(leader.node_id)
-    if not core.is_log_settled:
+    if not core.is_log_durable:
         return float("inf")
     if role.snapshot is not None:
         if role.snapshot.is_complete:

@@ -38,32 +38,32 @@ class Outcome(Enum):
 
     HANDLED = "handled"
     FAILED = "failed"
-    GO_ON = "go on"
+    CONTINUE = "continue"
 
 
 def consider_response(
     core: Core, error: ErrorCode, epoch: int, leader_id: int, named: Sequence[NodeEndpoint]
 ) -> Outcome:
     """Learn epoch and leader from a response; the rest of it counts only if it has the current epoch."""
-    if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH or not core.is_believable(epoch):
+    if epoch < core.epoch or error == ErrorCode.UNKNOWN_LEADER_EPOCH or not core.is_plausible_epoch(epoch):
         return Outcome.FAILED
     endpoints = leader_endpoints(core, leader_id, named) if leader_id >= 0 else ()
     if epoch > core.epoch or error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):
         before = core.role
-        learn_leader(core, epoch, leader_id, endpoints)
+        update_leader(core, epoch, leader_id, endpoints)
         # A node that sends nothing new is not asked again immediately: that would only keep both busy.
         return Outcome.HANDLED if core.role is not before else Outcome.FAILED
     if leader_id >= 0 and not core.leader_endpoints:
-        if not learn_leader(core, epoch, leader_id, endpoints):
+        if not update_leader(core, epoch, leader_id, endpoints):
             return Outcome.FAILED
-        return Outcome.GO_ON if not error else Outcome.HANDLED
+        return Outcome.CONTINUE if not error else Outcome.HANDLED
     if error == ErrorCode.INVALID_VOTER_KEY:
         logger.info("node %d: the id of the voter that was asked belongs to another replica", core.config.node_id)
         return Outcome.FAILED
-    return Outcome.FAILED if error == ErrorCode.BROKER_NOT_AVAILABLE else Outcome.GO_ON
+    return Outcome.FAILED if error == ErrorCode.BROKER_NOT_AVAILABLE else Outcome.CONTINUE
 
 
-def learn_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> bool:
+def update_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) -> bool:
     """Follow a named leader, or at least its epoch; return False if the leader contradicts this replica's state."""
     if leader_id == core.config.node_id:
         leader_id = NO_NODE  # this node, now or in an epoch that it led with a directory that is lost

@@ -30,23 +30,23 @@ def leader_refusal(core: Core, epoch: int) -> ErrorCode:
 
 def handle_fetch(core: Core, incoming: Incoming) -> None:
     request: FetchRequest = incoming.message
-    asked = request.topics[0].partitions[0]
+    requested = request.topics[0].partitions[0]
     if (
         request.max_wait_ms < 0
-        or asked.fetch_offset < 0
-        or asked.last_fetched_epoch < 0
-        or asked.last_fetched_epoch > asked.current_leader_epoch
+        or requested.fetch_offset < 0
+        or requested.last_fetched_epoch < 0
+        or requested.last_fetched_epoch > requested.current_leader_epoch
     ):
         core.answer(incoming, answers.fetch(core, incoming, ErrorCode.INVALID_REQUEST))
         return
-    error = leader_refusal(core, asked.current_leader_epoch)
+    error = leader_refusal(core, requested.current_leader_epoch)
     replica_id = replica_id_of(request)
     if not error and replica_id == core.config.node_id:
         error = ErrorCode.INVALID_REQUEST  # another process uses this node's id
     if error:
         core.answer(incoming, answers.fetch(core, incoming, error))
         return
-    _serve(core, incoming, request, asked, ReplicaKey(replica_id, asked.replica_directory_id))
+    _serve(core, incoming, request, requested, ReplicaKey(replica_id, requested.replica_directory_id))
 
 
 def replica_id_of(request: FetchRequest) -> int:
@@ -54,10 +54,10 @@ def replica_id_of(request: FetchRequest) -> int:
     return request.replica_state.replica_id if request.replica_state.replica_id >= 0 else request.replica_id
 
 
-def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPartition, key: ReplicaKey) -> None:
+def _serve(core: Core, incoming: Incoming, request: FetchRequest, requested: FetchPartition, key: ReplicaKey) -> None:
     leader = core.role
     assert isinstance(leader, Leader)
-    position = check_position(core.log, asked.fetch_offset, asked.last_fetched_epoch)
+    position = check_position(core.log, requested.fetch_offset, requested.last_fetched_epoch)
     if position.kind is Position.DIVERGING:
         diverging = FetchEpochEndOffset(epoch=position.at.epoch, end_offset=position.at.offset)
         core.answer(incoming, answers.fetch(core, incoming, ErrorCode.NONE, diverging_epoch=diverging))
@@ -67,35 +67,39 @@ def _serve(core: Core, incoming: Incoming, request: FetchRequest, asked: FetchPa
         core.answer(incoming, answers.fetch(core, incoming, ErrorCode.NONE, snapshot_id=snapshot_id))
         return
     if key.node_id >= 0:
-        leader.progress.make_room(core.now_ms)
+        leader.progress.limit_observers(core.now_ms)
         replica = leader.progress.replica(key)
-        replica.fetched(asked.fetch_offset, core.log.end_offset, core.now_ms)
+        replica.fetched(requested.fetch_offset, core.log.end_offset, core.now_ms)
         record_fetch(core, leader, key)
         advance(core, leader)
-    if request.max_wait_ms == 0 or has_news(core, asked) or len(core.parked) >= PARKED_MAX:
-        answer_with_records(core, incoming, asked)
+    if request.max_wait_ms == 0 or has_news(core, requested) or len(core.parked) >= PARKED_MAX:
+        answer_with_records(core, incoming, requested)
     else:
         core.parked.append(
             ParkedFetch(incoming=incoming, request=request, deadline_ms=core.now_ms + request.max_wait_ms)
         )
 
 
-def has_news(core: Core, asked: FetchPartition) -> bool:
+def has_news(core: Core, requested: FetchPartition) -> bool:
     """Return True if there are records, or the requester's high watermark is too low (KIP-1166)."""
-    if asked.fetch_offset < core.log.end_offset:
+    if requested.fetch_offset < core.log.end_offset:
         return True
     leader = core.role
     known = isinstance(leader, Leader) and leader.has_high_watermark
-    return known and asked.high_watermark < core.high_watermark
+    return known and requested.high_watermark < core.high_watermark
 
 
-def answer_with_records(core: Core, incoming: Incoming, asked: FetchPartition) -> None:
+def answer_with_records(core: Core, incoming: Incoming, requested: FetchPartition) -> None:
     response = answers.fetch(core, incoming, ErrorCode.NONE)
     request: FetchRequest = incoming.message
-    most = min(asked.partition_max_bytes, request.max_bytes) if request.max_bytes > 0 else asked.partition_max_bytes
+    bytes_max = (
+        min(requested.partition_max_bytes, request.max_bytes)
+        if request.max_bytes > 0
+        else requested.partition_max_bytes
+    )
     read = None
-    if asked.fetch_offset < core.log.end_offset:
-        read = LogRead(offset=asked.fetch_offset, max_bytes=most)
+    if requested.fetch_offset < core.log.end_offset:
+        read = LogRead(offset=requested.fetch_offset, max_bytes=bytes_max)
     core.answer(incoming, response, read)
 
 
@@ -103,9 +107,9 @@ def answer_parked(core: Core) -> float:
     """Answer delayed fetches with news or a passed deadline; return the next deadline."""
     waiting: list[ParkedFetch] = []
     for fetch in core.parked:
-        asked = fetch.request.topics[0].partitions[0]
-        if core.now_ms >= fetch.deadline_ms or has_news(core, asked):
-            answer_with_records(core, fetch.incoming, asked)
+        requested = fetch.request.topics[0].partitions[0]
+        if core.now_ms >= fetch.deadline_ms or has_news(core, requested):
+            answer_with_records(core, fetch.incoming, requested)
         else:
             waiting.append(fetch)
     core.parked = waiting
@@ -133,36 +137,36 @@ def advance(core: Core, leader: Leader) -> None:
 def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
     request: FetchSnapshotRequest = incoming.message
     topic = request.topics[0]
-    asked = topic.partitions[0]
-    wanted = OffsetAndEpoch(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+    requested = topic.partitions[0]
+    wanted = OffsetAndEpoch(requested.snapshot_id.end_offset, requested.snapshot_id.epoch)
     error, size = ErrorCode.NONE, 0
-    if (topic.name, asked.partition) != (answers.TOPIC, answers.PARTITION):
+    if (topic.name, requested.partition) != (answers.TOPIC, answers.PARTITION):
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        error = leader_refusal(core, asked.current_leader_epoch)
+        error = leader_refusal(core, requested.current_leader_epoch)
     if not error:
         found = core.log.snapshot_size(wanted)
         # The formatted snapshot is not replicated: the first leader wrote its contents into the log.
         if found is None or wanted == BOOTSTRAP_SNAPSHOT:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
-        elif not 0 <= asked.position < found:
+        elif not 0 <= requested.position < found:
             error = ErrorCode.POSITION_OUT_OF_RANGE
         else:
             size = found
     read = None
     if not error:
         assert isinstance(core.role, Leader)
-        record_fetch(core, core.role, ReplicaKey(request.replica_id, asked.replica_directory_id))
-        most = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
-        most = min(most, size - asked.position)
-        read = SnapshotRead(snapshot_id=wanted, position=asked.position, max_bytes=most)
+        record_fetch(core, core.role, ReplicaKey(request.replica_id, requested.replica_directory_id))
+        bytes_max = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
+        bytes_max = min(bytes_max, size - requested.position)
+        read = SnapshotRead(snapshot_id=wanted, position=requested.position, max_bytes=bytes_max)
     response = answers.fetch_snapshot(
         core,
         incoming,
         error,
         snapshot_id=wanted,
         size=size,
-        position=asked.position,
-        topic=(topic.name, asked.partition),
+        position=requested.position,
+        topic=(topic.name, requested.partition),
     )
     core.answer(incoming, response, read)

@@ -178,11 +178,11 @@ class Quorum:
     def follows_live_leader(self) -> bool:
         """True if this replica follows a leader that has answered it, and the answered records are stored."""
         role = self._core.role
-        has_heard = isinstance(role, Follower) and role.has_fetched and role.snapshot is None
-        return has_heard and self._core.is_log_settled
+        is_following = isinstance(role, Follower) and role.has_fetched and role.snapshot is None
+        return is_following and self._core.is_log_durable
 
     @property
-    def misses_committed(self) -> bool:
+    def lacks_committed(self) -> bool:
         """True if the leader that this replica follows has committed records that are not in the log here."""
         role = self._core.role
         return isinstance(role, Follower) and role.high_watermark > self._core.log.end_offset
@@ -389,7 +389,7 @@ class Quorum:
         if core.log.end_offset == self._end_at_take:  # nothing was appended; the log has logged the reason
             core.connections.back_off(core.leader_id, core.now_ms)
             if isinstance(core.role, Follower):
-                core.role.rests_until_ms = core.now_ms + core.config.retry_backoff_ms
+                core.role.paused_until_ms = core.now_ms + core.config.retry_backoff_ms
             return
         for offset, record in quorum_records(data, begin=self._end_at_take, end=core.log.end_offset):
             core.history.add(offset, record)
@@ -401,7 +401,7 @@ class Quorum:
         if records is None:
             core.connections.back_off(core.leader_id, core.now_ms)
             # Wait, because the next snapshot is likely invalid too, but not until the leader counts as lost.
-            core.role.rests_until_ms = core.now_ms + core.config.fetch_timeout_ms / 2
+            core.role.paused_until_ms = core.now_ms + core.config.fetch_timeout_ms / 2
             return
         core.history.restart(core.log.end_offset, records)
         core.advance_high_watermark(core.log.end_offset)

@@ -9,12 +9,12 @@ from kwire.cluster.quorum import requests
 from kwire.cluster.quorum.config import RECONFIGURABLE
 from kwire.cluster.quorum.core import Core, Reply
 from kwire.cluster.quorum.epochs import announce, announce_resignation
-from kwire.cluster.quorum.following import fetch_from_anyone, fetch_from_leader, follow_high_watermark
+from kwire.cluster.quorum.following import fetch_from_any, fetch_from_leader, follow_high_watermark
 from kwire.cluster.quorum.leading import advance, answer_parked
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from kwire.cluster.quorum.transitions import become_prospective, become_resigned, become_unattached
-from kwire.cluster.quorum.voter_changes import settle
-from kwire.cluster.quorum.voting import ask_for_votes, give_up_pre_vote
+from kwire.cluster.quorum.voter_changes import complete_change
+from kwire.cluster.quorum.voting import end_pre_vote, request_votes
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
@@ -53,7 +53,7 @@ def _poll_role(core: Core) -> float:
 def _poll_leader(core: Core, leader: Leader) -> float:
     leader.progress.leader_flushed(min(core.log.flushed_end_offset, core.log.end_offset))
     advance(core, leader)
-    change_deadline = settle(core, leader)
+    change_deadline = complete_change(core, leader)
     check_quorum = leader.check_quorum_deadline_ms if leader.progress.needs_followers else math.inf
     if core.is_shutting_down or leader.is_resigning or core.now_ms >= check_quorum:
         become_resigned(core)
@@ -63,12 +63,12 @@ def _poll_leader(core: Core, leader: Leader) -> float:
 
 
 def _poll_resigned(core: Core, role: Resigned) -> float:
-    look_again = announce_resignation(core, role)
+    next_check_ms = announce_resignation(core, role)
     if core.is_shutting_down:
-        return look_again
+        return next_check_ms
     if core.now_ms >= role.election_deadline_ms:
         become_unattached(core, core.epoch + 1)
-    return min(look_again, role.election_deadline_ms)
+    return min(next_check_ms, role.election_deadline_ms)
 
 
 def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
@@ -77,14 +77,14 @@ def _poll_nominee(core: Core, role: Prospective | Candidate) -> float:
         return core.now_ms
     if core.is_shutting_down:
         # The election continues: a winner can resign, and another's victory ends it as well.
-        return max(ask_for_votes(core, role), core.now_ms + core.config.retry_backoff_ms)
+        return max(request_votes(core, role), core.now_ms + core.config.retry_backoff_ms)
     if core.now_ms >= role.election_deadline_ms:
         if isinstance(role, Prospective):
-            give_up_pre_vote(core)
+            end_pre_vote(core)
         else:
             become_prospective(core)
         return core.now_ms
-    return ask_for_votes(core, role)
+    return request_votes(core, role)
 
 
 def _poll_unattached(core: Core, role: Unattached) -> float:
@@ -95,7 +95,7 @@ def _poll_unattached(core: Core, role: Unattached) -> float:
     if core.can_be_candidate and core.now_ms >= role.election_deadline_ms:
         become_prospective(core)
         return core.now_ms
-    return min(role.election_deadline_ms, fetch_from_anyone(core))
+    return min(role.election_deadline_ms, fetch_from_any(core))
 
 
 def _poll_follower(core: Core, role: Follower) -> float:
@@ -107,7 +107,7 @@ def _poll_follower(core: Core, role: Follower) -> float:
         become_prospective(core)
         return core.now_ms
     if is_late:
-        return fetch_from_anyone(core)
+        return fetch_from_any(core)
     _send_voter_update(core, role)
     return min(fetch_from_leader(core, role), role.fetch_deadline_ms)
 
@@ -117,7 +117,7 @@ def _poll_follower(core: Core, role: Follower) -> float:
 
 def _send_voter_update(core: Core, role: Follower) -> None:
     """Request an update of endpoints, or joining, periodically in place of a fetch (KIP-853, KIP-1186)."""
-    if core.now_ms < role.voter_update_ms or not core.is_log_settled:
+    if core.now_ms < role.voter_update_ms or not core.is_log_durable:
         return
     leader = core.destination(core.leader_id, role.leader_endpoints)
     if leader is not None and core.connections.has_timed_out(leader.node_id, core.now_ms):
@@ -134,15 +134,15 @@ def _next_voter_request(
     core: Core, role: Follower
 ) -> UpdateRaftVoterRequest | AddRaftVoterRequest | RemoveRaftVoterRequest | None:
     is_reconfigurable = core.history.kraft_version >= RECONFIGURABLE
-    mine = core.voters.get(core.config.node_id)
+    own_voter = core.voters.get(core.config.node_id)
     if core.is_voter:
-        is_news = mine != core.config.voter if is_reconfigurable else not role.has_updated_leader
-        return requests.update_voter(core) if is_news else None
+        is_changed = own_voter != core.config.voter if is_reconfigurable else not role.has_updated_leader
+        return requests.update_voter(core) if is_changed else None
     if not (is_reconfigurable and core.config.can_become_voter and core.config.auto_join):
         return None
-    if mine is not None:
+    if own_voter is not None:
         # The earlier voter has this id with another directory: it must be removed first.
-        return requests.remove_voter(core, mine.key)
+        return requests.remove_voter(core, own_voter.key)
     return requests.add_voter(core)
 
 

@@ -84,8 +84,8 @@ class Progress:
         """Record a fetch; return True, and start over, if a majority of the voters, leader included, has fetched."""
         if self._voter_set.is_voter(key):
             self._fetched_lately.add(key.node_id)
-        needed = self._voter_set.majority - (1 if self._voter_set.is_voter(self._leader) else 0)
-        if len(self._fetched_lately) < needed:
+        required = self._voter_set.majority - (1 if self._voter_set.is_voter(self._leader) else 0)
+        if len(self._fetched_lately) < required:
             return False
         self._fetched_lately.clear()
         return True
@@ -118,15 +118,15 @@ class Progress:
         others = [replica for replica in self.voters.values() if replica.key != self._leader]
         return [replica.key for replica in sorted(others, key=lambda it: (-it.end_offset, it.key.node_id))]
 
-    def make_room(self, now_ms: float) -> None:
+    def limit_observers(self, now_ms: float) -> None:
         """Limit the number of observers by removing those that have not fetched for the longest time."""
         if len(self.observers) >= OBSERVERS_MAX:
-            self.forget_silent_observers(now_ms)
+            self.remove_silent_observers(now_ms)
         while len(self.observers) >= OBSERVERS_MAX:
             others = (it for it in self.observers.values() if it.key != self._leader)
             del self.observers[min(others, key=lambda it: it.last_fetch_ms).key]
 
-    def forget_silent_observers(self, now_ms: float) -> None:
+    def remove_silent_observers(self, now_ms: float) -> None:
         self.observers = {
             key: replica
             for key, replica in self.observers.items()

@@ -96,7 +96,7 @@ def end_quorum_epoch(core: Core, role: Resigned) -> EndQuorumEpochRequest:
 
 def fetch(core: Core) -> FetchRequest:
     """Return a fetch from the flushed end offset: it confirms all earlier records as durable (Q2)."""
-    assert core.is_log_settled, "a fetch confirms only durable records"
+    assert core.is_log_durable, "a fetch confirms only durable records"
     partition = FetchPartition(
         partition=PARTITION,
         current_leader_epoch=core.epoch,

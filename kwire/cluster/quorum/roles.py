@@ -84,7 +84,7 @@ class Follower:
     snapshot: SnapshotFetch | None = None
     high_watermark: int = -1
     """High watermark that the leader sent last; the replica's own follows as far as its log goes."""
-    rests_until_ms: float = -math.inf
+    paused_until_ms: float = -math.inf
     """Time before which nothing is fetched from any address, because the last response was unusable."""
 
 

@@ -184,10 +184,10 @@ def _enter(core: Core, role: Role, *, epoch: int, leader_id: int = NO_NODE, vote
     if isinstance(before, Leader):
         if before.change is not None:
             finish_change(core, before, before.change, ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node leads no more")
-        send_parked_away(core)
+        reject_parked(core)
 
 
-def send_parked_away(core: Core) -> None:
+def reject_parked(core: Core) -> None:
     """Answer delayed fetches with NOT_LEADER_OR_FOLLOWER."""
     parked, core.parked = core.parked, []
     for fetch in parked:

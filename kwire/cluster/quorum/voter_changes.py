@@ -225,7 +225,7 @@ def voters_written(core: Core, offset: int) -> None:
                 core.ready.answers.append(answers.voter_change(change, ErrorCode.NONE, None))
 
 
-def settle(core: Core, leader: Leader) -> float:
+def complete_change(core: Core, leader: Leader) -> float:
     """Finish a committed or timed-out change; resign if this leader was removed. Return the change's deadline."""
     change = leader.change
     if change is not None and change.offset != NOT_WRITTEN and core.high_watermark > change.offset:

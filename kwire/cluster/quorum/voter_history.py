@@ -44,12 +44,12 @@ class Timeline(Generic[T]):
         self._offsets.append(offset)
         self._values.append(value)
 
-    def cut_back(self, end_offset: int) -> None:
+    def truncate_to(self, end_offset: int) -> None:
         """Remove values from end_offset on."""
         keep = max(1, bisect_left(self._offsets, end_offset))
         del self._offsets[keep:], self._values[keep:]
 
-    def forget_before(self, offset: int) -> None:
+    def remove_before(self, offset: int) -> None:
         """Keep the value in effect at `offset` and the later ones."""
         first = max(0, bisect_right(self._offsets, offset) - 1)
         del self._offsets[:first], self._values[:first]
@@ -94,13 +94,13 @@ class VoterHistory:
         else:
             self._voters.add(offset, VoterSet.from_record(record))
 
-    def cut_back(self, end_offset: int) -> None:
-        self._voters.cut_back(end_offset)
-        self._versions.cut_back(end_offset)
+    def truncate_to(self, end_offset: int) -> None:
+        self._voters.truncate_to(end_offset)
+        self._versions.truncate_to(end_offset)
 
-    def forget_before(self, offset: int) -> None:
-        self._voters.forget_before(offset)
-        self._versions.forget_before(offset)
+    def remove_before(self, offset: int) -> None:
+        self._voters.remove_before(offset)
+        self._versions.remove_before(offset)
 
     def restart(self, end_offset: int, records: Iterable[QuorumRecord]) -> None:
         """Replace all values by those in a snapshot that ends before end_offset."""

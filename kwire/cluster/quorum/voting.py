@@ -29,37 +29,41 @@ logger = logging.getLogger(__name__)
 def handle_vote(core: Core, incoming: Incoming) -> None:
     """Grant or reject a vote. A granted vote is the voter's only one in its epoch; a pre-vote changes nothing."""
     request: VoteRequest = incoming.message
-    asked = request.topics[0].partitions[0]
-    error = _refusal(core, asked)
+    requested = request.topics[0].partitions[0]
+    error = _refusal(core, requested)
     if error:
         core.answer(incoming, answers.vote(core, incoming, error))
         return
-    if asked.replica_epoch > core.epoch:
-        become_unattached(core, asked.replica_epoch)
-    if not is_addressed_to(core, request.voter_id, asked.voter_directory_id):
+    if requested.replica_epoch > core.epoch:
+        become_unattached(core, requested.replica_epoch)
+    if not is_addressed_to(core, request.voter_id, requested.voter_directory_id):
         core.answer(incoming, answers.vote(core, incoming, ErrorCode.INVALID_VOTER_KEY))
         return
-    candidate = ReplicaKey(asked.replica_id, asked.replica_directory_id)
-    is_up_to_date = OffsetAndEpoch(asked.last_offset, asked.last_offset_epoch).is_as_new_as(core.end)
-    is_granted = may_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=asked.pre_vote)
-    if is_granted and not asked.pre_vote and core.voted is None:
+    candidate = ReplicaKey(requested.replica_id, requested.replica_directory_id)
+    is_up_to_date = OffsetAndEpoch(requested.last_offset, requested.last_offset_epoch).is_as_new_as(core.end)
+    is_granted = can_grant(core, candidate, is_up_to_date=is_up_to_date, is_pre_vote=requested.pre_vote)
+    if is_granted and not requested.pre_vote and core.voted is None:
         add_vote(core, candidate)
     logger.info(
         "node %d %s node %d a %s for epoch %d",
-        *(core.config.node_id, "grants" if is_granted else "refuses", asked.replica_id),
-        *("pre-vote" if asked.pre_vote else "vote", asked.replica_epoch),
+        *(core.config.node_id, "grants" if is_granted else "refuses", requested.replica_id),
+        *("pre-vote" if requested.pre_vote else "vote", requested.replica_epoch),
     )
     core.answer(incoming, answers.vote(core, incoming, ErrorCode.NONE, is_granted=is_granted))
 
 
-def _refusal(core: Core, asked: VoteRequestPartitionData) -> ErrorCode:
+def _refusal(core: Core, requested: VoteRequestPartitionData) -> ErrorCode:
     # A candidate's epoch is new; a pre-vote is requested in the current epoch, which the last record may have.
-    newest = asked.replica_epoch if asked.pre_vote else asked.replica_epoch - 1
-    if asked.last_offset < 0 or asked.last_offset_epoch < 0 or asked.last_offset_epoch > newest:
+    newest = requested.replica_epoch if requested.pre_vote else requested.replica_epoch - 1
+    if requested.last_offset < 0 or requested.last_offset_epoch < 0 or requested.last_offset_epoch > newest:
         return ErrorCode.INVALID_REQUEST
-    if asked.replica_epoch < core.epoch:
+    if requested.replica_epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    if asked.replica_id < 0 or asked.replica_id == core.config.node_id or not core.is_believable(asked.replica_epoch):
+    if (
+        requested.replica_id < 0
+        or requested.replica_id == core.config.node_id
+        or not core.is_plausible_epoch(requested.replica_epoch)
+    ):
         return ErrorCode.INVALID_REQUEST
     return ErrorCode.NONE
 
@@ -71,7 +75,7 @@ def is_addressed_to(core: Core, voter_id: int, directory_id: UUID) -> bool:
     return voter_id == core.config.node_id and directory_id in (ZERO_UUID, core.config.directory_id)
 
 
-def may_grant(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
+def can_grant(core: Core, candidate: ReplicaKey, *, is_up_to_date: bool, is_pre_vote: bool) -> bool:
     """Return True if this replica may grant the vote, by its role; the request has this replica's epoch."""
     role = core.role
     if isinstance(role, Leader):
@@ -100,7 +104,7 @@ def handle_vote_response(core: Core, reply: Reply) -> bool:
     partition = response.topics[0].partitions[0]
     error = ErrorCode(partition.error_code)
     outcome = consider_response(core, error, partition.leader_epoch, partition.leader_id, response.node_endpoints)
-    if outcome is not Outcome.GO_ON:
+    if outcome is not Outcome.CONTINUE:
         return outcome is Outcome.HANDLED
     if error:
         return False
@@ -121,10 +125,10 @@ def _count(core: Core, voter_id: int, *, is_granted: bool) -> None:
         else:
             become_leader(core)
     elif role.ballot.is_lost and isinstance(role, Prospective):
-        give_up_pre_vote(core)
+        end_pre_vote(core)
 
 
-def give_up_pre_vote(core: Core) -> None:
+def end_pre_vote(core: Core) -> None:
     """End a failed pre-vote: follow the known leader again, or wait without one."""
     role = core.role
     assert isinstance(role, Prospective)
@@ -134,7 +138,7 @@ def give_up_pre_vote(core: Core) -> None:
         become_unattached(core, core.epoch, core.leader_id)
 
 
-def ask_for_votes(core: Core, role: Prospective | Candidate) -> float:
+def request_votes(core: Core, role: Prospective | Candidate) -> float:
     """Request votes from the voters that have not answered; return when to check again."""
     wait_until = role.election_deadline_ms
     if role.ballot.is_lost:

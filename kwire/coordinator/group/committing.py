@@ -64,15 +64,15 @@ class Committing:
         rebalance: Rebalance,
         config: GroupConfig,
         clock: Clock,
-        has_room: Callable[[str], bool],
+        reserve: Callable[[str], bool],
     ) -> None:
-        """Create the APIs; `has_room` returns True if a group without a record may be created, and counts it."""
+        """Create the APIs; `reserve` returns True if a group without a record may be created, and counts it."""
         self._groups = groups
         self._offsets = offsets
         self._rebalance = rebalance
         self._config = config
         self._clock = clock
-        self._has_room = has_room
+        self._reserve = reserve
 
     # --- commit
 
@@ -104,13 +104,13 @@ class Committing:
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             responses.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answered))
-        self._know(request.group_id, records, now_ms)
+        self._create_group(request.group_id, records, now_ms)
         return Write(answer=responses, records=records)
 
-    def _know(self, group_id: str, records: list[GroupRecord], now_ms: int) -> None:
+    def _create_group(self, group_id: str, records: list[GroupRecord], now_ms: int) -> None:
         """Create the group, as Kafka does, even if no record is stored that would create it."""
         if not records and group_id not in self._groups:
-            if not self._has_room(group_id):
+            if not self._reserve(group_id):
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
 
@@ -144,7 +144,7 @@ class Committing:
                     TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
                 )
             responses.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answered))
-        self._know(request.group_id, records, now_ms)
+        self._create_group(request.group_id, records, now_ms)
         return Write(
             answer=responses,
             records=records,
@@ -177,7 +177,7 @@ class Committing:
         self, group_id: str, topics: Iterable[OffsetFetchRequestTopics], *, require_stable: bool
     ) -> list[OffsetFetchResponseTopics]:
         """Return the committed offsets of these partitions, -1 if there is none, also for an unknown group."""
-        committed = self._offsets.of_group(group_id)
+        committed = self._offsets.by_topic(group_id)
         responses = []
         for topic in topics:
             by_partition = committed.get(topic.name, {})
@@ -194,7 +194,7 @@ class Committing:
         """Return all partitions for which the group has committed offsets."""
         return [
             OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
-            for topic, partitions in self._offsets.of_group(group_id).items()
+            for topic, partitions in self._offsets.by_topic(group_id).items()
         ]
 
     def _fetched(
@@ -237,10 +237,10 @@ class Committing:
         for partition in topic.partitions:
             index = partition.partition_index
             answered.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-            is_there = self._offsets.find(group_id, name, index) is not None or self._offsets.is_pending(
+            exists = self._offsets.find(group_id, name, index) is not None or self._offsets.is_pending(
                 group_id, name, index
             )
-            if is_there and not is_read:
+            if exists and not is_read:
                 records.append(offset_tombstone(group_id, name, index))
         return OffsetDeleteResponseTopic(name=name, partitions=answered)
 

@@ -22,7 +22,7 @@ def expired_offsets(
     group: ClassicGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
 ) -> tuple[list[GroupRecord], bool]:
     """Return tombstones of a group's expired offsets, and True if it has no others."""
-    by_topic = offsets.of_group(group.group_id)
+    by_topic = offsets.by_topic(group.group_id)
     if not by_topic:
         return [], not offsets.has_open_transaction(group.group_id)
     if not _has_clock(group):

@@ -39,7 +39,7 @@ class JoinCall:
     client_host: str
     requires_member_id: bool
     """True since version 4 (KIP-394)."""
-    may_skip_assignment: bool
+    can_skip_assignment: bool
     """True since version 9 (KIP-814)."""
     answer: JoinAnswer
 
@@ -132,13 +132,13 @@ class Joining:
         request = call.request
         if group.state is GroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if not self._has_room(group, request.member_id):
+        if not self._is_below_size_limit(group, request.member_id):
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         if not group.supports(request.protocol_type, call.protocols):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return None
 
-    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+    def _is_below_size_limit(self, group: ClassicGroup, member_id: str) -> bool:
         """Return True if the group is below its size limit.
 
         The limit may have been lowered: while members rejoin, the first ones are kept.
@@ -158,9 +158,9 @@ class Joining:
         name = call.client_id if instance_id is None else instance_id
         member_id = f"{name[:MEMBER_NAME_CHARACTERS_MAX]}-{self._random_source.uuid()}"
         if instance_id is not None:
-            held_by = group.static_members.get(instance_id)
-            if held_by is not None:
-                return self._replace_static(group, call, held_by, member_id)
+            current_id = group.static_members.get(instance_id)
+            if current_id is not None:
+                return self._replace_static(group, call, current_id, member_id)
         elif call.requires_member_id:
             group.pending_join.add(member_id)
             self._rebalance.start_session(group, member_id, call.request.session_timeout_ms)
@@ -231,9 +231,9 @@ class Joining:
                 return
             if group.state is not GroupState.STABLE or group.generation_id != generation_id:
                 return
-            is_leader = call.may_skip_assignment and group.is_leader(member.member_id)
+            is_leader = call.can_skip_assignment and group.is_leader(member.member_id)
             response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)
-            if not call.may_skip_assignment:
+            if not call.can_skip_assignment:
                 # With its old id as leader, the client does not compute an assignment that would be ignored.
                 response.leader = leader_before or ""
             group.answer_join(member, response)
@@ -274,7 +274,7 @@ class Joining:
         if group.state is GroupState.EMPTY:
             call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return None
-        if self._knows_generation(group, member, call.protocols):
+        if self._has_current_generation(group, member, call.protocols):
             with_members = group.state is GroupState.COMPLETING_REBALANCE and group.is_leader(member.member_id)
             call.answer.set_result(group.join_response(member, with_members=with_members))
             return None
@@ -283,7 +283,7 @@ class Joining:
             group, f"member {member.member_id} joins in state {group.state.value}; client reason: {call.reason}"
         )
 
-    def _knows_generation(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
+    def _has_current_generation(self, group: ClassicGroup, member: Member, protocols: Protocols) -> bool:
         """Return True if an unchanged member only lost its answer. A leader may need a new assignment."""
         if group.state is GroupState.PREPARING_REBALANCE or protocols != member.protocols:
             return False

@@ -25,7 +25,7 @@ class Leaving:
         """Return the result for each member, and the change from the rebalance that follows."""
         responses = []
         for identity in identities:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._leave_one(group, identity)
+            code = ErrorCode.UNKNOWN_MEMBER_ID if group is None else self._remove_member(group, identity)
             responses.append(
                 MemberResponse(
                     member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code
@@ -41,7 +41,7 @@ class Leaving:
             return self._rebalance.prepare_or_complete(group, f"members left: {', '.join(left)}")
         return self._rebalance.complete_if_all_joined(group)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
+    def _remove_member(self, group: ClassicGroup, identity: MemberIdentity) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         try:
             if member_id == UNKNOWN_MEMBER_ID:

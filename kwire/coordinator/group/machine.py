@@ -53,9 +53,9 @@ class GroupMachine:
         config: GroupConfig,
         clock: Clock,
         random_source: RandomSource,
-        has_room: Callable[[str], bool],
+        reserve: Callable[[str], bool],
     ) -> None:
-        """Create an empty state; `has_room` returns True if a group without a record may be created, and counts it."""
+        """Create an empty state; `reserve` returns True if a group without a record may be created, and counts it."""
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
@@ -70,7 +70,7 @@ class GroupMachine:
             rebalance=self.rebalance,
             config=config,
             clock=clock,
-            has_room=has_room,
+            reserve=reserve,
         )
         self._config = config
         self._clock = clock
@@ -153,13 +153,17 @@ class GroupMachine:
     def delete_records(self, group_id: str) -> list[GroupRecord]:
         """Return tombstones of a group and its offsets."""
         records = [
-            offset_tombstone(group_id, topic, partition) for topic, partition in self.offsets.known_of_group(group_id)
+            offset_tombstone(group_id, topic, partition)
+            for topic, partition in self.offsets.partitions_of_group(group_id)
         ]
         return [*records, group_tombstone(group_id)]
 
-    def forget_topic(self, topic: str) -> Change | None:
+    def delete_offsets_of_topic(self, topic: str) -> Change | None:
         """Delete the committed offsets of a deleted topic."""
-        records = [offset_tombstone(group_id, topic, partition) for group_id, partition in self.offsets.of_topic(topic)]
+        records = [
+            offset_tombstone(group_id, topic, partition)
+            for group_id, partition in self.offsets.partitions_of_topic(topic)
+        ]
         return Write(answer=None, records=records, atomic=False) if records else None
 
     def _schedule_expiration(self) -> None:
@@ -167,27 +171,27 @@ class GroupMachine:
 
     def _expire(self) -> Change | None:
         self._schedule_expiration()
-        return self._expire_some(list(self.groups), 0)
+        return self._expire_from(list(self.groups), 0)
 
-    def _expire_some(self, group_ids: Sequence[str], start: int) -> Change | None:
+    def _expire_from(self, group_ids: Sequence[str], start: int) -> Change | None:
         """Remove expired offsets and groups from index `start` on, as many as one step may, and schedule the rest."""
         records: list[GroupRecord] = []
         now_ms = self._clock.wall_ms()
-        looked_at = 0
+        checked = 0
         for number in range(start, len(group_ids)):
-            if looked_at >= EXPIRED_AT_ONCE:
-                self._timers.schedule("rest of expiration", 0, partial(self._expire_some, group_ids, number))
+            if checked >= EXPIRED_AT_ONCE:
+                self._timers.schedule("rest of expiration", 0, partial(self._expire_from, group_ids, number))
                 break
             group_id = group_ids[number]
             group = self.groups.get(group_id)
             if group is None:
                 continue
-            looked_at += 1 + sum(map(len, self.offsets.of_group(group_id).values()))
-            tombstones, nothing_left = expired_offsets(
+            checked += 1 + sum(map(len, self.offsets.by_topic(group_id).values()))
+            tombstones, has_no_offsets = expired_offsets(
                 group, self.offsets, now_ms=now_ms, retention_ms=self._config.offsets_retention_ms
             )
             records += tombstones
-            if nothing_left and group.is_empty:
+            if has_no_offsets and group.is_empty:
                 records.append(group_tombstone(group.group_id))
         if not records:
             return None

@@ -19,7 +19,7 @@ GROUP_BYTES = 2_500
 MEMBER_BYTES = 2_500
 """Memory besides the data that clients send, including timers and answers."""
 LITTLE_BYTES = 16 * 1024
-WEIGH_PAUSE_MS = 1_000
+RECOUNT_INTERVAL_MS = 1_000
 """Minimum time between two computations of all groups' sizes."""
 
 
@@ -32,39 +32,39 @@ class GroupMemory:
         self._clock = clock
         self._counted = limit_bytes
         """Upper bound of the groups' memory. Loaded groups are counted with the first join."""
-        self._weighed_ms = float("-inf")
+        self._recounted_ms = float("-inf")
 
-    def has_room(self, request: JoinGroupRequest, client_id: str, *, is_member: bool) -> bool:
+    def reserve(self, request: JoinGroupRequest, client_id: str, *, is_member: bool) -> bool:
         """Return True if a join may be accepted, and count it in that case."""
-        size = _weight_of_join(request, client_id)
-        return self._count(size, is_always_let_in=is_member and size <= LITTLE_BYTES)
+        size = _size_of_join(request, client_id)
+        return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
 
-    def has_room_for_group(self, group_id: str) -> bool:
+    def reserve_group(self, group_id: str) -> bool:
         """Return True if a group without a record may be created, as by an empty commit; count it in that case."""
-        return self._count(GROUP_BYTES + getsizeof(group_id), is_always_let_in=False)
+        return self._count(GROUP_BYTES + getsizeof(group_id), is_exempt=False)
 
-    def _count(self, size: int, *, is_always_let_in: bool) -> bool:
+    def _count(self, size: int, *, is_exempt: bool) -> bool:
         if self._counted + size > self._limit_bytes:
-            self._weigh()
-        if self._counted + size > self._limit_bytes and not is_always_let_in:
+            self._recount()
+        if self._counted + size > self._limit_bytes and not is_exempt:
             return False
         self._counted += size
         return True
 
-    def _weigh(self) -> None:
+    def _recount(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._weighed_ms >= WEIGH_PAUSE_MS:
-            self._weighed_ms = now_ms
-            self._counted = sum(_weight(group) for group in self._groups())
+        if now_ms - self._recounted_ms >= RECOUNT_INTERVAL_MS:
+            self._recounted_ms = now_ms
+            self._counted = sum(_size_of_group(group) for group in self._groups())
 
 
-def _weight_of_join(request: JoinGroupRequest, client_id: str) -> int:
+def _size_of_join(request: JoinGroupRequest, client_id: str) -> int:
     names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(request.group_instance_id)
     protocols = sum(len(protocol.metadata) + getsizeof(protocol.name) + 100 for protocol in request.protocols)
     return GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.protocol_type) + protocols
 
 
-def _weight(group: ClassicGroup) -> int:
+def _size_of_group(group: ClassicGroup) -> int:
     pending = sum(getsizeof(member_id) + MEMBER_BYTES for member_id in group.pending_join)
     members = sum(
         MEMBER_BYTES

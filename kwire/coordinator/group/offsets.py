@@ -30,13 +30,13 @@ class Offsets:
 
     # --- questions
 
-    def of_group(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
+    def by_topic(self, group_id: str) -> Mapping[str, Mapping[int, OffsetAndMetadata]]:
         return self._committed.get(group_id, _NOTHING)
 
     def find(self, group_id: str, topic: str, partition: int) -> OffsetAndMetadata | None:
         return self._committed.get(group_id, _NOTHING).get(topic, {}).get(partition)
 
-    def known_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
+    def partitions_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
         """Return the partitions for which the group has a committed or pending offset."""
         found: dict[tuple[str, int], None] = {}
         for groups in (self._committed, *self._pending.values()):
@@ -52,7 +52,7 @@ class Offsets:
     def has_open_transaction(self, group_id: str) -> bool:
         return any(group_id in groups for groups in self._pending.values())
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
+    def partitions_of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
         """Return (group, partition) of each committed or pending offset of the topic."""
         found: dict[tuple[str, int], None] = {}
         for group_id in self._groups_of_topic.get(topic, ()):
@@ -67,13 +67,13 @@ class Offsets:
         if value is None:
             for groups in (self._committed, *self._pending.values()):
                 _remove(groups, key.group, key.topic, key.partition)
-            self._forget_group_of_topic(key.group, key.topic)
+            self._remove_group_of_topic(key.group, key.topic)
             return
         self._groups_of_topic.setdefault(key.topic, {})[key.group] = None
         groups = self._committed if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
         _put(groups, key.group, key.topic, key.partition, committed_offset(value, offset))
 
-    def _forget_group_of_topic(self, group_id: str, topic: str) -> None:
+    def _remove_group_of_topic(self, group_id: str, topic: str) -> None:
         if any(topic in groups.get(group_id, _NOTHING) for groups in (self._committed, *self._pending.values())):
             return
         groups = self._groups_of_topic.get(topic, {})
@@ -88,7 +88,7 @@ class Offsets:
         if not is_commit:
             for group_id, topics in pending.items():
                 for topic in topics:
-                    self._forget_group_of_topic(group_id, topic)
+                    self._remove_group_of_topic(group_id, topic)
             return
         for group_id, topics in pending.items():
             for topic, partitions in topics.items():

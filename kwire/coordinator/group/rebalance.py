@@ -24,7 +24,7 @@ from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
 
-AWAY_MS_MIN = 1000
+STATIC_MEMBER_WAIT_MS_MIN = 1000
 """Minimum wait of a group for absent static members before it checks again, whatever their rebalance timeout."""
 
 Change = Write[GroupRecord, None]
@@ -93,19 +93,19 @@ class Rebalance:
         )
         return None
 
-    def _complete_join(self, group: ClassicGroup, *, has_been_said: bool = False) -> Change | None:
+    def _complete_join(self, group: ClassicGroup, *, is_logged: bool = False) -> Change | None:
         self._timers.cancel(("join", group.group_id))
         self._remove_absent(group)
         if not group.elect_joined_leader() and group.members:
-            if not has_been_said:
+            if not is_logged:
                 logger.warning("group %s: no member joined in time; waiting for its static members", group.group_id)
-            delay_ms = max(group.rebalance_timeout_ms, AWAY_MS_MIN)
-            self._at_join_end(group, delay_ms, lambda: self._complete_join(group, has_been_said=True))
+            delay_ms = max(group.rebalance_timeout_ms, STATIC_MEMBER_WAIT_MS_MIN)
+            self._at_join_end(group, delay_ms, lambda: self._complete_join(group, is_logged=True))
             return None
         group.begin_generation(self._clock.wall_ms())
         if group.is_empty:
             logger.info("group %s with generation %d is now empty", group.group_id, group.generation_id)
-            return Write(answer=None, records=[group.record()], replay=False, outcome=_warn_of(group))
+            return Write(answer=None, records=[group.record()], replay=False, outcome=_warn_if_failed(group))
         self._answer_joins(group)
         return None
 
@@ -191,7 +191,7 @@ class Rebalance:
         self._timers.schedule(
             ("session", group.group_id, member_id),
             timeout_ms,
-            lambda: self._if_there(group, lambda: self._session_over(group, member_id)),
+            lambda: self._run_if_current(group, lambda: self._session_over(group, member_id)),
         )
 
     def end_session(self, group: ClassicGroup, member_id: str) -> None:
@@ -205,7 +205,7 @@ class Rebalance:
                 member_id,
             )
             group.remove(member_id)
-            return self._after_removal_while_joining(group)
+            return self._complete_join_after_removal(group)
         member = group.members.get(member_id)
         if member is None or member.has_satisfied_heartbeat:
             return None
@@ -217,7 +217,7 @@ class Rebalance:
         self.remove_and_answer(group, member)
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             return self.prepare_or_complete(group, reason)
-        return self._after_removal_while_joining(group)
+        return self._complete_join_after_removal(group)
 
     def remove_and_answer(self, group: ClassicGroup, member: Member) -> None:
         """Remove a member; answer its waiting JoinGroup or SyncGroup so that a live client rejoins."""
@@ -225,7 +225,7 @@ class Rebalance:
         group.answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member.member_id)
 
-    def _after_removal_while_joining(self, group: ClassicGroup) -> Change | None:
+    def _complete_join_after_removal(self, group: ClassicGroup) -> Change | None:
         if group.state is GroupState.PREPARING_REBALANCE and group.have_all_joined:
             return self._complete_join(group)
         return None
@@ -236,14 +236,14 @@ class Rebalance:
         self._at(group, "join", delay_ms, step)
 
     def _at(self, group: ClassicGroup, name: str, delay_ms: int, step: Callable[[], Change | None]) -> None:
-        self._timers.schedule((name, group.group_id), delay_ms, lambda: self._if_there(group, step))
+        self._timers.schedule((name, group.group_id), delay_ms, lambda: self._run_if_current(group, step))
 
-    def _if_there(self, group: ClassicGroup, step: Callable[[], Change | None]) -> Change | None:
+    def _run_if_current(self, group: ClassicGroup, step: Callable[[], Change | None]) -> Change | None:
         """Run a step unless its group was deleted or replaced by replay, which makes its timers void."""
         return step() if self._groups.get(group.group_id) is group else None
 
 
-def _warn_of(group: ClassicGroup) -> Callable[[KafkaError | None], None]:
+def _warn_if_failed(group: ClassicGroup) -> Callable[[KafkaError | None], None]:
     def outcome(error: KafkaError | None) -> None:
         if error is not None:
             logger.warning("group %s: the record of the empty group could not be written: %s", group.group_id, error)

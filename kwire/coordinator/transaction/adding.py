@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import EPOCH_MAX, TopicPartition, Transaction
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
@@ -32,7 +32,7 @@ def with_partitions(
         previous_producer_id=transaction.producer_id,
         state=TransactionState.ONGOING,
         partitions=transaction.partitions.union(partitions),
-        start_ms=now_ms if transaction.state in AT_REST else transaction.start_ms,
+        start_ms=now_ms if transaction.state in NOT_OPEN else transaction.start_ms,
         last_update_ms=now_ms,
         client_version=client_version,
     )

@@ -69,14 +69,14 @@ class Markers:
         )
         ending = _Ending(transaction=transaction, marker=marker, remaining=transaction.partitions, done=done)
         self._endings[transaction.transactional_id] = ending
-        self._go_on(ending)
+        self._send_remaining(ending)
 
     def with_remaining(self, transaction: Transaction) -> Transaction:
         """Return the transaction, if it is ending, with only those partitions that still need a marker."""
         ending = self._endings.get(transaction.transactional_id)
         return transaction if ending is None else replace(transaction, partitions=ending.remaining)
 
-    def forget(self, transactional_id: str) -> None:
+    def cancel(self, transactional_id: str) -> None:
         """Stop writing the markers of a transaction that another broker coordinates now."""
         self._endings.pop(transactional_id, None)
 
@@ -85,7 +85,7 @@ class Markers:
         for task in self._tasks:
             task.cancel()
 
-    def _go_on(self, ending: _Ending) -> None:
+    def _send_remaining(self, ending: _Ending) -> None:
         """Send the remaining markers; create a task only if there is something to wait for."""
         later: list[Awaitable[Outcomes]] = []
         for leader_id, partitions in self._by_leader(ending).items():
@@ -93,9 +93,9 @@ class Markers:
             if inspect.isawaitable(outcomes):
                 later.append(outcomes)
             else:
-                self._note(ending, outcomes)
+                self._apply_results(ending, outcomes)
         if not later and not ending.remaining - ending.fenced:
-            self._come_to_rest(ending)
+            self._finish_sending(ending)
             return
         task = asyncio.get_running_loop().create_task(self._wait(ending, later))
         self._tasks.add(task)
@@ -103,43 +103,43 @@ class Markers:
 
     async def _wait(self, ending: _Ending, later: list[Awaitable[Outcomes]]) -> None:
         for outcomes in later:
-            self._note(ending, await outcomes)
+            self._apply_results(ending, await outcomes)
         if ending.remaining - ending.fenced:
             await asyncio.sleep(RETRY_PAUSE_S)
         if self._endings.get(ending.transaction.transactional_id) is not ending:
             return
         if ending.remaining - ending.fenced:
-            self._go_on(ending)
+            self._send_remaining(ending)
         else:
-            self._come_to_rest(ending)
+            self._finish_sending(ending)
 
     def _by_leader(self, ending: _Ending) -> dict[int, frozenset[TopicPartition]]:
         """Return the remaining partitions by leader, without those of deleted topics, which need no marker."""
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
-        gone = set()
+        deleted = set()
         for topic, index in sorted(ending.remaining - ending.fenced):  # the order of a set differs between processes
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
-                gone.add((topic, index))
+                deleted.add((topic, index))
             elif (leader_id := image.partitions[index].leader) != NO_LEADER:
                 by_leader.setdefault(leader_id, set()).add((topic, index))
-        ending.remaining -= gone
+        ending.remaining -= deleted
         return {leader_id: frozenset(partitions) for leader_id, partitions in by_leader.items()}
 
-    def _note(self, ending: _Ending, outcomes: Outcomes) -> None:
-        settled = set()
+    def _apply_results(self, ending: _Ending, outcomes: Outcomes) -> None:
+        written = set()
         for partition, code in outcomes.items():
             if code is ErrorCode.NONE:
-                settled.add(partition)
+                written.add(partition)
             elif code in _FENCED:
                 logger.warning("%s-%d refused %s: %s", *partition, ending.marker, code.name)
                 ending.fenced |= {partition}
             else:
                 logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
-        ending.remaining -= settled
+        ending.remaining -= written
 
-    def _come_to_rest(self, ending: _Ending) -> None:
+    def _finish_sending(self, ending: _Ending) -> None:
         """Stop sending markers: the transaction is complete, unless fenced partitions remain."""
         if not ending.remaining:
             del self._endings[ending.transaction.transactional_id]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import (
     CLASSIC,
     EPOCH_MAX,
@@ -68,9 +68,9 @@ def ended(
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_repeated = transaction.producer_epoch == epoch + 1 or used_the_last_epoch
     is_present = transaction.producer_epoch == epoch < EPOCH_MAX and transaction.producer_id == producer_id
-    may_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
-    may_end = transaction.state not in PREPARED
-    if not (is_repeated and may_repeat) and not (is_present and may_end):
+    can_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+    can_end = transaction.state not in PREPARED
+    if not (is_repeated and can_repeat) and not (is_present and can_end):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if is_repeated:
         return _repeated(transaction, is_commit=is_commit)
@@ -82,7 +82,7 @@ def ended(
             producer_epoch=epoch + 1,
             last_producer_epoch=epoch,
             next_producer_id=next_producer_id,
-            start_ms=now_ms if transaction.state in AT_REST else transaction.start_ms,
+            start_ms=now_ms if transaction.state in NOT_OPEN else transaction.start_ms,
         ),
         is_commit=is_commit,
         client_version=EPOCH_PER_TRANSACTION,

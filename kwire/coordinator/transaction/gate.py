@@ -25,7 +25,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 
 NOT_ADDED = "Partition was not added to the transaction"
-_NOT_KNOWN_YET = frozenset(
+_RETRIABLE = frozenset(
     {
         ErrorCode.NETWORK_EXCEPTION,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -97,50 +97,50 @@ class TransactionGate:
 
     def enter(self, claim: TransactionClaim, entries: Sequence[Entry]) -> None:
         """Verify the entries, and call each one's callback: maybe before this returns, and in order per producer."""
-        asked: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
+        pending: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
         for partition, producer, sequence, entered in entries:
             verification = partition.verifications.get(producer)
             if verification is None:
                 verification = partition.verifications[producer] = Verification(claim)
                 key = (partition.topic, partition.index)
-                asked.setdefault(producer, {})[key] = partition, verification
+                pending.setdefault(producer, {})[key] = partition, verification
             elif verification.question != claim:
                 # A pending verification of another request, maybe with another transactional id, does not apply here.
-                _remember(partition, producer, sequence)
+                _record_rejection(partition, producer, sequence)
                 entered(_refusal(ErrorCode.NETWORK_EXCEPTION, claim))
                 continue
             verification.waiting.append((sequence, entered))
-        for producer, verifications in asked.items():
-            self._ask(claim, producer, verifications)
+        for producer, verifications in pending.items():
+            self._send_request(claim, producer, verifications)
 
     def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
 
-    def _ask(
+    def _send_request(
         self,
         claim: TransactionClaim,
         producer: Producer,
-        asked: Mapping[TopicPartition, tuple[Partition, Verification]],
+        pending: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
-            answer = self._question(claim, producer, list(asked))
+            answer = self._request(claim, producer, list(pending))
         except KafkaError as error:
             if not (claim.adds and error.code is ErrorCode.CONCURRENT_TRANSACTIONS):
-                _settle(asked, producer, claim, error)
+                _complete(pending, producer, claim, error)
                 return
-            answer = self._add_again(claim, producer, list(asked))
+            answer = self._retry_add(claim, producer, list(pending))
         else:
             if claim.adds and inspect.isawaitable(answer):
-                answer = self._add_there(answer, claim, producer, list(asked))
+                answer = self._add_remotely(answer, claim, producer, list(pending))
         if not inspect.isawaitable(answer):
-            _settle(asked, producer, claim, answer)
+            _complete(pending, producer, claim, answer)
             return
-        task = asyncio.get_running_loop().create_task(self._wait(answer, claim, producer, asked))
+        task = asyncio.get_running_loop().create_task(self._wait(answer, claim, producer, pending))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _question(
+    def _request(
         self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> Answer[Mapping[TopicPartition, ErrorCode] | None]:
         coordinator = self._coordinator
@@ -153,18 +153,18 @@ class TransactionGate:
         answer: Awaitable[Mapping[TopicPartition, ErrorCode] | None],
         claim: TransactionClaim,
         producer: Producer,
-        asked: Mapping[TopicPartition, tuple[Partition, Verification]],
+        pending: Mapping[TopicPartition, tuple[Partition, Verification]],
     ) -> None:
         try:
             outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None = await answer
         except KafkaError as error:
             outcome = error.without_traceback()  # without the traceback, which refers to this frame
         except BaseException:
-            _settle(asked, producer, claim, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            _complete(pending, producer, claim, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             raise
-        _settle(asked, producer, claim, outcome)
+        _complete(pending, producer, claim, outcome)
 
-    async def _add_there(
+    async def _add_remotely(
         self, answer: Awaitable[object], claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> None:
         """Add partitions at another broker's coordinator, whose retriable error arrives later."""
@@ -175,15 +175,15 @@ class TransactionGate:
                 raise
         else:
             return
-        await self._add_again(claim, producer, partitions)
+        await self._retry_add(claim, producer, partitions)
 
-    async def _add_again(self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]) -> None:
+    async def _retry_add(self, claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]) -> None:
         """Retry to add partitions while the producer's previous transaction is ending."""
         deadline_ms = self._clock.monotonic_ms() + self._config.add_backoff_max_ms
         while True:
             await asyncio.sleep(self._config.add_backoff_ms / 1000.0)
             try:
-                answer = self._question(claim, producer, partitions)
+                answer = self._request(claim, producer, partitions)
                 if inspect.isawaitable(answer):
                     await answer
             except KafkaError as error:
@@ -194,13 +194,13 @@ class TransactionGate:
             return
 
 
-def _settle(
-    asked: Mapping[TopicPartition, tuple[Partition, Verification]],
+def _complete(
+    pending: Mapping[TopicPartition, tuple[Partition, Verification]],
     producer: Producer,
     claim: TransactionClaim,
     outcome: Mapping[TopicPartition, ErrorCode] | KafkaError | None,
 ) -> None:
-    for key, (partition, verification) in asked.items():
+    for key, (partition, verification) in pending.items():
         del partition.verifications[producer]
         error = outcome if isinstance(outcome, KafkaError) else None
         if isinstance(outcome, Mapping) and outcome[key] is not ErrorCode.NONE:
@@ -209,19 +209,19 @@ def _settle(
             error = _refusal(error.code, claim)
         error = error or verification.refusal
         for sequence, entered in verification.waiting:
-            refusal = error or _out_of_order(partition, producer, sequence)
+            refusal = error or _out_of_order_error(partition, producer, sequence)
             failure = entered(refusal)
             # A batch without space is already stored in `refused`, and later ones are rejected with the same code.
             if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
-                _remember(partition, producer, sequence)
+                _record_rejection(partition, producer, sequence)
 
 
-def _remember(partition: Partition, producer: Producer, sequence: int) -> None:
+def _record_rejection(partition: Partition, producer: Producer, sequence: int) -> None:
     """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
     partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
-def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
+def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
     """Return the error for a batch if a rejected one must precede it, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
@@ -230,10 +230,10 @@ def _out_of_order(partition: Partition, producer: Producer, sequence: int) -> Ka
 
 def _refusal(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
     """Return the error for the producer, chosen so that old clients react correctly."""
-    if code in _NOT_KNOWN_YET or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
+    if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
         # Retriable, and without a metadata refresh first.
-        why = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
-        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, why)
+        message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
+        return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
     if code is ErrorCode.PRODUCER_FENCED:
         return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
     if code is ErrorCode.TRANSACTION_ABORTABLE and not claim.supports_abortable:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kwire.coordinator.transaction.ending import fencing_needs_producer_id
-from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import NO_TIMESTAMP, Transaction, is_exhausted
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -19,9 +19,9 @@ class Producer(NamedTuple):
     epoch: int
 
 
-def check_may_initialise(transaction: Transaction, expected: Producer | None) -> None:
+def check_can_initialise(transaction: Transaction, expected: Producer | None) -> None:
     """Raise KafkaError if this client must not, or not yet, receive a new epoch."""
-    if expected is not None and not _is_its_own(transaction, expected):
+    if expected is not None and not _is_same_producer(transaction, expected):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -38,7 +38,7 @@ def needs_producer_id(transaction: Transaction | None, expected: Producer | None
 
 def _changes_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
     is_the_last = expected is None or expected.epoch == transaction.producer_epoch
-    return transaction.state in AT_REST and transaction.is_exhausted and is_the_last
+    return transaction.state in NOT_OPEN and transaction.is_exhausted and is_the_last
 
 
 def new_transaction(transactional_id: str, producer_id: int, *, timeout_ms: int, now_ms: int) -> Transaction:
@@ -81,7 +81,7 @@ def initialised(
     )
 
 
-def _is_its_own(transaction: Transaction, expected: Producer) -> bool:
+def _is_same_producer(transaction: Transaction, expected: Producer) -> bool:
     """Return True if the producer id is the current one, or, in a retry, the previous one with an exhausted epoch."""
     if expected.producer_id == transaction.producer_id:
         return True

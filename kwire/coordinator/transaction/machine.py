@@ -17,7 +17,7 @@ from kwire.coordinator.transaction.records import (
     decode_transaction_record,
     encode_transaction_record,
 )
-from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import Transaction
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import NO_PRODUCER_ID
@@ -44,7 +44,7 @@ class TransactionMachine:
         version: Callable[[], int],
         clock: Clock,
         memory: TransactionMemory,
-        take_producer_id: Callable[[], int],
+        allocate_producer_id: Callable[[], int],
         decided: Callable[[Transaction], None],
     ) -> None:
         """Create an empty state.
@@ -58,7 +58,7 @@ class TransactionMachine:
         self._config = config
         self._clock = clock
         self._memory = memory
-        self._take_producer_id = take_producer_id
+        self._allocate_producer_id = allocate_producer_id
         self._decided = decided
         self._began_ms: dict[str, float] = {}
         """Begin of each open transaction, by the monotonic clock."""
@@ -77,7 +77,7 @@ class TransactionMachine:
         transactional_id, transaction = record
         before = self.transactions.get(transactional_id)
         self._memory.count(before, transaction)
-        self._note_beginning(transactional_id, before, transaction)
+        self._update_start_time(transactional_id, before, transaction)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
         else:
@@ -110,7 +110,7 @@ class TransactionMachine:
 
     # --- timeouts
 
-    def _note_beginning(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
+    def _update_start_time(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
         """Start the timeout of a transaction that is now open.
 
         The stored wall-clock time is used only for the time before it was loaded. This host's wall clock may be set
@@ -145,7 +145,7 @@ class TransactionMachine:
             return None
         version, next_producer_id = self.version(), NO_PRODUCER_ID
         if fencing_needs_producer_id(late, version):
-            next_producer_id = self._take_producer_id()
+            next_producer_id = self._allocate_producer_id()
             if next_producer_id == NO_PRODUCER_ID:
                 self._late.append(late.transactional_id)
                 self._timers.schedule("abortion", NO_ID_PAUSE_MS, self._abort_timed_out)
@@ -175,7 +175,7 @@ class TransactionMachine:
     def _expired(self) -> Iterator[str]:
         due_ms = self._clock.wall_ms() - self._config.expiration_ms
         for transaction in self.transactions.values():
-            if transaction.state in AT_REST and transaction.last_update_ms <= due_ms:
+            if transaction.state in NOT_OPEN and transaction.last_update_ms <= due_ms:
                 yield transaction.transactional_id
 
     # --- decisions

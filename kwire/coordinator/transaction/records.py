@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kwire.coordinator.transaction.states import AT_REST, PREPARED, TransactionState
+from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import Transaction
 from kwire.protocol.error_codes import ProtocolError
 from kwire.protocol.messages.transaction_records import (
@@ -19,7 +19,7 @@ from kwire.protocol.messages.transaction_records import (
     encode_transaction_value,
 )
 
-_STORED = AT_REST | PREPARED | {TransactionState.ONGOING}
+_STORED = NOT_OPEN | PREPARED | {TransactionState.ONGOING}
 
 
 class TransactionRecord(NamedTuple):

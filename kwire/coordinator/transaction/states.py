@@ -45,21 +45,21 @@ STATE_NAMES: Final[Mapping[TransactionState, str]] = {
     _S.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
 }
 
-AT_REST: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+NOT_OPEN: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 """States without an open or ending transaction."""
 PREPARED: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 """States of a decided transaction, whose markers may not all be written."""
 
 _PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
-    _S.EMPTY: AT_REST,
-    _S.ONGOING: AT_REST | {_S.ONGOING},
+    _S.EMPTY: NOT_OPEN,
+    _S.ONGOING: NOT_OPEN | {_S.ONGOING},
     _S.PREPARE_COMMIT: frozenset({_S.ONGOING}),
-    _S.PREPARE_ABORT: AT_REST | {_S.ONGOING},
+    _S.PREPARE_ABORT: NOT_OPEN | {_S.ONGOING},
     _S.COMPLETE_COMMIT: frozenset({_S.PREPARE_COMMIT}),
     _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
 }
 
 
-def may_follow(before: TransactionState, after: TransactionState) -> bool:
+def can_follow(before: TransactionState, after: TransactionState) -> bool:
     """Return True if a state may directly follow another."""
     return before in _PREVIOUS[after]

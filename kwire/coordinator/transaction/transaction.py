@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kwire.coordinator.transaction.states import PREPARED, TransactionState, may_follow
+from kwire.coordinator.transaction.states import PREPARED, TransactionState, can_follow
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 TopicPartition = tuple[str, int]
@@ -63,7 +63,7 @@ def check_step(before: Transaction | None, after: Transaction) -> None:
     if before is None:
         assert after.state is TransactionState.EMPTY, f"a transactional id begins as {after}"
         return
-    assert may_follow(before.state, after.state), f"{after} cannot follow {before}"
+    assert can_follow(before.state, after.state), f"{after} cannot follow {before}"
     assert after.previous_producer_id == before.producer_id, f"{after} does not name the producer of {before}"
     if after.producer_id == before.producer_id:
         assert after.producer_epoch >= before.producer_epoch, f"the epoch of {before} goes back in {after}"

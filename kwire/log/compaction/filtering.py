@@ -78,7 +78,7 @@ class BatchFilter:
 
     def _kept_control(self, batch: memoryview, header: BatchHeader) -> bytes | bytearray | memoryview | None:
         records = list(iterate_records(header, batch_body(batch, 0, header)))
-        is_done = self._transactions.marker_is_done(header, records)
+        is_done = self._transactions.is_marker_unneeded(header, records)
         if not records or (is_done and header.has_delete_horizon and header.base_timestamp <= self._now_ms):
             return None
         self._outcome.records_written += len(records)

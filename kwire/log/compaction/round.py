@@ -72,7 +72,7 @@ def _index_batch(
     header: BatchHeader, batch: memoryview, start: int, offset_map: OffsetMap, transactions: CleanedTransactions
 ) -> None:
     if header.is_control:
-        transactions.marker_is_done(header, list(iterate_records(header, batch_body(batch, 0, header))))
+        transactions.is_marker_unneeded(header, list(iterate_records(header, batch_body(batch, 0, header))))
         return
     if transactions.is_aborted(header) or header.last_offset < start or not header.record_count:
         return
@@ -94,7 +94,7 @@ class _Rewriting:
         self._plan = plan
         self._outcome = outcome
         self._writer: SegmentWriter | None = None
-        transactions = CleanedTransactions(plan.aborted, self._note_aborted)
+        transactions = CleanedTransactions(plan.aborted, self._append_aborted)
         self._filter = BatchFilter(plan, offset_map, transactions, outcome)
 
     def run(self) -> Iterator[Report]:
@@ -129,6 +129,6 @@ class _Rewriting:
         finally:
             writer.close()
 
-    def _note_aborted(self, transaction: AbortedTransaction) -> None:
+    def _append_aborted(self, transaction: AbortedTransaction) -> None:
         assert self._writer is not None
-        self._writer.note_aborted(transaction)
+        self._writer.append_aborted(transaction)

@@ -9,7 +9,7 @@ segments or the new one must exist:
 2. sync(), on a worker: the decision is durable.
 3. replace(), on the loop: the sources -> .deleted; the log reads from the .swap files.
 4. sync(), on a worker: the removal of the sources is durable.
-5. settle(), on the loop: .swap -> no suffix. Only now may the name that proves the swap be changed.
+5. drop_suffix(), on the loop: .swap -> no suffix. Only now may the name that proves the swap be changed.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ class Swap:
         self._base_offset = group.sources[0]
         self._sources = _find(log, group)
         self._cleaned: Segment | None = None
-        self._is_taken_back = False
+        self._is_undone = False
 
     def is_overtaken(self) -> bool:
         """Return True if sources were truncated, deleted or moved meanwhile, so that the result must be discarded."""
         log = self._log
         if log.failure is not None or log.directory != self._directory or not self._sources:
             return True
-        if self._is_taken_back or log.offsets.truncations != self._truncations:
+        if self._is_undone or log.offsets.truncations != self._truncations:
             return True  # a source may be the same segment with other records
         current = log.segments.from_offset(self._base_offset)
         return current[: len(self._sources)] != self._sources or current[-1] in self._sources
 
     def decide(self) -> None:
-        self._log.segments.before_removal = self._take_back
+        self._log.segments.before_removal = self._undo
         for path in cleaned_paths(self._directory, self._base_offset):
             if self._disk.exists(path):
                 self._disk.rename(path, path.removesuffix(CLEANED_SUFFIX) + SWAP_SUFFIX)
 
-    def _take_back(self) -> None:
-        self._is_taken_back = True
+    def _undo(self) -> None:
+        self._is_undone = True
         self.discard()
         self._disk.sync_directory(self._directory)
 
@@ -80,7 +80,7 @@ class Swap:
     def sync(self) -> None:
         self._disk.sync_directory(self._directory)
 
-    def settle(self) -> None:
+    def drop_suffix(self) -> None:
         """Remove the suffix of the new segment, unless the segment was removed meanwhile."""
         if self._cleaned is not None and self._log.directory == self._directory and self._cleaned in self._log.segments:
             try:

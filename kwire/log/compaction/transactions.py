@@ -19,14 +19,14 @@ class CleanedTransactions:
     """Transactions that are open at the current batch."""
 
     def __init__(
-        self, aborted: Iterable[AbortedTransaction], note_aborted: Callable[[AbortedTransaction], None] | None
+        self, aborted: Iterable[AbortedTransaction], aborted_kept: Callable[[AbortedTransaction], None] | None
     ) -> None:
         self._coming = deque(sorted(aborted, key=lambda transaction: transaction.first_offset))
         self._aborted: dict[int, AbortedTransaction] = {}
         self._aborted_seen: set[int] = set()
         """Producer ids with an open aborted transaction of which a batch was met."""
         self._committed: set[int] = set()
-        self._note_aborted = note_aborted
+        self._aborted_kept = aborted_kept
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Return True if a data batch belongs to an aborted transaction."""
@@ -39,14 +39,14 @@ class CleanedTransactions:
         self._committed.add(header.producer_id)
         return False
 
-    def marker_is_done(self, header: BatchHeader, records: list[Record]) -> bool:
+    def is_marker_unneeded(self, header: BatchHeader, records: list[Record]) -> bool:
         """Return True if no batch is left of the transaction that a control batch ends."""
         self._begin_up_to(header.last_offset)
         if not records:
             return True
         kind = control_record_type(records[0].key)
         if kind == ControlRecordType.ABORT:
-            return self._abort_is_done(header.producer_id)
+            return self._is_abort_unneeded(header.producer_id)
         if kind == ControlRecordType.COMMIT:
             if header.producer_id in self._committed:
                 self._committed.remove(header.producer_id)
@@ -54,13 +54,13 @@ class CleanedTransactions:
             return True
         return False
 
-    def _abort_is_done(self, producer_id: int) -> bool:
+    def _is_abort_unneeded(self, producer_id: int) -> bool:
         transaction = self._aborted.pop(producer_id, None)
         if transaction is None or producer_id not in self._aborted_seen:
             return True
         self._aborted_seen.discard(producer_id)
-        if self._note_aborted is not None:
-            self._note_aborted(transaction)
+        if self._aborted_kept is not None:
+            self._aborted_kept(transaction)
         return False
 
     def _begin_up_to(self, offset: int) -> None:

@@ -43,7 +43,7 @@ class SegmentWriter:
     def append(self, batch: bytes | bytearray | memoryview, original: BatchHeader) -> None:
         """Append a batch; `original` is its header before compaction changed it."""
         header = original if isinstance(batch, memoryview) else read_header(bytes(batch[:61]), 0)
-        self._segment.note_batch(
+        self._segment.index_batch(
             self.size, len(batch), header.base_offset, header.last_offset, header.max_timestamp, self._config
         )
         self._pending += batch
@@ -51,7 +51,7 @@ class SegmentWriter:
         if len(self._pending) >= WRITE_BYTES:
             self._write()
 
-    def note_aborted(self, transaction: AbortedTransaction) -> None:
+    def append_aborted(self, transaction: AbortedTransaction) -> None:
         self._segment.transaction_index.append(transaction)
 
     def finish(self) -> int:

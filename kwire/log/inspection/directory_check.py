@@ -64,7 +64,7 @@ def bytes_below(path: str) -> int:
 
 
 @contextmanager
-def held_still(path: str, *, force: bool) -> Iterator[None]:
+def locked(path: str, *, force: bool) -> Iterator[None]:
     """Keep brokers from using the log directory meanwhile. Raises InspectionError if one uses it, unless forced."""
     directory = os.path.dirname(os.path.abspath(path)) if is_partition_directory(path) else path
     try:

@@ -142,7 +142,7 @@ class Transactions:
         self.start_offset: int | None = None
         self.has_gaps = False
 
-    def knows(self, offset: int) -> bool:
+    def has_all_from(self, offset: int) -> bool:
         """Return True if all records that were ever written from this offset on have been read."""
         return not self.has_gaps and self.start_offset is not None and self.start_offset <= offset
 
@@ -167,24 +167,26 @@ class TransactionIndexCheck:
                 what = f"no entry for the transaction of producer {producer_id} that was aborted"
                 yield Finding(path=self._entries.path, what=what, offset=marker_offset)
             return
-        flaw = self._flaw_of(entry[0], AbortedTransaction(*entry[1:]), producer_id, first)
+        flaw = self._entry_flaw(entry[0], AbortedTransaction(*entry[1:]), producer_id, first)
         if flaw is None:
             self._entries.at += 1
         else:
             yield self._entries.flaw(flaw, marker_offset)
 
-    def _flaw_of(self, version: int, entry: AbortedTransaction, producer_id: int, first: int | None) -> str | None:
+    def _entry_flaw(self, version: int, entry: AbortedTransaction, producer_id: int, first: int | None) -> str | None:
         if version != 0:
             return f"an entry has version {version}"
         if entry.producer_id != producer_id:
             return f"an entry names producer {entry.producer_id}, the marker is of producer {producer_id}"
-        known = self._transactions.knows(entry.first_offset)
+        known = self._transactions.has_all_from(entry.first_offset)
         if entry.first_offset > (entry.last_offset if first is None else first) or (
             known and entry.first_offset != first
         ):
             return f"an entry begins at offset {entry.first_offset}, the transaction does not"
         stable = min(self._transactions.open.values(), default=entry.last_offset + 1)
-        if entry.last_stable_offset > stable or (self._transactions.knows(0) and entry.last_stable_offset != stable):
+        if entry.last_stable_offset > stable or (
+            self._transactions.has_all_from(0) and entry.last_stable_offset != stable
+        ):
             return f"an entry has last stable offset {entry.last_stable_offset} in place of {stable}"
         return None
 

@@ -106,7 +106,7 @@ class PartitionCheck:
                 yield from self._check_batch(file, found, base_offset)
                 yield from offsets.batch(found)
                 yield from times.batch(file, found)
-                yield from self._note_transaction(file, found, aborted)
+                yield from self._record_transaction(file, found, aborted)
                 self._advance(found.header.size_in_bytes)
         yield from (*offsets.finish(), *times.finish(), *aborted.finish())
 
@@ -177,10 +177,10 @@ class PartitionCheck:
         except DECODING_ERRORS as error:
             return f"the record of {self.topic} cannot be decoded: {error}"
         if decoded is not None:
-            self._note_topic(decoded.get("record"), decoded.get("fields"))
+            self._record_topic(decoded.get("record"), decoded.get("fields"))
         return None
 
-    def _note_topic(self, name: object, fields: object) -> None:
+    def _record_topic(self, name: object, fields: object) -> None:
         if not isinstance(fields, dict):
             return
         if name == "TopicRecord":
@@ -188,7 +188,7 @@ class PartitionCheck:
         elif name == "RemoveTopicRecord":
             self.topic_ids = {topic: each for topic, each in self.topic_ids.items() if each != fields["topic_id"]}
 
-    def _note_transaction(self, file: InputFile, batch: StoredBatch, aborted: TransactionIndexCheck) -> Findings:
+    def _record_transaction(self, file: InputFile, batch: StoredBatch, aborted: TransactionIndexCheck) -> Findings:
         header = batch.header
         if not header.is_transactional or not batch.is_intact:
             return

@@ -41,7 +41,7 @@ def _partition(topic: str, index: int, context: RequestContext) -> Pieces[Partit
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
         if not context.allows_topic(topic):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = context.services.partitions.find(topic, index, may_follow=True)
+        partition = context.services.partitions.find(topic, index, can_follow=True)
     except KafkaError as error:
         # Kafka has a message for a topic that does not exist, and none for a topic without that partition.
         message = error.message or (None if topic in context.services.image.topics else error.code.meaning)

@@ -134,7 +134,7 @@ def _find(
 ) -> Steps[Found]:
     def partition_now() -> Partition:
         partition: Partition = context.services.partitions.find(
-            topic, asked.partition_index, may_follow=request.replica_id == DEBUGGER
+            topic, asked.partition_index, can_follow=request.replica_id == DEBUGGER
         )
         partition.check_epoch(asked.current_leader_epoch)
         return partition

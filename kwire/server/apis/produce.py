@@ -23,7 +23,7 @@ from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
-from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, takes_long, validate_in_steps
+from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, needs_steps, validate_in_steps
 from kwire.log.disk import DiskFailure
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -156,7 +156,7 @@ def _is_long(partition: Partition | None, data: ProducedPartition, clock: Clock)
         partition is not None
         and partition.is_led
         and data.records is not None
-        and takes_long(data.records, partition.log.config, clock.wall_ms())
+        and needs_steps(data.records, partition.log.config, clock.wall_ms())
     )
 
 

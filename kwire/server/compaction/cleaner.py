@@ -139,7 +139,7 @@ class LogCleaner:
         parts = self._parts
 
         def dirtiest_now() -> Candidate | None:
-            held = (log for log in logs if parts.logs.holds(log))
+            held = (log for log in logs if parts.logs.is_current(log))
             return dirtiest(held, parts.last_stable_offset_of, parts.clock.wall_ms())
 
         return await in_turns(ready_in_steps(dirtiest_now))
@@ -154,10 +154,10 @@ class LogCleaner:
             logger.warning("The disk is full: %s; %s-%s is cleaned later", full, log.topic, log.partition)
             return False
         except CorruptLogError as error:
-            if self._parts.logs.holds(log):
+            if self._parts.logs.is_current(log):
                 log.health.damaged(error)
         except DiskFailure as failure:
-            if self._parts.logs.holds(log):
+            if self._parts.logs.is_current(log):
                 log.health.fail(failure)
         except KafkaError as error:
             logger.warning("%s-%s is not cleaned: %s", log.topic, log.partition, error)  # it is offline
@@ -234,9 +234,9 @@ class LogCleaner:
             await parts.workers.run(swap.sync)
         except asyncio.CancelledError:
             swap.sync()
-            swap.settle()
+            swap.drop_suffix()
             raise
-        swap.settle()
+        swap.drop_suffix()
 
     async def _finish(self, candidate: Candidate, end: RoundEnd) -> None:
         log = candidate.log
@@ -261,16 +261,18 @@ class LogCleaner:
         await self._write_checkpoint(self._parts.logs.directories.directory_of(log))
 
     def _is_overtaken(self, candidate: Candidate) -> bool:
-        return not self._parts.logs.holds(candidate.log) or candidate.log.offsets.truncations != candidate.truncations
+        return (
+            not self._parts.logs.is_current(candidate.log) or candidate.log.offsets.truncations != candidate.truncations
+        )
 
     # Checkpoints
 
     async def _forget_deleted(self) -> None:
         """Remove deleted logs from checkpoints: a new topic of the same name must not get the old one's entry."""
         for directory in self._parts.logs.directories:
-            if directory.names_deleted:
+            if directory.has_deleted_names:
                 await self._write_checkpoint(directory)
-        self._failures = {log: count for log, count in self._failures.items() if self._parts.logs.holds(log)}
+        self._failures = {log: count for log, count in self._failures.items() if self._parts.logs.is_current(log)}
 
     async def _write_checkpoint(self, directory: LogDirectory) -> None:
         """Write the cleaner checkpoint of a directory durably; a failing directory goes offline."""

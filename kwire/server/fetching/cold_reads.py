@@ -49,13 +49,13 @@ class ColdReader:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 await self._enter(cold, is_wanted)
                 by_directory: defaultdict[str, list[ColdStretch]] = defaultdict(list)
-                for stretch in cold.take():
+                for stretch in cold.take_added():
                     by_directory[_log_directory(stretch)].append(stretch)
                 reading = [self._start(path, stretches, cold, is_wanted) for path, stretches in by_directory.items()]
                 if reading:
                     await asyncio.wait(reading)
         except TimeoutError:
-            cold.give_up()  # a running read continues: its file stays pinned
+            cold.stop_waiting()  # a running read continues: its file stays pinned
 
     async def _enter(self, cold: ColdReads, is_wanted: Callable[[], bool]) -> None:
         if cold.when_released is not None:
@@ -87,7 +87,7 @@ class ColdReader:
                         pinned.append(stretch)
                 read = await self._workers.run(partial(_read, pinned, is_wanted)) if pinned else ()
                 if is_wanted():
-                    cold.hold(pinned, read)
+                    cold.store(pinned, read)
             except DiskFailure as failure:
                 logger.debug("cannot be read ahead: %s", failure)
             finally:

@@ -193,7 +193,7 @@ class DelayedFetch:
 
     def _promise(self) -> None:
         size = self._fetch.reading.answer_bytes
-        self._fetch.output.promise(size - self._promised)
+        self._fetch.output.reserve(size - self._promised)
         self._promised = size
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:

@@ -100,10 +100,10 @@ class Fetch:
         while True:
             reading.begin()
             answers: list[tuple[Key, FetchPartitionData]] = []
-            remaining = min(self._bytes_max, self.output.room())
+            remaining = min(self._bytes_max, self.output.response_bytes_max())
             for some in chunks(self._plan.partitions, PARTITIONS_AT_ONCE):
                 # Other requests are answered between two pieces, and use their part of the room.
-                remaining = min(reading.read_some(some, remaining, answers), self.output.room())
+                remaining = min(reading.read_some(some, remaining, answers), self.output.response_bytes_max())
                 yield
             reading.is_first = False
             if not reading.has_committed or self.need_not_wait:
@@ -119,7 +119,7 @@ class Fetch:
         reading = self.reading
         reading.begin()
         answers: list[tuple[Key, FetchPartitionData]] = []
-        reading.read_some(self._plan.partitions, min(self._bytes_max, self.output.room()), answers)
+        reading.read_some(self._plan.partitions, min(self._bytes_max, self.output.response_bytes_max()), answers)
         reading.is_first = False
         return answers
 

@@ -137,8 +137,8 @@ class Reading:
         is_allowed = self._context.allows_topic(name) if self.replica_id < 0 else self._context.allows_cluster()
         if not is_allowed:
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        may_follow = self.replica_id < 0 and self._context.version >= CLIENT_RACKS_SINCE
-        return services.partitions.find(name, index, may_follow=may_follow)
+        can_follow = self.replica_id < 0 and self._context.version >= CLIENT_RACKS_SINCE
+        return services.partitions.find(name, index, can_follow=can_follow)
 
     def _name_before(self, key: Key) -> str:
         """Return the session's name of a deleted topic; another topic may have the name now."""

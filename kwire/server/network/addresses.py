@@ -37,8 +37,8 @@ class AddressBook:
         """Return the address; a host with an unknown address stands for itself, which matches no connection."""
         return self._addresses.get(host, host)
 
-    def look_up(self, hosts: Iterable[str], then: Callable[[], None]) -> None:
-        """Resolve exactly these hosts. `then` is called when the address of a name has arrived or changed."""
+    def resolve(self, hosts: Iterable[str], on_change: Callable[[], None]) -> None:
+        """Resolve exactly these hosts. `on_change` is called when the address of a name has arrived or changed."""
         names = []
         known: dict[str, str] = {}
         for host in hosts:
@@ -54,17 +54,17 @@ class AddressBook:
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            self._learn({name: address_of(name) for name in names}, then)
+            self._update({name: address_of(name) for name in names}, on_change)
             return
 
-        def ask() -> None:
+        def resolve_names() -> None:
             answers = {name: address_of(name) for name in names}
             with suppress(RuntimeError):  # the broker has stopped meanwhile
-                loop.call_soon_threadsafe(self._learn, answers, then)
+                loop.call_soon_threadsafe(self._update, answers, on_change)
 
-        threading.Thread(target=ask, name="kwire-addresses", daemon=True).start()
+        threading.Thread(target=resolve_names, name="kwire-addresses", daemon=True).start()
 
-    def _learn(self, answers: Mapping[str, str | None], then: Callable[[], None]) -> None:
+    def _update(self, answers: Mapping[str, str | None], on_change: Callable[[], None]) -> None:
         before = dict(self._addresses)
         for name, address in answers.items():
             if address is None:
@@ -72,4 +72,4 @@ class AddressBook:
             else:
                 self._addresses[name] = address
         if self._addresses != before:
-            then()
+            on_change()

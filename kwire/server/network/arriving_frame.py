@@ -12,7 +12,7 @@ LENGTH_BYTES: Final = 4
 class ArrivingFrame:
     """Frame that a connection is receiving, if there is one."""
 
-    __slots__ = ("_content", "_length_field", "_room_bytes", "arrived_bytes", "size_in_bytes")
+    __slots__ = ("_capacity_bytes", "_content", "_length_field", "arrived_bytes", "size_in_bytes")
 
     def __init__(self) -> None:
         self.arrived_bytes = 0
@@ -22,7 +22,7 @@ class ArrivingFrame:
         self._length_field = b""
         self._content: BytesIO | None = None
         """A BytesIO, because its content becomes bytes without a copy."""
-        self._room_bytes = 0
+        self._capacity_bytes = 0
         """Capacity of the stream after the length field: at most twice the received bytes."""
 
     @property
@@ -43,19 +43,19 @@ class ArrivingFrame:
                 return position
             self.size_in_bytes = LENGTH_BYTES + length_in(self._length_field, 0)
             self._content = BytesIO()
-            self._room_bytes = 0
+            self._capacity_bytes = 0
         end = position + min(self.size_in_bytes - self.arrived_bytes, len(view) - position)
         self.arrived_bytes += end - position
-        self._make_room(self._content, end - position)
+        self._extend(self._content, end - position)
         self._content.write(view[position:end])
         return end
 
-    def _make_room(self, content: BytesIO, size: int) -> None:
+    def _extend(self, content: BytesIO, size: int) -> None:
         """Extend the stream for the next bytes: by itself it would grow by an eighth each time, with a copy."""
         arrived_bytes = self.arrived_bytes - LENGTH_BYTES
-        if arrived_bytes > self._room_bytes:
-            self._room_bytes = min(2 * arrived_bytes, self.size_in_bytes - LENGTH_BYTES)
-            content.seek(self._room_bytes - 1)
+        if arrived_bytes > self._capacity_bytes:
+            self._capacity_bytes = min(2 * arrived_bytes, self.size_in_bytes - LENGTH_BYTES)
+            content.seek(self._capacity_bytes - 1)
             content.write(b"\0")
             content.seek(arrived_bytes - size)
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 class BlockedOutput:
     """Watch on a full output buffer, or on the unsent rest of one when its connection closes."""
 
-    __slots__ = ("_size", "since", "taken_at")
+    __slots__ = ("_size", "last_read", "since")
 
     def __init__(self) -> None:
         self.since: float | None = None
         """Time in seconds when the buffer last became smaller; None while nothing is blocked."""
-        self.taken_at = 0.0
+        self.last_read = 0.0
         """Time when the client last read some of the blocked output."""
         self._size = 0
 
@@ -21,13 +21,13 @@ class BlockedOutput:
             self.since, self._size = now, size
 
     def end(self, now: float) -> None:
-        self.since, self.taken_at = None, now
+        self.since, self.last_read = None, now
 
     def is_stalled(self, now: float, size: int, seconds: float) -> bool:
         """Return True if nothing was read for so long; `size` is the number of unsent bytes."""
         if self.since is None:
             return False
         if size < self._size:
-            self.since = self.taken_at = now
+            self.since = self.last_read = now
         self._size = size
         return now - self.since > seconds

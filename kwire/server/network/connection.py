@@ -19,17 +19,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kwire.server.network import connection_limits as limits
-from kwire.server.network.answer_line import Answer, Answered, AnswerLine
 from kwire.server.network.arriving_frame import ArrivingFrame
 from kwire.server.network.blocked_output import BlockedOutput
+from kwire.server.network.close_reasons import close_reason, invalid_size
 from kwire.server.network.leftovers import free
 from kwire.server.network.mute import Mute
 from kwire.server.network.outbox import Buffers
 from kwire.server.network.pending import CloseConnection, Pending, Work
 from kwire.server.network.read_pauses import ReadPauses
 from kwire.server.network.receive_buffer import LONG_READ_BYTES
+from kwire.server.network.response_queue import QueuedResponse, Response, ResponseQueue
 from kwire.server.network.turns import Share
-from kwire.server.network.why_closed import bad_size, why_not_answered
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
@@ -44,18 +44,18 @@ class Connection:
     """Connection of one client, see the module. Its state changes only on the event loop."""
 
     __slots__ = (
-        "_answers",
         "_arriving",
+        "_can_serve",
         "_closing",
         "_end_reason",
         "_frame_bytes_max",
         "_frames",
         "_listener",
-        "_may_serve",
         "_mute",
         "_read_pauses",
         "_reads_long",
         "_ready",
+        "_responses",
         "_stored_bytes",
         "_transport",
         "_turns",
@@ -73,14 +73,14 @@ class Connection:
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
         self._turns = listener.turns
-        self.share = Share(is_of_node=listener.is_of_nodes)
+        self.share = Share(is_node=listener.excludes_clients)
         self._transport: asyncio.Transport | None = None
         self._arriving = ArrivingFrame()
         self._frames: deque[bytes] = deque()
-        self._answers = AnswerLine()
+        self._responses = ResponseQueue()
         self.work: Work | None = None
         """Request that is served in pieces; it holds back those behind it."""
-        self._may_serve = False
+        self._can_serve = False
         """True if the next request may be served in the current share."""
         self._mute = Mute(self._unmuted)
         self._closing = False
@@ -121,7 +121,7 @@ class Connection:
             return
         self.last_active = self._listener.now()
         view = self._listener.receive_buffer.received
-        has_share = self._may_serve = self._ready and not self._frames and self._turns.begin(self.share)
+        has_share = self._can_serve = self._ready and not self._frames and self._turns.begin(self.share)
         try:
             if self._arriving.arrived_bytes == 0:
                 self._cut(view, count)
@@ -129,8 +129,8 @@ class Connection:
                 self._gather(view, count)
         except CloseConnection as reason:
             self._end(str(reason))  # earlier requests are served, as in Apache Kafka
-        answers = self._answers
-        if answers.is_held_back and self._stored_bytes - answers.frame_bytes > limits.LINE_BYTES_MAX:
+        answers = self._responses
+        if answers.is_blocked and self._stored_bytes - answers.frame_bytes > limits.BLOCKED_BYTES_MAX:
             self._read_pauses.add("line")
         if has_share:
             self._turns.end(self.share, has_more=self._has_more)
@@ -140,11 +140,9 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Return True to keep the transport open for requests to serve, but not for one
-        that only waits, like a long poll.
-        """
+        """Return True to keep the transport open for requests to serve, not for one that only waits (a long poll)."""
         self._listener.outbox.flush()
-        if self._frames or self.work or (self._end_reason and self._answers):
+        if self._frames or self.work or (self._end_reason and self._responses):
             self._end_reason = self._end_reason or "sends no more"
             return True
         self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
@@ -156,15 +154,15 @@ class Connection:
         self._closing = True
         self._ready = False
         self._mute.end()
-        self._leave(being_served := self._answers.leave())
+        self._free_objects(being_served := self._responses.clear())
         still_stored = sum([answer.frame_size for answer in being_served])
-        given_back, self._stored_bytes = self._stored_bytes - still_stored, still_stored
-        self._listener.memory.give(self, given_back)
-        self._listener.memory.forget(self)
+        released, self._stored_bytes = self._stored_bytes - still_stored, still_stored
+        self._listener.memory.release(self, released)
+        self._listener.memory.remove(self)
         self._listener.output.release(self)
         self._listener.disconnected(self)
 
-    def _leave(self, being_served: list[Answer]) -> None:
+    def _free_objects(self, being_served: list[QueuedResponse]) -> None:
         """Free the objects of a disconnected client: each of many clients may leave millions."""
         steps = [self._frames.clear, self._arriving.end, *self._ended_work()]
         steps += [each.waiting_for.cancel for each in being_served if each.only_waits and each.waiting_for is not None]
@@ -176,7 +174,7 @@ class Connection:
         size = self.unsent_bytes
         self.blocked_output.begin(self._listener.now(), size)
         self._read_pauses.add("output")
-        self._listener.output.hold(self, size)
+        self._listener.output.set_unsent(self, size)
 
     def resume_writing(self) -> None:
         self._writable = True
@@ -197,7 +195,7 @@ class Connection:
                 break
             frame = bytes(view[position + 4 : end])
             position = end
-            if not self._may_serve:
+            if not self._can_serve:
                 self._queue(frame)
             else:
                 self._serve(frame)
@@ -215,7 +213,7 @@ class Connection:
             return
         size = arriving.size_in_bytes
         frame = arriving.end()
-        if not self._may_serve:
+        if not self._can_serve:
             self._queue(frame)
         else:
             self._serve(frame)
@@ -226,7 +224,7 @@ class Connection:
     def _frame_size(self, buffer: memoryview | bytes, position: int) -> int:
         size: int = _read_size(buffer, position)[0]
         if not 0 <= size <= self._frame_bytes_max:
-            raise bad_size(size, self, self._listener)
+            raise invalid_size(size, self, self._listener)
         return size
 
     def _queue(self, frame: bytes) -> None:
@@ -241,21 +239,21 @@ class Connection:
     def _update_ready(self) -> None:
         """Update whether the next request may be served; to be called when any of these conditions changes."""
         self._ready = (
-            not self._answers.is_held_back
+            not self._responses.is_blocked
             and self._writable
             and not self._mute
             and not self._closing
-            and len(self._answers) < limits.PIPELINE_DEPTH_MAX
+            and len(self._responses) < limits.PIPELINE_DEPTH_MAX
         )
-        if not self._answers.is_held_back:
+        if not self._responses.is_blocked:
             self._read_pauses.discard("line")
 
     def _serve_queue(self) -> None:
         """Serve waiting requests now or in this connection's turn; to be called when they may continue."""
         self._update_ready()
-        if (self.work or (self._frames and self._ready)) and not self.share.is_in_line:
+        if (self.work or (self._frames and self._ready)) and not self.share.is_queued:
             if self._turns.begin(self.share):
-                self._serve_on()
+                self._serve_waiting()
                 self._turns.end(self.share, has_more=self._has_more)
             self._wait_for_share()
         self._close_if_done()
@@ -270,7 +268,7 @@ class Connection:
 
     def serve_share(self) -> None:
         """Serve one share of time, see turns.Client."""
-        self._serve_on()
+        self._serve_waiting()
         self._turns.end(self.share, has_more=self._has_more)
         self._wait_for_share()
         self._close_if_done()
@@ -280,15 +278,15 @@ class Connection:
         return bool(self._frames) or self.work is not None
 
     def _close_if_done(self) -> None:
-        if self._end_reason and not (self._frames or self.work or self._answers):
+        if self._end_reason and not (self._frames or self.work or self._responses):
             self.close(self._end_reason)
 
-    def _serve_on(self) -> None:
+    def _serve_waiting(self) -> None:
         """Serve waiting requests until the share is over."""
-        self._may_serve = True
+        self._can_serve = True
         if self.work is not None and self._turns.begin_pieces(self):
-            self._go_on(self.work)
-        while self._frames and self._ready and self._may_serve:
+            self._continue_pieces(self.work)
+        while self._frames and self._ready and self._can_serve:
             frame = self._frames.popleft()
             self._serve(frame)
             self._unstore(len(frame))  # see _gather
@@ -304,35 +302,35 @@ class Connection:
         if isinstance(outcome, tuple):
             buffers, throttle_ms = outcome
             if buffers is not None:
-                if self._answers:
-                    self._answers.add_filled(buffers)
+                if self._responses:
+                    self._responses.add_filled(buffers)
                     self._update_ready()
                 else:
                     self._listener.outbox.put(self, buffers)
             if throttle_ms:
-                self.hold(throttle_ms)
+                self.mute(throttle_ms)
         elif isinstance(outcome, Pending):
-            self._wait(outcome, self._hold_back(len(frame), holds_back=not outcome.pipelined))
+            self._wait(outcome, self._add_place(len(frame), blocks_later=not outcome.pipelined))
         else:
-            self.work = Work(outcome, self._hold_back(len(frame), holds_back=True), self.share)
-            self._go_on(self.work)
+            self.work = Work(outcome, self._add_place(len(frame), blocks_later=True), self.share)
+            self._continue_pieces(self.work)
             return
-        self._may_serve = not self._turns.served() and self._ready
+        self._can_serve = not self._turns.served() and self._ready
 
-    def _hold_back(self, frame_size: int, *, holds_back: bool) -> Answer:
-        """Add a place for a later response; with `holds_back`, later requests wait for it."""
-        answer = self._answers.add(frame_size, holds_back=holds_back)
+    def _add_place(self, frame_size: int, *, blocks_later: bool) -> QueuedResponse:
+        """Add a place for a later response; with `blocks_later`, later requests wait for it."""
+        answer = self._responses.add(frame_size, blocks_later=blocks_later)
         self._store(frame_size, is_whole=True)
         self._update_ready()
         return answer
 
-    def _go_on(self, work: Work) -> None:
+    def _continue_pieces(self, work: Work) -> None:
         """Serve the request in pieces until it is done or the share is over."""
         try:
             while True:
                 next(work.pieces)
                 if self._turns.served():
-                    self._may_serve = False
+                    self._can_serve = False
                     return
         except StopIteration as end:
             outcome = end.value
@@ -347,7 +345,7 @@ class Connection:
             self._unstore(work.answer.frame_size)
             self._fill(work.answer, outcome)
             self._update_ready()
-        self._may_serve = not self._turns.served() and self._ready
+        self._can_serve = not self._turns.served() and self._ready
 
     def _ended_work(self) -> list[Callable[[], object]]:
         """Drop the request in pieces; return the calls that free its objects."""
@@ -357,13 +355,13 @@ class Connection:
         self._turns.end_pieces(self.share)
         return [work.end]
 
-    def _wait(self, pending: Pending, answer: Answer) -> None:
+    def _wait(self, pending: Pending, answer: QueuedResponse) -> None:
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
         answer.waiting_for = future
         answer.only_waits = future is pending.awaitable
         future.add_done_callback(lambda done: self._finished(answer, pending, done))
 
-    def _finished(self, answer: Answer, pending: Pending, future: asyncio.Future[Any]) -> None:
+    def _finished(self, answer: QueuedResponse, pending: Pending, future: asyncio.Future[Any]) -> None:
         answer.waiting_for = None
         if self._transport is None:
             self._unstore(answer.frame_size)
@@ -380,32 +378,32 @@ class Connection:
             self._unstore(answer.frame_size)
             self._fill(answer, outcome)
         else:
-            assert answer.holds_back, "an answer in pieces holds back those behind it"
+            assert answer.blocks_later, "an answer in pieces holds back those behind it"
             self.work = Work(outcome, answer, self.share)
         self._serve_queue()
 
-    def _fill(self, answer: Answer, answered: Answered) -> None:
+    def _fill(self, answer: QueuedResponse, answered: Response) -> None:
         """Fill the place of a response, and send the responses that have no unfilled place before them."""
         self.last_active = self._listener.now()
-        for buffers in self._answers.fill(answer, answered):
+        for buffers in self._responses.fill(answer, answered):
             self._listener.outbox.put(self, buffers)
         if answer.throttle_ms:
-            self.hold(answer.throttle_ms)
+            self.mute(answer.throttle_ms)
 
-    def _refuse(self, error: BaseException, answer: Answer | None = None) -> None:
+    def _refuse(self, error: BaseException, answer: QueuedResponse | None = None) -> None:
         """Close the connection because of a request without a response, after the responses to earlier requests."""
-        why = why_not_answered(error, self, self._listener)
-        self._answers.give_up_from(answer)
-        if self._transport is None or not self._answers:
-            self.close(why)
+        reason = close_reason(error, self, self._listener)
+        self._responses.drop_from(answer)
+        if self._transport is None or not self._responses:
+            self.close(reason)
             return
         while self._frames:
             self._unstore(len(self._frames.popleft()))
-        self._end(why)
+        self._end(reason)
 
-    def _end(self, why: str) -> None:
+    def _end(self, reason: str) -> None:
         """Read nothing more, and close when all queued requests are answered."""
-        self._end_reason = self._end_reason or why
+        self._end_reason = self._end_reason or reason
         self._read_pauses.add("end")
         self._close_if_done()
 
@@ -419,7 +417,7 @@ class Connection:
 
     # --- holding back
 
-    def hold(self, milliseconds: int) -> None:
+    def mute(self, milliseconds: int) -> None:
         """Serve nothing for this time: the client exceeds a quota, or max.connection.creation.rate."""
         self._mute.begin(milliseconds)
         self._ready = False
@@ -436,19 +434,19 @@ class Connection:
     def resume_for_memory(self) -> None:
         self._read_pauses.discard("memory")
 
-    def holds_requests(self) -> bool:
+    def has_whole_requests(self) -> bool:
         """Return True if whole requests wait or are being served; see RequestMemory."""
         return self._stored_bytes > self._arriving.arrived_bytes
 
     def _store(self, size: int, *, is_whole: bool = False) -> None:
         self._stored_bytes += size
-        self._listener.memory.take(self, size, is_whole=is_whole)
+        self._listener.memory.acquire(self, size, is_whole=is_whole)
 
     def _unstore(self, size: int) -> None:
         self._stored_bytes -= size
-        self._listener.memory.give(self, size)
+        self._listener.memory.release(self, size)
         if self._stored_bytes == 0:
-            self._listener.memory.holds_nothing(self)
+            self._listener.memory.resume_empty(self)
 
     # --- the end
 
@@ -464,18 +462,18 @@ class Connection:
     @property
     def long_request_bytes(self) -> int:
         """Bytes of requests that are being served and may have many elements."""
-        return self._answers.long_frame_bytes
+        return self._responses.long_frame_bytes
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """True if the client waits for a response, so that the connection is not idle, however long it takes."""
-        return len(self._answers) > 0
+        return len(self._responses) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
         """Return True if the client has read nothing for so long of a full output buffer, or of a closing one."""
         return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
-    def close(self, why: str) -> None:
+    def close(self, reason: str) -> None:
         """Close after sending finished responses; one log line says why."""
         free(self._ended_work(), 0)
         self._frames.clear()
@@ -485,13 +483,13 @@ class Connection:
             self._closing = True
             self._listener.outbox.flush()
             self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
-            logger.info("closing connection from %s: %s", self.peer_name, why)
+            logger.info("closing connection from %s: %s", self.peer_name, reason)
             self._transport.close()
 
-    def abort(self, why: str) -> None:
+    def abort(self, reason: str) -> None:
         """Close at once, without sending the rest."""
         self._closing = True
         self._ready = False
         if self._transport is not None:
-            logger.info("dropping connection from %s: %s", self.peer_name, why)
+            logger.info("dropping connection from %s: %s", self.peer_name, reason)
             self._transport.abort()

@@ -19,7 +19,7 @@ PIPELINE_DEPTH_MAX = 64
 """Responses that may wait in one connection; a client with more requests in flight waits for the first of them."""
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
-LINE_BYTES_MAX = 64 * 1024
+BLOCKED_BYTES_MAX = 64 * 1024
 """Bytes of requests behind an unanswered one before the connection stops reading."""
 LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
@@ -92,7 +92,7 @@ class ConnectionLimits:
         overrides = connection_overrides(settings.overrides_per_ip)
         if overrides != self._overrides:
             self._overrides = overrides
-            self._addresses.look_up(overrides, self._place_overrides)
+            self._addresses.resolve(overrides, self._place_overrides)
             self._place_overrides()
         self.created_per_second_max = settings.created_per_second_max
 

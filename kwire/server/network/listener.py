@@ -48,7 +48,7 @@ class ConnectionTable:
 
     def longest_idle(self) -> Connection | None:
         """Return the connection that has been idle longest and waits for no response."""
-        idle = (connection for connection in self.connections if not connection.busy)
+        idle = (connection for connection in self.connections if not connection.is_busy)
         return min(idle, key=lambda connection: connection.last_active, default=None)
 
 
@@ -65,15 +65,15 @@ class Listener:
         turns: Turns,
         table: ConnectionTable,
         receive_buffer: ReceiveBuffer,
-        judge: Callable[[BaseException], None],
-        is_of_nodes: bool = False,
+        on_request_error: Callable[[BaseException], None],
+        excludes_clients: bool = False,
     ) -> None:
-        """`judge` is called with every error that made a request fail. `is_of_nodes` excludes clients."""
+        """`on_request_error` gets every error that made a request fail. `excludes_clients` leaves only nodes."""
         self.name = name
-        self.is_of_nodes = is_of_nodes
+        self.excludes_clients = excludes_clients
         self.handle: Handle
         """Serves a request; set by serve()."""
-        self.judge = judge
+        self.on_request_error = on_request_error
         self.limits = limits
         self.memory = memory
         self.output = output
@@ -130,11 +130,11 @@ class Listener:
             victim = table.longest_idle()
             (victim or connection).abort("too many connections (max.connections)")
         if refused_ms := limits.refused_ms(connection.peer_host):
-            connection.hold(refused_ms + int(SWEEP_SECONDS * 1000))
-            why = "connects too often (connection_creation_rate)"
-            asyncio.get_running_loop().call_later(refused_ms / 1000.0, connection.abort, why)
+            connection.mute(refused_ms + int(SWEEP_SECONDS * 1000))
+            reason = "connects too often (connection_creation_rate)"
+            asyncio.get_running_loop().call_later(refused_ms / 1000.0, connection.abort, reason)
         elif delay_ms := limits.delay_ms(connection.last_active):
-            connection.hold(delay_ms)
+            connection.mute(delay_ms)
 
     def disconnected(self, connection: Connection) -> None:
         self._table.remove(connection)
@@ -154,6 +154,6 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.abort("reads nothing of its answers")
                 continue
-            active_at = max(connection.last_active, connection.blocked_output.taken_at)
+            active_at = max(connection.last_active, connection.blocked_output.last_read)
             if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:
                 connection.close("idle for connections.max.idle.ms")

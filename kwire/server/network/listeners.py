@@ -28,16 +28,16 @@ class Listeners:
         addresses: Sequence[ListenerAddress],
         *,
         turns: Turns,
-        judge: Callable[[BaseException], None],
+        on_request_error: Callable[[BaseException], None],
         refused_ms: Callable[[str], int] = refuses_none,
     ) -> None:
-        """`judge` is called with every error that made a request fail.
+        """`on_request_error` is called with every error that made a request fail.
 
         `refused_ms` is called with the address of each new connection. It returns after how long to close it
         unserved, or 0 (KIP-612).
         """
         self._turns = turns
-        self._judge = judge
+        self._on_request_error = on_request_error
         self._config = config
         self._settings = settings.of(ListenerSettings)
         self._addresses = addresses
@@ -70,8 +70,8 @@ class Listeners:
                 turns=self._turns,
                 table=self.table,
                 receive_buffer=receive_buffer,
-                judge=self._judge,
-                is_of_nodes=self._is_of_nodes(address.name),
+                on_request_error=self._on_request_error,
+                excludes_clients=self._excludes_clients(address.name),
             )
             try:
                 await listener.bind(address.host, address.port)
@@ -79,7 +79,7 @@ class Listeners:
                 raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
 
-    def _is_of_nodes(self, name: str) -> bool:
+    def _excludes_clients(self, name: str) -> bool:
         """Return True if only brokers and controllers use the listener."""
         config = self._config
         if name in config.controller_listener_names:
@@ -110,9 +110,9 @@ class Listeners:
         for listener in self._listeners:
             listener.stop_accepting()
 
-    def abort_connections(self, why: str) -> None:
+    def abort_connections(self, reason: str) -> None:
         for connection in list(self.table.connections):
-            connection.abort(why)
+            connection.abort(reason)
 
 
 def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> SettingError:

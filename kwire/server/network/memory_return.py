@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 STEP_BYTES = 24 * 1024 * 1024
-LOOKS_MAX = 4
+CHECKS_MAX = 4
 """Checks between two calls of malloc_trim if the memory is in use."""
 STATUS = Path("/proc/self/statm")
 LARGE_BYTES = 4 * 1024 * 1024
@@ -27,7 +27,7 @@ TOP_BYTES = 16 * 1024 * 1024
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
-def keep_large_blocks_apart() -> bool:
+def fix_malloc_thresholds() -> bool:
     """Fix glibc's thresholds for the whole process; return True if that worked."""
     try:
         mallopt: Callable[[int, int], int] = ctypes.CDLL(None).mallopt
@@ -62,16 +62,16 @@ class MemoryReturn:
         self._trim = trim or find_trim()
         self._resident = resident
         self._size_least = resident()
-        self._looks = 0
-        self._looks_wanted = 1
+        self._checks = 0
+        self._checks_needed = 1
 
     @property
     def is_due(self) -> bool:
         """True if the process is larger than it was, and the last call was not just now and useless."""
-        self._looks += 1
+        self._checks += 1
         return (
             self._trim is not None
-            and self._looks >= self._looks_wanted
+            and self._checks >= self._checks_needed
             and self._resident() >= self._size_least + STEP_BYTES
         )
 
@@ -82,6 +82,6 @@ class MemoryReturn:
         before = self._resident()
         self._trim(0)
         after = self._resident()
-        self._looks = 0
-        self._looks_wanted = 1 if before - after >= STEP_BYTES else min(2 * self._looks_wanted, LOOKS_MAX)
+        self._checks = 0
+        self._checks_needed = 1 if before - after >= STEP_BYTES else min(2 * self._checks_needed, CHECKS_MAX)
         self._size_least = min(self._size_least, after)

@@ -34,14 +34,14 @@ class Outbox:
     def __init__(self, call_soon: Callable[[Callable[[], None]], object], now: Callable[[], float]) -> None:
         self._call_soon = call_soon
         self._now = now
-        self._held: dict[Writer, Buffers] = {}
+        self._unwritten: dict[Writer, Buffers] = {}
         self._count = 0
         """Number of held responses."""
         self._count_before = 0
         """Number of held responses at the end of the last turn."""
-        self._leave_at = 0.0
+        self._flush_at = 0.0
         """Time when the responses are written in any case, set at the end of the first turn."""
-        self._will_turn = False
+        self._is_scheduled = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
         """Write a response to a connection soon; each connection's responses keep their order."""
@@ -49,12 +49,12 @@ class Outbox:
             self.flush()
             connection.write_out(buffers)
             return
-        if not self._will_turn:
-            self._will_turn = True
+        if not self._is_scheduled:
+            self._is_scheduled = True
             self._call_soon(self._turn)
-        held = self._held.get(connection)
+        held = self._unwritten.get(connection)
         if held is None:
-            self._held[connection] = buffers
+            self._unwritten[connection] = buffers
         else:
             held.append(buffers[0])
         self._count += 1
@@ -63,18 +63,18 @@ class Outbox:
 
     def _turn(self) -> None:
         """Write held responses or wait for the next turn; called between two polls of the sockets."""
-        if self._count == self._count_before or (self._count_before and self._now() >= self._leave_at):
-            self._will_turn = False
+        if self._count == self._count_before or (self._count_before and self._now() >= self._flush_at):
+            self._is_scheduled = False
             self.flush()
             return
         if self._count_before == 0:
-            self._leave_at = self._now() + SECONDS_MAX
+            self._flush_at = self._now() + SECONDS_MAX
         self._count_before = self._count
         self._call_soon(self._turn)
 
     def flush(self) -> None:
         """Write held responses; those of a connection in one piece, which costs one system call."""
-        held, self._held = self._held, {}
+        held, self._unwritten = self._unwritten, {}
         self._count = self._count_before = 0
         for connection, buffers in held.items():
             connection.write_out(buffers if len(buffers) == 1 else [b"".join(buffers)])

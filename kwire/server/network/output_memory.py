@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-ANSWER_BYTES_LEAST = 1024 * 1024
+RESPONSE_BYTES_MIN = 1024 * 1024
 """Room that a response has in any case: the default of max.partition.fetch.bytes."""
-PART = 4
+ROOM_DIVISOR = 4
 """Divisor: one response may take a fourth of the room that is left."""
 
 
@@ -22,7 +22,7 @@ class Writer(Protocol):
     @property
     def unsent_bytes(self) -> int: ...
 
-    def abort(self, why: str) -> None: ...
+    def abort(self, reason: str) -> None: ...
 
 
 class OutputMemory:
@@ -31,35 +31,35 @@ class OutputMemory:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self.promised_bytes = 0
+        self.reserved_bytes = 0
         self._unsent: dict[Writer, int] = {}
         """Unsent bytes of connections that have not drained, the longest undrained first."""
 
-    def room(self) -> int:
+    def response_bytes_max(self) -> int:
         """Return the bytes that the next response may have."""
-        return max(ANSWER_BYTES_LEAST, (self.limit_bytes - self.used_bytes - self.promised_bytes) // PART)
+        return max(RESPONSE_BYTES_MIN, (self.limit_bytes - self.used_bytes - self.reserved_bytes) // ROOM_DIVISOR)
 
-    def promise(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Count bytes of a response that is being made and not written yet; negative if it shrinks."""
-        self.promised_bytes += size
+        self.reserved_bytes += size
 
     def release_reserved(self, size: int) -> None:
-        """Remove the bytes of a written response; hold() counts what its client does not read."""
-        self.promised_bytes -= size
-        assert self.promised_bytes >= 0, "more answers written than promised"
+        """Remove the bytes of a written response; set_unsent() counts what its client does not read."""
+        self.reserved_bytes -= size
+        assert self.reserved_bytes >= 0, "more answers written than promised"
 
-    def hold(self, writer: Writer, size: int) -> None:
+    def set_unsent(self, writer: Writer, size: int) -> None:
         """Count the unsent bytes of a connection."""
         self.used_bytes += size - self._unsent.get(writer, 0)
         self._unsent[writer] = size
         if self.used_bytes > self.limit_bytes:
-            self._make_room()
+            self._close_slowest()
 
     def release(self, writer: Writer) -> None:
         """Remove a connection that has drained or is closed."""
         self.used_bytes -= self._unsent.pop(writer, 0)
 
-    def _make_room(self) -> None:
+    def _close_slowest(self) -> None:
         self._unsent = {writer: writer.unsent_bytes for writer in self._unsent}
         self.used_bytes = sum(self._unsent.values())
         while self.used_bytes > self.limit_bytes and len(self._unsent) > 1:

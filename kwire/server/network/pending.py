@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
-from kwire.server.network.answer_line import Answer, Answered
+from kwire.server.network.response_queue import QueuedResponse, Response
 from kwire.server.network.turns import Share
 
 
@@ -19,7 +19,7 @@ class Pending:
     __slots__ = ("awaitable", "encode", "pipelined")
 
     def __init__(
-        self, awaitable: Awaitable[Any], encode: Callable[[Any], Answered | Pieces], *, pipelined: bool
+        self, awaitable: Awaitable[Any], encode: Callable[[Any], Response | Pieces], *, pipelined: bool
     ) -> None:
         """`pipelined` requests are encoded at once, not in pieces."""
         self.awaitable = awaitable
@@ -27,26 +27,26 @@ class Pending:
         self.pipelined = pipelined
 
 
-Pieces = Generator[None, None, Answered | Pending]
+Pieces = Generator[None, None, Response | Pending]
 """Serves a request; yields where another connection may be served."""
-Outcome = Answered | Pending | Pieces
+Outcome = Response | Pending | Pieces
 
 
 class Work:
     """Response that is being made in pieces."""
 
-    __slots__ = ("answer", "pieces", "then")
+    __slots__ = ("answer", "pieces", "when_written")
 
-    def __init__(self, pieces: Pieces, answer: Answer, share: Share) -> None:
+    def __init__(self, pieces: Pieces, answer: QueuedResponse, share: Share) -> None:
         self.pieces = pieces
         self.answer = answer
-        self.then: list[Callable[[], None]] = []
+        self.when_written: list[Callable[[], None]] = []
         """Callbacks for when the response is written or dropped."""
         share.pieces_ms = 0.0
 
     def end(self) -> None:
         self.pieces.close()
-        for call in self.then:
+        for call in self.when_written:
             call()
 
 
@@ -55,4 +55,4 @@ def after(work: Work | None, call: Callable[[], None]) -> None:
     if work is None:
         call()
     else:
-        work.then.append(call)
+        work.when_written.append(call)

@@ -24,7 +24,7 @@ class Reader(Protocol):
 
     def resume_for_memory(self) -> None: ...
 
-    def holds_requests(self) -> bool:
+    def has_whole_requests(self) -> bool:
         """Return True if it stores whole requests, not only one that is still arriving."""
 
 
@@ -37,7 +37,7 @@ class RequestMemory:
         self._waiting: deque[Reader] = deque()
         self._exempt: Reader | None = None
 
-    def take(self, reader: Reader, size: int, *, is_whole: bool = False) -> None:
+    def acquire(self, reader: Reader, size: int, *, is_whole: bool = False) -> None:
         """Count `size` bytes as stored, of a frame that is arriving or of a request that is whole.
 
         Over the limit the reader is paused, unless its frame is arriving and no other reader is exempt.
@@ -53,7 +53,7 @@ class RequestMemory:
             self._waiting.append(reader)
             reader.pause_for_memory()
 
-    def give(self, reader: Reader, size: int) -> None:
+    def release(self, reader: Reader, size: int) -> None:
         """Return `size` bytes; paused readers continue while there is room."""
         self.used_bytes -= size
         assert self.used_bytes >= 0, "more request memory returned than taken"
@@ -63,10 +63,10 @@ class RequestMemory:
             self._exempt = None
             while self._waiting and self.used_bytes <= self.limit_bytes:
                 self._waiting.popleft().resume_for_memory()
-        elif reader is self._exempt and not reader.holds_requests():
+        elif reader is self._exempt and not reader.has_whole_requests():
             self._pass_on()
 
-    def holds_nothing(self, reader: Reader) -> None:
+    def resume_empty(self, reader: Reader) -> None:
         """Let a reader without stored bytes continue, even if other readers fill the memory."""
         if reader in self._waiting:
             self._waiting.remove(reader)
@@ -74,11 +74,11 @@ class RequestMemory:
         if self._exempt is reader:
             self._pass_on()
 
-    def forget(self, reader: Reader) -> None:
+    def remove(self, reader: Reader) -> None:
         """Remove a disconnected reader. While its requests are being served, their bytes count and it stays exempt."""
         if reader in self._waiting:
             self._waiting.remove(reader)
-        if self._exempt is reader and not reader.holds_requests():
+        if self._exempt is reader and not reader.has_whole_requests():
             self._pass_on()
 
     def _pass_on(self) -> None:

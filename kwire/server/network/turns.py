@@ -47,19 +47,19 @@ ESTIMATE_MS_MAX: Final = 10.0
 class Share:
     """Time of the event loop that one connection has used."""
 
-    __slots__ = ("credit_ms", "estimate_ms", "has_pieces", "is_in_line", "pieces_ms", "taken_ms", "waits_for_pieces")
+    __slots__ = ("credit_ms", "estimate_ms", "has_pieces", "is_queued", "pieces_ms", "used_ms", "waits_for_pieces")
 
-    def __init__(self, *, is_of_node: bool = False) -> None:
-        self.credit_ms = NODE_CREDIT_MS if is_of_node else 0.0
+    def __init__(self, *, is_node: bool = False) -> None:
+        self.credit_ms = NODE_CREDIT_MS if is_node else 0.0
         """Advantage over its place in the queue."""
-        self.taken_ms = 0.0
+        self.used_ms = 0.0
         """Virtual time of the connection: that of the queue when it was last served, plus the time used then."""
         self.estimate_ms = 0.0
         """Estimate for the next request, from the last ones: cheap requests go before expensive ones.
 
         It grows step by step, because one request may take long by accident.
         """
-        self.is_in_line = False
+        self.is_queued = False
         self.pieces_ms = 0.0
         """Time used by the current response in pieces; set to 0 when it begins."""
         self.has_pieces = False
@@ -81,8 +81,8 @@ class Turns:
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
-        self._line: list[tuple[float, int, Client]] = []
-        self._line_count = 0
+        self._queue: list[tuple[float, int, Client]] = []
+        self._queued_count = 0
         self._virtual_ms = 0.0
         """Virtual time: that of the connection that is, or was last, served."""
         self.turn_ended: list[Callable[[], None]] = []
@@ -101,25 +101,23 @@ class Turns:
     # --- shares
 
     def begin(self, share: Share) -> bool:
-        """Begin a share and return True, and `end` must follow; return False if the
-        connection has to wait in the queue.
-        """
+        """Begin a share and return True, then `end` must follow; return False if the connection must be queued."""
         now = self._now_ms()
         if not self._is_turn:
             self._is_turn = True
             self._turn_end_ms = now + TURN_MS
             self._soon()
-        elif self._line or now >= self._turn_end_ms:
+        elif self._queue or now >= self._turn_end_ms:
             return False
         self._start(share, now)
         return True
 
     def _start(self, share: Share, now_ms: float) -> None:
-        place_ms = share.taken_ms - share.credit_ms
+        place_ms = share.used_ms - share.credit_ms
         if place_ms > self._virtual_ms:
             self._virtual_ms = place_ms
-        elif share.taken_ms < self._virtual_ms:
-            share.taken_ms = self._virtual_ms
+        elif share.used_ms < self._virtual_ms:
+            share.used_ms = self._virtual_ms
         self._seen_ms = self._share_start_ms = now_ms
         end_ms = now_ms + SHARE_MS
         self._share_end_ms = end_ms if end_ms < self._turn_end_ms else self._turn_end_ms
@@ -134,21 +132,21 @@ class Turns:
     def end(self, share: Share, *, has_more: bool) -> None:
         """Count the time of the share; `has_more` says that the connection has waiting requests, or a piece."""
         spent = self._seen_ms - self._share_start_ms
-        share.taken_ms += spent
+        share.used_ms += spent
         share.pieces_ms += spent
         if self._served_count:
             share.estimate_ms = min(spent / self._served_count, 2 * share.estimate_ms + SHARE_MS)
-        if not has_more and share.taken_ms > self._virtual_ms + DEBT_MS_MAX:
-            share.taken_ms = self._virtual_ms + DEBT_MS_MAX
+        if not has_more and share.used_ms > self._virtual_ms + DEBT_MS_MAX:
+            share.used_ms = self._virtual_ms + DEBT_MS_MAX
 
     # --- the line
 
     def enqueue(self, client: Client) -> None:
         """Queue the connection for its turn; a second call has no effect."""
-        if client.share.is_in_line:
+        if client.share.is_queued:
             return
-        client.share.is_in_line = True
-        heapq.heappush(self._line, self._place(client))
+        client.share.is_queued = True
+        heapq.heappush(self._queue, self._place(client))
         if not self._is_turn:
             self._is_turn = True
             self._soon()
@@ -160,9 +158,9 @@ class Turns:
 
     def _place(self, client: Client) -> tuple[float, int, Client]:
         share = client.share
-        self._line_count += 1
-        place_ms = max(share.taken_ms, self._virtual_ms) + share.estimate_ms - share.credit_ms
-        return place_ms, self._line_count, client
+        self._queued_count += 1
+        place_ms = max(share.used_ms, self._virtual_ms) + share.estimate_ms - share.credit_ms
+        return place_ms, self._queued_count, client
 
     def _soon(self) -> None:
         """Schedule the next turn after the next poll of the sockets."""
@@ -172,7 +170,7 @@ class Turns:
 
     def _turn(self) -> None:
         """Serve queued connections for TURN_MS; called once between two polls of the loop's sockets."""
-        line = self._line
+        line = self._queue
         if not line:
             self._is_turn = False
             return
@@ -182,7 +180,7 @@ class Turns:
             while line and now < self._turn_end_ms:
                 client = heapq.heappop(line)[2]
                 share = client.share
-                share.is_in_line = False
+                share.is_queued = False
                 self._start(share, now)
                 try:
                     client.serve_share()
@@ -201,14 +199,14 @@ class Turns:
         if share.has_pieces or share.pieces_ms < FREE_MS:
             return True
         if self._pieces_count < PIECES_MAX:
-            self._give_pieces(share)
+            self._grant_pieces(share)
             return True
         if not share.waits_for_pieces:
             share.waits_for_pieces = True
             heapq.heappush(self._waits_for_pieces, self._place(client))
         return False
 
-    def _give_pieces(self, share: Share) -> None:
+    def _grant_pieces(self, share: Share) -> None:
         self._pieces_count += 1
         share.has_pieces = True
         share.waits_for_pieces = False
@@ -223,5 +221,5 @@ class Turns:
         while self._waits_for_pieces and self._pieces_count < PIECES_MAX:
             client = heapq.heappop(self._waits_for_pieces)[2]
             if client.share.waits_for_pieces:
-                self._give_pieces(client.share)
+                self._grant_pieces(client.share)
                 self.enqueue(client)

@@ -42,7 +42,7 @@ class Background:
         if not self.failed.done():
             self.failed.set_result(error)
 
-    def judge(self, error: BaseException) -> None:
+    def fail_if_data_threatened(self, error: BaseException) -> None:
         """Make the server stop if an error, which its caller has logged, threatens durable data (docs/decisions/0013).
 
         Any other error ends only the request or the timer that raised it: a client may have caused it.
@@ -54,7 +54,7 @@ class Background:
         """Handle an exception that a callback of the event loop has raised, for example a timer's."""
         loop.default_exception_handler(context)
         if (error := context.get("exception")) is not None:
-            self.judge(error)
+            self.fail_if_data_threatened(error)
 
     async def stop(self) -> None:
         """Cancel all tasks and return when they have ended."""

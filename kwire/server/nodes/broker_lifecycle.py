@@ -169,7 +169,7 @@ class BrokerLifecycle:
         """
         node = self._metadata_log.node
         session_ms = self._settings.session_timeout_ms
-        if node.log.held_up_since_ms is not None and node.quorum.misses_committed:
+        if node.log.held_up_since_ms is not None and node.quorum.lacks_committed:
             return self._clock.monotonic_ms() - node.log.held_up_since_ms >= session_ms
         since_ms = self._left_behind_since_ms
         return since_ms is not None and self._cannot_follow and self._answered_ms - since_ms >= session_ms
@@ -194,7 +194,7 @@ class BrokerLifecycle:
         while not self._let_go.is_set():
             now_ms = self._clock.monotonic_ms()
             if now_ms - began_ms > HANDOVER_MS_MAX or now_ms - self._answered_ms > CONTROLLER_SILENCE_MS_MAX:
-                logger.warning("stopping though nobody may have taken over what this broker leads")
+                logger.warning("stopping without confirmation that other brokers lead its partitions")
                 return
             try:
                 async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):

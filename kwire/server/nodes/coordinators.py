@@ -88,8 +88,8 @@ class Coordinators:
 
     def internal_topics_changed(self) -> None:
         """Check whether an internal topic was created or deleted."""
-        self.groups.keys.look()
-        self.transactions.keys.look()
+        self.groups.keys.store_partition_count()
+        self.transactions.keys.store_partition_count()
 
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""

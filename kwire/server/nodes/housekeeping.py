@@ -168,7 +168,7 @@ class Housekeeping:
         """Verify all stored batches, again and again, slowly enough not to disturb requests."""
         await asyncio.sleep(FIRST_SCRUB_SECONDS)
         while True:
-            for size in scrubbing.one_pass(list(self._logs.logs()), self._logs.holds):
+            for size in scrubbing.one_pass(list(self._logs.logs()), self._logs.is_current):
                 await asyncio.sleep(size / SCRUB_BYTES_PER_SECOND)
             await asyncio.sleep(SCRUB_PAUSE_SECONDS)
 

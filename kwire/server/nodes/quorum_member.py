@@ -54,7 +54,7 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
             runtime.settings,
             config.listeners,
             turns=runtime.turns,
-            judge=runtime.background.judge,
+            on_request_error=runtime.background.fail_if_data_threatened,
             refused_ms=client_quotas.connection_refused_ms,
         )
         undo.callback(clients.stop_accepting)
@@ -65,7 +65,7 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
             runtime.settings,
             config.controller_listeners,
             turns=runtime.turns,
-            judge=runtime.background.judge,
+            on_request_error=runtime.background.fail_if_data_threatened,
         )
         undo.callback(controllers.stop_accepting)
         await controllers.bind()

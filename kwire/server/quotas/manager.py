@@ -100,7 +100,7 @@ class ClientQuotaManager:
         hosts = quotas_of_hosts(quotas)
         if hosts != self._hosts:
             self._hosts = hosts
-            self._addresses.look_up(hosts, lambda: self._limit_connections(self._quotas))
+            self._addresses.resolve(hosts, lambda: self._limit_connections(self._quotas))
         self._limit_connections(quotas)
         kinds: tuple[Measures[Any], ...] = (self._produce, self._fetch, self._request, self._mutation)
         self.active = any(kind.limits for kind in kinds)

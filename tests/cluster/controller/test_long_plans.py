@@ -12,7 +12,7 @@ from kwire.chunks import at_once
 from kwire.cluster.controller.broker_changes import plan_fencing
 from kwire.cluster.controller.heartbeats import BrokerState, Decision, plan_heartbeat
 from kwire.cluster.controller.leader_elections import plan_preferred_leaders
-from kwire.cluster.controller.long_plans import Planner, plan_holds
+from kwire.cluster.controller.long_plans import Planner, is_plan_valid
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -36,7 +36,7 @@ def changed(view: ControllerView, index: int = 0, **fields: Any) -> ControllerVi
 
 
 def holds(make: Planner, old: ControllerView, new: ControllerView, **options: bool) -> bool:
-    return plan_holds(make, at_once(make(old)), old, new, **options)
+    return is_plan_valid(make, at_once(make(old)), old, new, **options)
 
 
 def heartbeat(current: BrokerState, following: BrokerState) -> Planner:

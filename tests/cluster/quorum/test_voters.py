@@ -72,9 +72,9 @@ def test_a_history_is_cut_back_with_the_log() -> None:
     assert history.voters == voters(1, 2)
     assert history.voters_at(7) == voters(1)
     assert history.voters_at(8) == voters(1, 2)
-    history.cut_back(7)
+    history.truncate_to(7)
     assert (history.voters, history.voters_offset) == (voters(1), 2)
-    history.cut_back(1)
+    history.truncate_to(1)
     assert (history.voters, history.kraft_version) == (VoterSet(), 0)
 
 
@@ -82,9 +82,9 @@ def test_a_history_forgets_what_a_snapshot_holds() -> None:
     history = VoterHistory()
     for offset, some in ((2, voters(1)), (7, voters(1, 2)), (12, voters(1, 2, 3))):
         history.add(offset, some.to_record())
-    history.forget_before(9)
+    history.remove_before(9)
     assert history.voters_at(10) == voters(1, 2)
-    history.cut_back(12)
+    history.truncate_to(12)
     assert history.voters == voters(1, 2)
     history.restart(50, [KRaftVersionRecord(kraft_version=1), voters(4).to_record()])
     assert (history.voters, history.voters_offset, history.kraft_version) == (voters(4), 49, 1)
@@ -201,7 +201,7 @@ def test_a_replica_is_caught_up_as_of_the_end_that_it_was_shown() -> None:
 def test_observers_are_bounded() -> None:
     progress = Progress(key(1), voters(1))
     for number in range(OBSERVERS_MAX + 10):
-        progress.make_room(number)
+        progress.limit_observers(number)
         progress.replica(ReplicaKey(number + 10)).fetched(0, 1, number)
     assert len(progress.observers) == OBSERVERS_MAX
     assert ReplicaKey(10) not in progress.observers

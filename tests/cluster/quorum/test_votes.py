@@ -12,7 +12,7 @@ from kwire.cluster.quorum.roles import Ballot, Candidate, Follower, Leader, Pros
 from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.transitions import add_vote, become_follower, become_unattached
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
-from kwire.cluster.quorum.voting import may_grant
+from kwire.cluster.quorum.voting import can_grant
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import SystemRandomSource
 from tests.cluster.quorum.memory_log import MemoryLog
@@ -67,7 +67,7 @@ def follower(*, has_fetched: bool) -> Role:
 @pytest.mark.parametrize("made", [unattached, prospective])
 def test_who_knows_no_leader_grants_what_is_up_to_date(made: object, is_up_to_date: bool, is_pre_vote: bool) -> None:
     core = core_with(unattached() if made is unattached else prospective())
-    assert may_grant(core, CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote) is is_up_to_date
+    assert can_grant(core, CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote) is is_up_to_date
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ def test_who_knows_no_leader_grants_what_is_up_to_date(made: object, is_up_to_da
 @pytest.mark.parametrize("made", [unattached, prospective])
 def test_who_has_voted_keeps_to_it(made: object, voted: ReplicaKey, is_pre_vote: bool, is_granted: bool) -> None:
     core = core_with(unattached() if made is unattached else prospective(), voted=voted)
-    assert may_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_granted
+    assert can_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_granted
 
 
 @pytest.mark.parametrize("is_pre_vote", [False, True])
 def test_who_knows_the_leaders_id_grants_pre_votes_only(is_pre_vote: bool) -> None:
     core = core_with(unattached(), leader=3)
-    assert may_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_pre_vote
+    assert can_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_pre_vote
 
 
 @pytest.mark.parametrize(("is_up_to_date", "is_pre_vote"), list(product([False, True], repeat=2)))
 def test_candidates_and_those_who_resigned_grant_pre_votes_only(is_up_to_date: bool, is_pre_vote: bool) -> None:
     for role in (candidate(), resigned()):
-        granted = may_grant(core_with(role), CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+        granted = can_grant(core_with(role), CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
         assert granted is (is_up_to_date and is_pre_vote)
 
 
@@ -104,7 +104,7 @@ def test_a_follower_grants_pre_votes_until_it_hears_its_leader(
     has_fetched: bool, is_up_to_date: bool, is_pre_vote: bool
 ) -> None:
     core = core_with(follower(has_fetched=has_fetched), leader=3)
-    granted = may_grant(core, CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
+    granted = can_grant(core, CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
     assert granted is (is_pre_vote and is_up_to_date and not has_fetched)
 
 
@@ -114,7 +114,7 @@ def test_a_leader_grants_nothing(is_pre_vote: bool) -> None:
     runner.run("start voters=1")
     core = runner.quorum._core
     assert isinstance(core.role, Leader)
-    assert not may_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote)
+    assert not can_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote)
 
 
 # --- ballots

@@ -433,5 +433,5 @@ class World:
         records = (version, history.voters_at(ends[-1]).to_record())
         if node.log.take_snapshot(ends[-1], records) is None:
             return False
-        history.forget_before(ends[-1] - 1)
+        history.remove_before(ends[-1] - 1)
         return True

@@ -73,5 +73,5 @@ def swap_in(log: PartitionLog, disk: Disk, group: CleanedGroup, now_ms: int = NO
     assert not swap.is_overtaken()
     pending = swap.replace(now_ms)
     swap.sync()
-    swap.settle()
+    swap.drop_suffix()
     return pending

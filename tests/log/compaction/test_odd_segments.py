@@ -121,7 +121,7 @@ def test_damage_ends_the_round_and_leaves_the_log_as_it_was(
     assert not list(Path(log.directory).glob("*.swap"))
 
 
-def test_a_log_whose_indexes_cannot_be_made_again_is_no_candidate_and_goes_offline(tmp_path: Path) -> None:
+def test_a_log_with_unrebuildable_indexes_goes_offline_and_is_not_compacted(tmp_path: Path) -> None:
     log, path = closed_segment(tmp_path)
     end = log.log_end_offset
     log.close(clean=True)
@@ -132,7 +132,7 @@ def test_a_log_whose_indexes_cannot_be_made_again_is_no_candidate_and_goes_offli
     assert isinstance(log.failure, CorruptLogError)
 
 
-def test_a_log_whose_disk_fails_is_no_candidate_and_goes_offline(tmp_path: Path) -> None:
+def test_a_log_on_a_failing_disk_goes_offline_and_is_not_compacted(tmp_path: Path) -> None:
     log, _ = closed_segment(tmp_path)
     end = log.log_end_offset
     log.close(clean=True)
@@ -339,7 +339,7 @@ def test_a_swap_that_finds_no_space_for_its_last_names_takes_the_log_offline(tmp
     swap.sync()
     disk.fail = lambda operation, path: full(operation, path) if operation == "rename" else None
     with pytest.raises(DiskFailure) as caught:
-        swap.settle()
+        swap.drop_suffix()
     assert not isinstance(caught.value, DiskFullError)
     log.close(clean=False)
     again = open_at(tmp_path / "orders-0", CONFIG)

@@ -135,7 +135,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(
     disk.since_sync.clear()
     shutil.rmtree(before)
     shutil.copytree(directory, before)
-    swap.settle()
+    swap.drop_suffix()
     assert picture(log) == new
     assert set(map(str, states(before, list(disk.since_sync), work))) == {str(new)}
 
@@ -254,7 +254,7 @@ def test_retention_may_take_a_segment_that_has_not_settled(tmp_path: Path) -> No
     log.delete_records_before(10)
     log.apply_retention(NOW_MS, log.log_end_offset)
     swap.sync()
-    swap.settle()
+    swap.drop_suffix()
     assert picture(log) == [(10, b"d", b"active")]
     log.close(clean=False)
     log = open_at(tmp_path / "orders-0", CONFIG, recovery_point=10)

@@ -8,21 +8,21 @@ from collections import deque
 from kwire.server.network import connection_limits as limits
 from kwire.server.network.outbox import Buffers
 
-Answered = tuple[Buffers | None, int]
+Response = tuple[Buffers | None, int]
 """Response, or None for no response; and for how many milliseconds the client is muted after it."""
 
 
-class Answer:
+class QueuedResponse:
     """Place of one response in the queue: filled at once, or when its request is done."""
 
-    __slots__ = ("buffers", "done", "frame_size", "holds_back", "only_waits", "throttle_ms", "waiting_for")
+    __slots__ = ("blocks_later", "buffers", "done", "frame_size", "only_waits", "throttle_ms", "waiting_for")
 
-    def __init__(self, frame_size: int, *, holds_back: bool) -> None:
-        """`holds_back` is True if no later request of the connection is served before this place is filled."""
+    def __init__(self, frame_size: int, *, blocks_later: bool) -> None:
+        """`blocks_later` is True if no later request of the connection is served before this place is filled."""
         self.buffers: Buffers | None = None
         self.done = False
         self.frame_size = frame_size
-        self.holds_back = holds_back
+        self.blocks_later = blocks_later
         self.only_waits = False
         """True if the request only waits: nothing needs to be completed if the client disconnects."""
         self.throttle_ms = 0
@@ -30,64 +30,62 @@ class Answer:
         """Running part of the request; until it ends, the request's frame counts as stored."""
 
 
-class AnswerLine:
+class ResponseQueue:
     """Queue of places for responses."""
 
-    __slots__ = ("_answers", "is_held_back")
+    __slots__ = ("_responses", "is_blocked")
 
     def __init__(self) -> None:
-        self._answers: deque[Answer] = deque()
-        self.is_held_back = False
+        self._responses: deque[QueuedResponse] = deque()
+        self.is_blocked = False
         """True if a request that is not pipelined is being served."""
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._responses)
 
-    def add(self, frame_size: int, *, holds_back: bool) -> Answer:
+    def add(self, frame_size: int, *, blocks_later: bool) -> QueuedResponse:
         """Add a place behind all others and return it."""
-        answer = Answer(frame_size, holds_back=holds_back)
-        self._answers.append(answer)
-        self.is_held_back = self.is_held_back or holds_back
+        answer = QueuedResponse(frame_size, blocks_later=blocks_later)
+        self._responses.append(answer)
+        self.is_blocked = self.is_blocked or blocks_later
         return answer
 
     def add_filled(self, buffers: Buffers) -> None:
         """Add a finished response, which waits for those before it."""
-        answer = self.add(0, holds_back=False)
+        answer = self.add(0, blocks_later=False)
         answer.buffers, answer.done = buffers, True
 
-    def fill(self, answer: Answer, answered: Answered) -> list[Buffers]:
+    def fill(self, answer: QueuedResponse, answered: Response) -> list[Buffers]:
         """Fill a place; return the responses that can be sent now, in order."""
         answer.buffers, answer.throttle_ms = answered
         answer.done = True
-        if answer.holds_back:
-            self.is_held_back = False
+        if answer.blocks_later:
+            self.is_blocked = False
         ready: list[Buffers] = []
-        while self._answers and self._answers[0].done:
-            buffers = self._answers.popleft().buffers
+        while self._responses and self._responses[0].done:
+            buffers = self._responses.popleft().buffers
             if buffers is not None:
                 ready.append(buffers)
         return ready
 
-    def give_up_from(self, answer: Answer | None) -> None:
-        """Remove a response that will not come, and those behind it, which the client
-        would assign to the wrong request.
-        """
-        while answer in self._answers:
-            self._answers.pop()
+    def drop_from(self, answer: QueuedResponse | None) -> None:
+        """Remove a response that will not come, and later ones, which the client would assign to the wrong request."""
+        while answer in self._responses:
+            self._responses.pop()
 
-    def leave(self) -> list[Answer]:
+    def clear(self) -> list[QueuedResponse]:
         """Empty the queue; return the places whose requests are still running."""
-        under_way = [answer for answer in self._answers if answer.waiting_for is not None]
-        self._answers.clear()
-        return under_way
+        running = [answer for answer in self._responses if answer.waiting_for is not None]
+        self._responses.clear()
+        return running
 
     @property
     def frame_bytes(self) -> int:
         """Bytes of the requests of all places."""
-        return sum([answer.frame_size for answer in self._answers])
+        return sum([answer.frame_size for answer in self._responses])
 
     @property
     def long_frame_bytes(self) -> int:
         """Bytes of those requests that may have many elements."""
-        sizes = [answer.frame_size for answer in self._answers]
+        sizes = [answer.frame_size for answer in self._responses]
         return sum([size for size in sizes if size > limits.LONG_REQUEST_BYTES])

@@ -18,7 +18,7 @@ _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 """First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 uses too."""
 
 
-def bad_size(size: int, connection: Connection, listener: Listener) -> CloseConnection:
+def invalid_size(size: int, connection: Connection, listener: Listener) -> CloseConnection:
     """Return why to close a connection whose frame claims `size` bytes."""
     if size >> 8 not in _TLS_HANDSHAKES:
         return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
@@ -32,12 +32,12 @@ def bad_size(size: int, connection: Connection, listener: Listener) -> CloseConn
     return CloseConnection("speaks TLS to a plaintext listener")
 
 
-def why_not_answered(error: BaseException, connection: Connection, listener: Listener) -> str:
+def close_reason(error: BaseException, connection: Connection, listener: Listener) -> str:
     """Return why a request is not answered, which closes its connection; log it if it is a fault of the broker."""
     if isinstance(error, CloseConnection):
         return str(error)
     if isinstance(error, ProtocolError):
         return f"sent a request that cannot be read: {error}"
     logger.error("a request from %s failed; closing the connection", connection.peer_name, exc_info=error)
-    listener.judge(error)
+    listener.on_request_error(error)
     return "its request failed"

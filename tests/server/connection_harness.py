@@ -23,7 +23,7 @@ class Transport:
 
     def __init__(self, peer: tuple[str, int] | None = ("10.0.0.1", 99)) -> None:
         self.peer = peer
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.written: list[bytes] = []
         self.unsent = 0
 
@@ -37,18 +37,18 @@ class Transport:
         pass
 
     def write(self, data: bytes) -> None:
-        self.asked.append("write")
+        self.calls.append("write")
         self.written.append(bytes(data))
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_: self.asked.append(name)
+        return lambda *_: self.calls.append(name)
 
 
-class Door:
+class ConnectionHarness:
     """A listener and one connection of it."""
 
     def __init__(self, *, peer: tuple[str, int] | None = ("10.0.0.1", 99), turns: Turns | None = None) -> None:
-        self.judged: list[BaseException] = []
+        self.request_errors: list[BaseException] = []
         self.served: list[bytes] = []
         self.outcome: Any = (None, 0)
         self.table = ConnectionTable()
@@ -60,7 +60,7 @@ class Door:
             turns=turns or Turns(lambda: 0.0),  # with a fixed clock, no share of time ends on a slow machine
             table=self.table,
             receive_buffer=ReceiveBuffer(asyncio.get_running_loop().call_soon),
-            judge=self.judged.append,
+            on_request_error=self.request_errors.append,
         )
         self.listener.handle = self._handle
         self.transport = Transport(peer)
@@ -78,8 +78,8 @@ class Door:
             buffer[:count], data = data[:count], data[count:]
             self.connection.buffer_updated(count)
 
-    def asked(self, name: str) -> int:
-        return self.transport.asked.count(name)
+    def count_calls(self, name: str) -> int:
+        return self.transport.calls.count(name)
 
 
 def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:
