@@ -429,7 +429,7 @@ def test_a_program_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.
 STOPS = """
 import _thread, asyncio, os, signal, sys, tempfile, threading
 import kwire
-from kwire.server.nodes.broker import BrokerServer
+from kwire.server.assembly.broker import BrokerServer
 class Interrupted(Exception): pass
 def interrupt(*_): raise Interrupted
 signal.signal(signal.SIGALRM, interrupt)

@@ -103,7 +103,8 @@ def test_a_broker_names_what_holds_its_loop(
         caller.join()
         eventually(lambda: monitor.figures().ticks > before, "the late tick")
         assert monitor.figures().longest_ms > LONG_MS
-    assert any("Housekeeping._apply_retention (server/nodes/housekeeping.py:" in message for message in caplog.messages)
+    held = "Housekeeping._apply_retention (server/assembly/housekeeping.py:"
+    assert any(held in message for message in caplog.messages)
 
 
 def test_the_monitor_ends_with_its_broker(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from kwire.log.recovery import Surroundings, open_log
 from kwire.log.timestamp_search import TimestampOffset, TimestampSearch
 from kwire.protocol.records import Record, encode_batch
 from kwire.seams import SystemClock, SystemRandomSource, ThreadWorkers
-from kwire.server.large_batches import WorkersForLargeBatches
+from kwire.server.requests.large_batches import WorkersForLargeBatches
 
 LOOKUPS = 5_000
 RECORDS = 16

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 from uuid import UUID
 
-from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partition_listener import PartitionListener
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.group_commit import GroupCommit
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings

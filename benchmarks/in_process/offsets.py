@@ -19,7 +19,7 @@ from kwire.log.recovery import Surroundings, open_log
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.records import Record, encode_batch
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.nodes.broker import start_broker
+from kwire.server.assembly.broker import start_broker
 from kwire.server.settings.config import make_config
 
 GROUPS, TOPICS, PARTITIONS = 1_000, 10, 100

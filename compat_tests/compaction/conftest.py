@@ -3,7 +3,7 @@
 import pytest
 
 from compat_tests.configs.conftest import both, each, kafka, peer, reference  # noqa: F401 fixtures
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,

@@ -1,7 +1,7 @@
 """Keys whose values differ from Apache Kafka's on purpose; docs/differences.md lists each."""
 
-from kwire.cluster.config_keys import Use
 from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import Use
 
 #: Keys that the harness sets differently for each broker, or that belong to a broker's identity.
 OF_THE_NODE = {

@@ -6,9 +6,9 @@ from compat_tests.configs import truth
 from compat_tests.configs.asking import BROKER, CLIENT_METRICS, GROUP, SET, TOPIC, alter, describe, entries
 from compat_tests.configs.known_differences import VALUES_DIFFER
 from compat_tests.harness.waiting import eventually
-from kwire.cluster.config_keys import parse, render
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
+from kwire.cluster.configs.config_keys import parse, render
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 

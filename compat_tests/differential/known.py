@@ -14,7 +14,7 @@ from compat_tests.differential.known_failures import RULES_OF_FAILURES
 from compat_tests.differential.normalising import MORE, PARTITIONS, Names
 from compat_tests.differential.rule import Rule, at, beside
 from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART
-from kwire.cluster.features import SUPPORTED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.server.apis import SERVED
 
 BROKER = 4

@@ -23,8 +23,8 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from kwire.protocol.records import NO_PRODUCER_ID
-from kwire.server.api import Api
 from kwire.server.apis import SERVED
+from kwire.server.requests.api import Api
 
 SLOTS = 4
 SLOT_OF_TELEMETRY = SLOTS

@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 from compat_tests.harness.reference import class_path
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.image_records import records_of
 from kwire.protocol.messages import metadata_records
 from kwire.protocol.messages.metadata_records import decode_metadata_record, encode_metadata_record
 

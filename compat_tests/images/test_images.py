@@ -8,7 +8,7 @@ import os
 import pytest
 
 from compat_tests.images.judging import image_of, kafkas_snapshots, snapshot_batches
-from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata.image_records import records_of
 from tests.cluster.drawn_logs import Draw
 from tests.cluster.kafkas_images import digest, stored
 from tests.cluster.replayed_logs import image_after, normalised

@@ -12,7 +12,7 @@ from compat_tests.harness.suites import run_bounded
 from compat_tests.kafka_tests.choosing import family_of
 from compat_tests.kafka_tests.jars import NOT_FOR_CONNECT, class_path
 from compat_tests.kafka_tests.judging import NOT_SERVED
-from kwire.cluster.features import METADATA_VERSION, SUPPORTED
+from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 HEAP = {"kwire": "-Xmx512m", "kafka": "-Xmx1g"}

@@ -14,9 +14,9 @@ from compat_tests.harness.process import write_properties
 from compat_tests.harness.reference import CLUSTER_ID, ApacheKafka, class_path
 from compat_tests.kafka_tools.tools import JVM, SECONDS_MAX
 from kwire.cluster.directory import load_meta_properties
-from kwire.cluster.features import FORMATTED, METADATA_VERSION
-from kwire.cluster.initial_features import OF_KAFKA
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.formatting.initial_features import OF_KAFKA
+from kwire.cluster.metadata.features import FORMATTED, METADATA_VERSION
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest

@@ -8,9 +8,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.harness.waiting import eventually
 from compat_tests.quorum.nodes import Nodes, initial_controllers
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.replay import Replay
-from kwire.cluster.snapshots import decode_snapshot, file_name, snapshots_in
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.replay import Replay
+from kwire.cluster.raft.snapshots import decode_snapshot, file_name, snapshots_in
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

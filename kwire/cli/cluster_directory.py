@@ -17,13 +17,13 @@ from pathlib import Path
 
 from kwire.cli.cluster_plan import HOST, Node, Shape, properties_of
 from kwire.cluster.directory import DirectoryRefused, load_meta_properties
-from kwire.cluster.formatting import make_durably
-from kwire.cluster.node_formatting import FormatRefused
+from kwire.cluster.formatting.formatting import make_durably
+from kwire.cluster.formatting.node_formatting import FormatRefused
 from kwire.log.disk import DiskFailure, DiskLock, RealDisk
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.nodes.formation import FormatOptions, format_storage
+from kwire.server.node.formation import FormatOptions, format_storage
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config
 
 CLUSTER_FILE = "cluster.properties"

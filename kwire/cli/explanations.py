@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kwire.cluster.config_keys import ConfigKey, Update, Use
 from kwire.cluster.configs.broker import DYNAMIC_ONLY_KEYS, THEMES
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
+from kwire.cluster.configs.config_keys import ConfigKey, Update, Use
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 

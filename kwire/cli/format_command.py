@@ -13,7 +13,7 @@ import click
 from kwire.cli.log_command import printable
 
 if TYPE_CHECKING:
-    from kwire.server.nodes.formation import FormatOptions
+    from kwire.server.node.formation import FormatOptions
 
 EXIT_REFUSED = 1
 
@@ -66,7 +66,7 @@ def format_directories(
     if cluster_id is None:
         _refuse("argument --cluster-id/-t is required")
     # Imported here, because `kwire server` imports this module but must start without these.
-    from kwire.server.nodes.formation import FormatOptions  # noqa: PLC0415
+    from kwire.server.node.formation import FormatOptions  # noqa: PLC0415
 
     _format(
         properties,
@@ -85,10 +85,10 @@ def format_directories(
 
 def _format(properties: Path, options: FormatOptions) -> None:
     from kwire.cluster.directory import DirectoryRefused  # noqa: PLC0415 see format_directories
-    from kwire.cluster.node_formatting import FormatRefused  # noqa: PLC0415
+    from kwire.cluster.formatting.node_formatting import FormatRefused  # noqa: PLC0415
     from kwire.log.disk import DiskFailure, RealDisk  # noqa: PLC0415
     from kwire.seams import SystemClock, SystemRandomSource  # noqa: PLC0415
-    from kwire.server.nodes.formation import format_storage  # noqa: PLC0415
+    from kwire.server.node.formation import format_storage  # noqa: PLC0415
     from kwire.server.settings.config import SettingError, load_config  # noqa: PLC0415
 
     try:

@@ -21,12 +21,12 @@ from kwire.kept_objects import FullCollections, KeptObjects, collect_rarely
 from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
+from kwire.server.assembly.broker import BrokerServer, start_broker
 from kwire.server.network.memory_return import fix_malloc_thresholds, resident_bytes
-from kwire.server.nodes.broker import BrokerServer, start_broker
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
 if TYPE_CHECKING:
-    from kwire.server.nodes.controller_server import ControllerServer
+    from kwire.server.assembly.controller_server import ControllerServer
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _refuse(message: str) -> NoReturn:
 async def _start(config: BrokerConfig) -> BrokerServer | ControllerServer:
     if config.is_broker:
         return await start_broker(config, loaded=KeptObjects().loaded)
-    from kwire.server.nodes.controller_server import start_controller  # noqa: PLC0415 not needed by a broker
+    from kwire.server.assembly.controller_server import start_controller  # noqa: PLC0415 not needed by a broker
 
     return await start_controller(config)
 

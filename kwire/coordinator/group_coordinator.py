@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from kwire.chunks import chunks
-from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group.classic_group import ClassicGroup

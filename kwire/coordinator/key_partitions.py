@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.key_hash import partition_of
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 

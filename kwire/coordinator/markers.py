@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from kwire.chunks import Pieces, at_once, in_turns
-from kwire.cluster.commits import committed
-from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.partitions.commits import committed
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.log.append_result import AppendResult

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.loading import Loader
 from kwire.coordinator.shard import Machine, Shard, ShardState, Step
 from kwire.coordinator.timers import Timers

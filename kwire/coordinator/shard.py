@@ -24,7 +24,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from kwire.cluster.partition import ACKS_ALL, Partition
+from kwire.cluster.partitions.partition import ACKS_ALL, Partition
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.timers import Timers

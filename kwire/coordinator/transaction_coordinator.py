@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from kwire.chunks import chunks
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.key_partitions import KeyPartitions

@@ -1,15 +1,15 @@
-"""Production broker in a simulation: kwire.server.nodes.broker, unchanged, on a simulated host."""
+"""Production broker in a simulation: kwire.server.assembly.broker, unchanged, on a simulated host."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kwire.server.assembly.broker import BrokerServer, start_broker
 from kwire.server.compaction.rounds import InlineRounds
 from kwire.server.network.memory_return import MemoryReturn
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.nodes.broker import BrokerServer, start_broker
-from kwire.server.nodes.node import Node
-from kwire.server.nodes.runtime import Seams
+from kwire.server.node.node import Node
+from kwire.server.node.runtime import Seams
 from kwire.server.settings.config import BrokerConfig, make_config
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import SimulatedNode

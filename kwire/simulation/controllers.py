@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
-from kwire.cluster.control_batches import kraft_version
 from kwire.cluster.directory import FIRST_SNAPSHOT, META_PROPERTIES, MetaProperties
-from kwire.cluster.formatting import make_durably, write_identity
+from kwire.cluster.formatting.formatting import make_durably, write_identity
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
-from kwire.cluster.snapshots import encode_snapshot
+from kwire.cluster.raft.control_batches import kraft_version
+from kwire.cluster.raft.snapshots import encode_snapshot
 from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType
-from kwire.server.nodes.controller_server import ControllerServer, start_controller
-from kwire.server.nodes.node import Node
-from kwire.server.nodes.runtime import Seams
+from kwire.server.assembly.controller_server import ControllerServer, start_controller
+from kwire.server.node.node import Node
+from kwire.server.node.runtime import Seams
 from kwire.server.settings.config import make_config
 from kwire.simulation.hosts import Host, Process
 from kwire.simulation.nodes import AnyNode, SimulatedNode

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
-from kwire.server.nodes.broker_lifecycle import MetadataHeldUpError
-from kwire.server.nodes.storage import UnreadableDirectory
+from kwire.server.assembly.broker_lifecycle import MetadataHeldUpError
+from kwire.server.node.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather
 from kwire.simulation.nodes import AnyNode
 from kwire.simulation.simulation import Simulation

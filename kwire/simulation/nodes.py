@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.server.nodes.node import Node
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.server.node.node import Node
 from kwire.simulation.hosts import Host, Process
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kwire.cluster.quorum.machine import REQUESTS
 from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.schema import schema_of
+from kwire.server.assembly.broker import BrokerServer
+from kwire.server.assembly.controller_server import ControllerServer
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.nodes.broker import BrokerServer
-from kwire.server.nodes.controller_server import ControllerServer
 
 if TYPE_CHECKING:
     import asyncio

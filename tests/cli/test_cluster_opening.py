@@ -14,11 +14,11 @@ from kwire.cli import cluster_directory, main
 from kwire.cli.cluster_directory import CLUSTER_FILE, LOCK_FILE, Cluster, ClusterRefused
 from kwire.cli.cluster_opening import Wanted, open_cluster
 from kwire.cluster.directory import load_meta_properties
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import DiskLock, RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.uuids import uuid_to_text
-from kwire.server.nodes.formation import format_storage
+from kwire.server.node.formation import format_storage
 
 CHECKPOINT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
 

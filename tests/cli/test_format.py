@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from kwire.cli import main
 from kwire.cluster.directory import load_meta_properties
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord

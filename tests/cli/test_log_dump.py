@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from kwire.cli import main
-from kwire.cluster.formatting import format_directory
+from kwire.cluster.formatting.formatting import format_directory
 from kwire.log.disk import RealDisk
 from kwire.protocol.codec import encode
 from kwire.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey, ConsumerGroupMetadataValue

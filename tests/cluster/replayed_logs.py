@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kwire.chunks import at_once
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.replay import Replay
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.replay import Replay
 from kwire.protocol.records import Record, encode_batch
 
 UNORDERED = ("end_points", "features", "log_dirs", "cordoned_log_dirs", "entity")

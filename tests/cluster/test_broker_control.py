@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.broker_control import BrokerControl
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import PartitionRecord, TopicRecord

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigError, parse
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.checks import GZIP_LEVEL, NOT_EMPTY
+from kwire.cluster.configs.config_keys import ConfigError, parse
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigError, parse
 from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import ConfigError, parse
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigType, Update, Use, parse, render
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
+from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigType, Update, Use, parse, render
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
@@ -40,7 +40,7 @@ def test_ignored_broker_keys_give_no_topic_key_a_default() -> None:
 
 
 def test_honoured_topic_keys_are_read() -> None:
-    text = source("log/config.py", "cluster/topic_configs.py")
+    text = source("log/config.py", "cluster/configs/topic_configs.py")
     fields = {
         name: re.escape(name.replace(".", "_"))
         for name, key in TOPIC_KEYS.items()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.image_records import records_of
-from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.image_records import records_of
+from kwire.cluster.raft.snapshots import decode_snapshot, encode_snapshot
 from tests.cluster.drawn_logs import Draw
 from tests.cluster.kafkas_images import digest, stored
 from tests.cluster.replayed_logs import image_after, normalised

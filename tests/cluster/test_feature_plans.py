@@ -9,8 +9,8 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.controller.features import FeatureUpdate, plan_features
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.registrations import BrokerRegistration, ControllerRegistration, SupportedFeature
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration, SupportedFeature
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 

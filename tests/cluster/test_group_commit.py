@@ -12,9 +12,9 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster import group_commit
-from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions import group_commit
+from kwire.cluster.partitions.group_commit import GroupCommit
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure
 from kwire.log.log_manager import LogManager

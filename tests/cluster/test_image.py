@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.image import MetadataImage, UnknownRecord
-from kwire.cluster.registrations import Endpoint
-from kwire.cluster.scram import ScramCredential
+from kwire.cluster.metadata.image import MetadataImage, UnknownRecord
+from kwire.cluster.metadata.registrations import Endpoint
+from kwire.cluster.metadata.scram import ScramCredential
 from kwire.protocol.messages import metadata_records as records
 
 A, B = UUID(int=1), UUID(int=2)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.features import FORMATTED, METADATA_VERSION, METADATA_VERSION_4_3_IV0, SUPPORTED
-from kwire.cluster.initial_controllers import InvalidVoterError, parse_initial_controllers
-from kwire.cluster.initial_features import (
+from kwire.cluster.formatting.initial_controllers import InvalidVoterError, parse_initial_controllers
+from kwire.cluster.formatting.initial_features import (
     OF_KAFKA,
     InvalidFeatureError,
     initial_levels,
     metadata_version_of,
     parse_levels,
 )
+from kwire.cluster.metadata.features import FORMATTED, METADATA_VERSION, METADATA_VERSION_4_3_IV0, SUPPORTED
 from kwire.cluster.quorum.voters import Listener, ReplicaKey
 from kwire.protocol.uuids import uuid_from_text
 

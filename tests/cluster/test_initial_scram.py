@@ -7,9 +7,9 @@ from hashlib import pbkdf2_hmac, sha256
 
 import pytest
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.initial_scram import InvalidScramError, parse_scram
-from kwire.cluster.scram import ScramMechanism, make_credential
+from kwire.cluster.formatting.initial_scram import InvalidScramError, parse_scram
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.scram import ScramMechanism, make_credential
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
 from kwire.seams import SystemRandomSource
 

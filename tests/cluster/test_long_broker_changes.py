@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.leader_elections import plan_preferred_leaders
-from kwire.cluster.features import SUPPORTED
-from kwire.cluster.image import NO_LEADER, PartitionImage
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.metadata.features import SUPPORTED
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kwire.protocol.messages.broker_registration import BrokerRegistrationFeature, BrokerRegistrationRequest

@@ -8,15 +8,15 @@ from types import SimpleNamespace
 from typing import cast
 from uuid import UUID
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_configs import AlterConfigsResource
 from kwire.protocol.messages.metadata_records import BrokerRegistrationChangeRecord
-from kwire.server.context import RequestContext
-from kwire.server.settings.altered_resources import sift
+from kwire.server.apis.configs.altered_resources import sift
+from kwire.server.requests.context import RequestContext
 from tests.cluster.world import NODE, controller_of, metadata_log, registered
 from tests.support.listeners import PublishedTo
 from tests.support.loop_steps import in_short_steps, needs_lines

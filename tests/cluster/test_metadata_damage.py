@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.metadata_damage import refuse_damage, store_recovery_point
 from kwire.cluster.quorum.state import QuorumState, store_quorum_state
+from kwire.cluster.raft.metadata_damage import refuse_damage, store_recovery_point
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import Data, RealDisk
 from kwire.log.files import METADATA_DIRECTORY

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kwire.cluster import image
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import REQUESTS_AT_ONCE
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.features import FORMATTED
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata import image
+from kwire.cluster.metadata.features import FORMATTED
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.quorum.state import load_quorum_state
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.files import METADATA_DIRECTORY

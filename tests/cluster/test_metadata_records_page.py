@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from kwire.cluster import image
-from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata import image
+from kwire.cluster.metadata.image_records import records_of
 from kwire.protocol.messages import metadata_records
 from tests.cluster.drawn_logs import Draw
 from tests.cluster.replayed_logs import image_after

@@ -10,13 +10,13 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
-from kwire.cluster.features import FORMATTED
-from kwire.cluster.formatting import bootstrap_records, write_identity
-from kwire.cluster.initial_controllers import parse_initial_controllers
-from kwire.cluster.initial_scram import parse_scram
-from kwire.cluster.node_formatting import FormatRefused, NodeFormat, format_node
+from kwire.cluster.formatting.formatting import bootstrap_records, write_identity
+from kwire.cluster.formatting.initial_controllers import parse_initial_controllers
+from kwire.cluster.formatting.initial_scram import parse_scram
+from kwire.cluster.formatting.node_formatting import FormatRefused, NodeFormat, format_node
+from kwire.cluster.metadata.features import FORMATTED
 from kwire.cluster.quorum.voters import VoterSet
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import Data, DiskFailure, RealDisk
 from kwire.log.file_lock import RealLock
 from kwire.protocol.control_records import ControlRecordType

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.raft_log import PART_SUFFIX
-from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
+from kwire.cluster.raft.raft_log import PART_SUFFIX
+from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest

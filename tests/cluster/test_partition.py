@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.world import no_group_commit, topic_image

@@ -10,14 +10,14 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partition_listener import PartitionListener
-from kwire.cluster.partitions import CONFIGURED_AT_ONCE, OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
-from kwire.cluster.replication.in_sync import Peers
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.in_sync import Peers
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.partitions.partitions import CONFIGURED_AT_ONCE, OPENED_AT_ONCE, OPENED_IN_TURN, Partitions
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig
 from kwire.log.disk import DiskFailure, RealDisk

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cluster.persistent_map import BLOCK, UNUSED_MAX, PersistentMap, changed_keys, persistent
+from kwire.cluster.metadata.persistent_map import BLOCK, UNUSED_MAX, PersistentMap, changed_keys, persistent
 
 KEYS = st.integers(0, 3 * BLOCK)
 CHANGES = st.lists(st.tuples(KEYS, st.none() | st.integers()), max_size=40)

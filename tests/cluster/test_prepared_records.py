@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import CHUNK, at_once
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.prepared_records import prepare, prepare_in_pieces, prepared_with
-from kwire.cluster.record_versions import NO_FEATURES
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.prepared_records import prepare, prepare_in_pieces, prepared_with
+from kwire.cluster.metadata.record_versions import NO_FEATURES
 from kwire.protocol.messages.metadata_records import (
     FenceBrokerRecord,
     PartitionChangeRecord,

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster import snapshots
-from kwire.cluster.control_batches import leader_change
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.metadata_damage import refuse_damage
-from kwire.cluster.prepared_records import prepare
+from kwire.cluster.metadata.prepared_records import prepare
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
-from kwire.cluster.raft_log import RaftLog
-from kwire.cluster.snapshots import encode_snapshot
+from kwire.cluster.raft import snapshots
+from kwire.cluster.raft.control_batches import leader_change
+from kwire.cluster.raft.metadata_damage import refuse_damage
+from kwire.cluster.raft.raft_log import RaftLog
+from kwire.cluster.raft.snapshots import encode_snapshot
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, read_offsets
 from kwire.log.config import LogConfig

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.snapshotting import Snapshotting
+from kwire.cluster.raft.snapshotting import Snapshotting
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BeginTransactionRecord,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster import image
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
+from kwire.cluster.metadata import image
+from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import DiskFailure, DiskFullError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import TopicRecord

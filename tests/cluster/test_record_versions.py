@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.record_versions import NO_FEATURES, encode_record
+from kwire.cluster.metadata.record_versions import NO_FEATURES, encode_record
 from kwire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     MetadataRecord,

@@ -11,18 +11,18 @@ from typing import Any, cast
 
 import pytest
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partition_listener import PartitionListener
-from kwire.cluster.partitions import Partitions
-from kwire.cluster.removals import NOTIFIED_AT_ONCE, REMOVED_AT_ONCE, Removals
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.cluster.partitions.removals import NOTIFIED_AT_ONCE, REMOVED_AT_ONCE, Removals
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.log.checkpoints import CLEANER_FILE, RECOVERY_POINT_FILE, read_offsets
 from kwire.log.disk import RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.partition_turns import PartitionTurns
+from kwire.server.replication.partition_turns import PartitionTurns
 from tests.cluster.full_disk import FullDisk
 from tests.cluster.test_partitions import ELSEWHERE, UNHEARD, damaged_at_start, partitions_in, wide
 from tests.cluster.world import InlineWorkers

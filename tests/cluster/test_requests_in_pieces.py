@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Use
 from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
-from kwire.cluster.settings import KEY, CurrentSettings, read_settings, setting
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use
+from kwire.cluster.configs.settings import KEY, CurrentSettings, read_settings, setting
 
 ROOT = Path(__file__).parents[2]
 TYPES = {

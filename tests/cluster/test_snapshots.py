@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster import snapshots
-from kwire.cluster.control_batches import decode_control, kraft_version
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.image_records import records_of
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
-from kwire.cluster.snapshots import decode_snapshot, encode_snapshot
+from kwire.cluster.raft import snapshots
+from kwire.cluster.raft.control_batches import decode_control, kraft_version
+from kwire.cluster.raft.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.error_codes import UnknownRecordTypeError

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
-from kwire.cluster.formatting import bootstrap_records
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import open_metadata_log
+from kwire.cluster.formatting.formatting import bootstrap_records
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
-from kwire.cluster.snapshotting import SnapshotConfig, Snapshotting
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.metadata_node import open_metadata_log
+from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import RealDisk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.topic_configs import log_config
+from kwire.cluster.configs.topic_configs import log_config
 
 
 @pytest.mark.parametrize(

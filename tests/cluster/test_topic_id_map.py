@@ -7,7 +7,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cluster.topic_id_map import PARTS, TopicIdMap
+from kwire.cluster.metadata.topic_id_map import PARTS, TopicIdMap
 
 IDS = [UUID(int=(number << 8) + number % 7) for number in range(40)]
 """Topic ids in seven parts."""

@@ -11,11 +11,11 @@ from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.formatting import bootstrap_records, format_directory
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.metadata_node import open_metadata_log
+from kwire.cluster.formatting.formatting import bootstrap_records, format_directory
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.metadata_node import open_metadata_log
 from kwire.log.disk import RealDisk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kwire.chunks import at_once
-from kwire.cluster.control_batches import decode_control
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.replay import Replay
-from kwire.cluster.snapshots import decode_snapshot, snapshots_in
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.replay import Replay
+from kwire.cluster.raft.control_batches import decode_control
+from kwire.cluster.raft.snapshots import decode_snapshot, snapshots_in
 from kwire.log.disk import RealDisk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.control_records import ControlRecordType

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.control_batches import control_batch, leader_change
+from kwire.cluster.raft.control_batches import control_batch, leader_change
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.messages.metadata_records import ProducerIdsRecord, RegisterBrokerRecord, encode_metadata_record
 from kwire.protocol.records import Record, encode_batch

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.group_commit import Flushed, GroupCommit
-from kwire.cluster.image import PartitionImage
-from kwire.cluster.partition import Partition
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
+from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, Write
 from kwire.log.batch_validation import AppendOrigin

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import whole
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -39,8 +39,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest
-from kwire.server.api import Api
-from kwire.server.apis import (
+from kwire.server.apis.groups import (
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -53,8 +52,9 @@ from kwire.server.apis import (
     offset_fetch,
     sync_group,
 )
-from kwire.server.authorization import Operation, ResourceType
-from kwire.server.context import RequestContext
+from kwire.server.requests.api import Api
+from kwire.server.requests.authorization import Operation, ResourceType
+from kwire.server.requests.context import RequestContext
 from tests.coordinator.world import BROKER_ID, World
 from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.metadata_delta import MetadataDelta
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.shard import ShardState, Write
 from kwire.coordinator.transaction.gate import Entry, TransactionClaim
@@ -34,12 +34,12 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kwire.server.apis import (
+from kwire.server.apis.groups import list_groups
+from kwire.server.apis.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     end_txn,
     init_producer_id,
-    list_groups,
     list_transactions,
     txn_offset_commit,
     write_txn_markers,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.commits import committed
+from kwire.cluster.partitions.commits import committed
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.shard import ShardState
 from kwire.coordinator.transaction.gate import Entry, TransactionClaim
@@ -24,7 +24,12 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kwire.server.apis import add_offsets_to_txn, add_partitions_to_txn, init_producer_id, txn_offset_commit
+from kwire.server.apis.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    init_producer_id,
+    txn_offset_commit,
+)
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import TransactionWorld
 from tests.virtual_loop import VirtualClock, VirtualLoop, virtual_loop

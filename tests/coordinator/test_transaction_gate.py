@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.transaction.config import TransactionConfig

@@ -30,7 +30,8 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kwire.protocol.produce_exchange import ProducedPartition, ProducedTopic, ProduceExchange
-from kwire.server.apis import add_partitions_to_txn, end_txn, init_producer_id, produce, write_txn_markers
+from kwire.server.apis.records import produce
+from kwire.server.apis.transactions import add_partitions_to_txn, end_txn, init_producer_id, write_txn_markers
 from tests.coordinator.transaction_reading import committed_values
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import TransactionWorld

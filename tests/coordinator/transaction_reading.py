@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, Partition
 from kwire.protocol.records import BatchHeader, decode_batch, iterate_headers
 from tests.log.searching import aborted_transactions
 

@@ -61,14 +61,14 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from kwire.protocol.produce_exchange import ProducedPartition, ProducedTopic, ProduceExchange
-from kwire.server.apis import (
+from kwire.server.apis.records import produce
+from kwire.server.apis.transactions import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
     end_txn,
     init_producer_id,
     list_transactions,
-    produce,
     txn_offset_commit,
     write_txn_markers,
 )

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 from kwire.chunks import whole
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.group_commit import GroupCommit
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
@@ -33,10 +33,10 @@ from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
-from kwire.server.api import Api
-from kwire.server.authorization import AllowEverything
-from kwire.server.context import RequestContext
-from kwire.server.services import Services
+from kwire.server.requests.api import Api
+from kwire.server.requests.authorization import AllowEverything
+from kwire.server.requests.context import RequestContext
+from kwire.server.requests.services import Services
 from tests.cluster.world import InlineWorkers
 from tests.coordinator.world import BROKER_ID, no_failure, topic_image
 from tests.log.support import FixedChance

@@ -10,11 +10,11 @@ from typing import cast
 from uuid import UUID
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.group_commit import Flushed, GroupCommit
-from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record

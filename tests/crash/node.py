@@ -1,6 +1,6 @@
 """Disk work of a broker at start and on metadata changes, without its sockets.
 
-The parts are the production ones and are started in the order of kwire.server.nodes.broker.
+The parts are the production ones and are started in the order of kwire.server.assembly.broker.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.topics import TopicDefaults
-from kwire.cluster.group_commit import GroupCommit
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.partition_listener import PartitionListener
-from kwire.cluster.partitions import Partitions
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.partitions.group_commit import GroupCommit
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemRandomSource
-from kwire.server.nodes.quorum_settings import open_metadata, quorum_config, refuse_other_voters
-from kwire.server.nodes.storage import Storage, open_storage
-from kwire.server.partition_turns import PartitionTurns
+from kwire.server.node.quorum_settings import open_metadata, quorum_config, refuse_other_voters
+from kwire.server.node.storage import Storage, open_storage
+from kwire.server.replication.partition_turns import PartitionTurns
 from kwire.server.settings.config import BrokerConfig, make_config
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock

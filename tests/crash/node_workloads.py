@@ -10,14 +10,14 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.topics import CreatedTopic, NewTopic
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_log import MetadataLog, Written
-from kwire.cluster.prepared_records import PreparedRecords
-from kwire.cluster.raft_log import BATCH_BYTES_MAX
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.prepared_records import PreparedRecords
+from kwire.cluster.raft.metadata_log import MetadataLog, Written
+from kwire.cluster.raft.raft_log import BATCH_BYTES_MAX
 from kwire.protocol.records import Record, encode_batch
-from kwire.server.nodes.storage import Storage
+from kwire.server.node.storage import Storage
 from tests.crash.checks import problems_of
 from tests.crash.disk import RecordingDisk, Tree
 from tests.crash.ledger import Expectation, Ledger

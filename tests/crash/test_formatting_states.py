@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from kwire.cluster.directory import is_blank, load_meta_properties
-from kwire.cluster.features import FORMATTED
-from kwire.cluster.formatting import bootstrap_records
-from kwire.cluster.initial_controllers import parse_initial_controllers
-from kwire.cluster.node_formatting import NodeFormat, format_node
+from kwire.cluster.formatting.formatting import bootstrap_records
+from kwire.cluster.formatting.initial_controllers import parse_initial_controllers
+from kwire.cluster.formatting.node_formatting import NodeFormat, format_node
+from kwire.cluster.metadata.features import FORMATTED
 from kwire.cluster.quorum.voters import VoterSet
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.protocol.control_records import ControlRecordType
 from kwire.seams import SystemRandomSource
 from tests.crash.disk import RecordingDisk, Tree

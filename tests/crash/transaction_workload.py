@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kwire.cluster.partition import READ_COMMITTED
+from kwire.cluster.partitions.partition import READ_COMMITTED
 from kwire.coordinator.transaction.states import PREPARED
 from kwire.protocol.messages.end_txn import EndTxnRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -26,7 +26,8 @@ from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from kwire.protocol.produce_exchange import ProducedPartition, ProducedTopic, ProduceExchange
-from kwire.server.apis import end_txn, init_producer_id, produce, txn_offset_commit
+from kwire.server.apis.records import produce
+from kwire.server.apis.transactions import end_txn, init_producer_id, txn_offset_commit
 from tests.coordinator.transaction_reading import committed_values
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import FIRST_PRODUCER_ID, TransactionWorld

@@ -14,7 +14,7 @@ from pathlib import Path
 from kwire.cli import main as kwire
 from kwire.log.disk import Data, RealDisk, RealFile
 from kwire.log.file_lock import RealLock
-from kwire.server.nodes import runtime
+from kwire.server.node import runtime
 
 TOLD = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if __name__ == "__main__" else -1
 

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.partition import Partition
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.log.recovery import Surroundings
 from kwire.protocol.messages.fetch import FetchPartition
-from kwire.server.context import RequestContext
 from kwire.server.fetching import closest_replica
+from kwire.server.requests.context import RequestContext
 from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 from tests.cluster.replication.world import TOPIC_ID, KnownPeers, append, fetched, image
 from tests.coordinator.world import no_group_commit

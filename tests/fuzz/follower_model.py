@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, NamedTuple, cast
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.log import scrubbing
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan

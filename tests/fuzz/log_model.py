@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.partition import Partition
-from kwire.cluster.partition_listener import PartitionListener
-from kwire.cluster.partitions import Partitions
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.log.errors import CorruptLogError
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings

@@ -22,8 +22,8 @@ from crc32c import crc32c
 from kwire.protocol.codec import encode
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.schema import Schema, schema_of
-from kwire.server.api import Api
 from kwire.server.apis import SERVED
+from kwire.server.requests.api import Api
 from tests.protocol.samples import sample
 from tests.support.raw_client import sized
 from tests.support.requests import batch

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from kwire.protocol.primitives import Primitive
 from kwire.protocol.schema import Array, FieldSchema, Schema, schema_of
-from kwire.server.api import Api
+from kwire.server.requests.api import Api
 
 ArrayPath = tuple[str, ...]
 """Field names from the request to the array."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ErrorCode, ProtocolError
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

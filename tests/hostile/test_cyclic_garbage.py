@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.partition import READ_COMMITTED
+from kwire.cluster.partitions.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.error_codes import ErrorCode
@@ -33,8 +33,8 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.protocol.produce_exchange import PRODUCED_ELEMENTS_MAX
 from kwire.protocol.records import Record, encode_batch
 from kwire.protocol.schema import ELEMENTS_MAX, schema_of
-from kwire.server.api import Api
 from kwire.server.apis import SERVED
+from kwire.server.requests.api import Api
 from tests.hostile.largest import Known, array_paths, long_request
 from tests.log.support import NOW_MS, batch, marker
 from tests.support.compiled import IS_COMPILED

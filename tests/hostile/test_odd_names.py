@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

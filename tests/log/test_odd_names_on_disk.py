@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.metadata_damage import refuse_damage
 from kwire.cluster.quorum.state import FILE_NAME, load_quorum_state
+from kwire.cluster.raft.metadata_damage import refuse_damage
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.files import base_offset_of

@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from kwire.cluster.controller import broker_changes, isr_changes, partition_changes, registration
-from kwire.cluster.image import PartitionImage
-from kwire.cluster.partition import ACKS_ALL, Partition
-from kwire.cluster.partitions import Partitions
-from kwire.cluster.replication.in_sync import InSync, Peers
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.cluster.partitions.in_sync import InSync, Peers
+from kwire.cluster.partitions.partition import ACKS_ALL, Partition
+from kwire.cluster.partitions.partitions import Partitions
 from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard

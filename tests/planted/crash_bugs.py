@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster import formatting
+from kwire.cluster.formatting import formatting
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.log import flushing, recovery, rolling, truncation
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
@@ -18,7 +18,7 @@ from kwire.log.log_state import LogState
 from kwire.log.partition_log import PartitionLog
 from kwire.log.segment import Segment
 from kwire.log.unsynced_paths import UnsyncedPaths
-from kwire.server.nodes import storage
+from kwire.server.node import storage
 from kwire.simulation.open_files import SimulatedFile
 from tests.crash.disk import RecordingDisk
 from tests.planted.bug import PlantedBug, always, nothing

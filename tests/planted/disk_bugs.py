@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster.group_commit import GroupCommit
+from kwire.cluster.partitions.group_commit import GroupCommit
 from kwire.log.checkpoints import CheckpointJob
 from kwire.log.closing import LogClosing
 from kwire.log.disk import DiskFailure, DiskFullError, RealFile

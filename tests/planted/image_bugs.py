@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster import image
+from kwire.cluster.metadata import image
 from kwire.protocol.messages import metadata_records as records
 from tests.planted.bug import Catalogue
 

@@ -12,9 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster import raft_node, snapshotting
-from kwire.cluster.image_records import records_of
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata.image_records import records_of
 from kwire.cluster.quorum import (
     epochs,
     following,
@@ -34,8 +32,10 @@ from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Resigned
 from kwire.cluster.quorum.state import store_quorum_state
 from kwire.cluster.quorum.voter_history import VoterHistory
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
-from kwire.cluster.raft_log import RaftLog
-from kwire.cluster.raft_node import RaftNode
+from kwire.cluster.raft import raft_node, snapshotting
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.raft_log import RaftLog
+from kwire.cluster.raft.raft_node import RaftNode
 from kwire.log.disk import Disk
 from kwire.log.flushing import FlushJob
 from kwire.protocol.control_records import ControlRecordType

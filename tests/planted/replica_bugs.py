@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 import pytest
 
 from kwire.cluster.controller import features, topics, view
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.partition import Partition
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.placement import UsableBroker
 from kwire.cluster.quorum import describing
 from kwire.coordinator.loading import Loader
@@ -22,8 +22,8 @@ from kwire.log.log_directory import LogDirectory
 from kwire.log.log_offsets import LogOffsets
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.messages.fetch import FetchPartition
-from kwire.server.context import RequestContext
 from kwire.server.fetching import closest_replica
+from kwire.server.requests.context import RequestContext
 from tests.planted.bug import Catalogue, never, nothing
 
 REPLICA_BUGS: Final = Catalogue()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.transaction import adding, completion, ending, initialising, machine

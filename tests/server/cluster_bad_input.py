@@ -34,7 +34,7 @@ from kwire.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
 )
 from kwire.protocol.messages.vote import VoteRequest
-from kwire.server.envelopes import encode_principal
+from kwire.server.other_nodes.envelopes import encode_principal
 from kwire.simulation.controllers import CLUSTER_ID
 from tests.server.controller_requests import (
     DIRECTORY,

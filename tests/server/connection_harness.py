@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from kwire.cluster.settings import read_settings
+from kwire.cluster.configs.settings import read_settings
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ListenerSettings, limits_of
 from kwire.server.network.listener import ConnectionTable, Listener

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.features import REGISTERED
+from kwire.cluster.metadata.features import REGISTERED
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.protocol.messages.alter_partition import (
@@ -66,7 +66,7 @@ from kwire.protocol.messages.update_raft_voter import (
 )
 from kwire.protocol.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 from kwire.protocol.requesting import frame_request
-from kwire.server.envelopes import encode_principal
+from kwire.server.other_nodes.envelopes import encode_principal
 from kwire.simulation.controllers import CLUSTER_ID, LISTENER, directory_id
 
 TOPIC = "__cluster_metadata"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_records import (
     DeleteRecordsPartition,

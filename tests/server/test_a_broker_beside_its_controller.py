@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from kwire.cluster.features import REGISTERED
+from kwire.cluster.metadata.features import REGISTERED
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.broker_registration import (
     BrokerRegistrationFeature,

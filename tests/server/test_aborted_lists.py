@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.partition import READ_COMMITTED
+from kwire.cluster.partitions.partition import READ_COMMITTED
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.server.fetching.aborted_lists import ABORTED_TRANSACTION_BYTES

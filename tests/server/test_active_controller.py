@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from kwire.chunks import at_once, whole
-from kwire.cluster.metadata_log import MetadataLog
 from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.framing import encode_response, parse_request_header
@@ -20,10 +20,16 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.protocol.schema import schema_of
-from kwire.server.active_controller import ENVELOPES_AT_ONCE, ActiveController, NoActiveControllerError, RequestOrigin
-from kwire.server.apis import administration, create_topics
-from kwire.server.context import DistantClient
-from kwire.server.envelopes import decode_principal, encode_principal, says_not_controller
+from kwire.server.apis.cluster import administration
+from kwire.server.apis.topics import create_topics
+from kwire.server.other_nodes.active_controller import (
+    ENVELOPES_AT_ONCE,
+    ActiveController,
+    NoActiveControllerError,
+    RequestOrigin,
+)
+from kwire.server.other_nodes.envelopes import decode_principal, encode_principal, says_not_controller
+from kwire.server.requests.context import DistantClient
 from tests.virtual_loop import VirtualClock, virtual_loop
 
 SIZE_BYTES = 4

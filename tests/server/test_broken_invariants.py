@@ -12,7 +12,7 @@ import pytest
 from kwire.cli import server_command
 from kwire.invariants import failure_reason, threatens_durable_data
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
-from kwire.server.nodes.broker import BrokerServer, start_broker
+from kwire.server.assembly.broker import BrokerServer, start_broker
 from kwire.server.settings.config import make_config
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import SECONDS, RunningBroker
@@ -49,7 +49,7 @@ def failed_assertion(module: str) -> AssertionError:
     raise ValueError(module)
 
 
-@pytest.mark.parametrize("module", ["kwire.log.segment", "kwire.cluster.partition"])
+@pytest.mark.parametrize("module", ["kwire.log.segment", "kwire.cluster.partitions.partition"])
 def test_a_broken_invariant_of_durable_data_ends_the_broker_and_is_no_clean_end(tmp_path: Path, module: str) -> None:
     with RunningBroker(tmp_path) as broker:
         make_fail(broker, failed_assertion(module))
@@ -106,9 +106,10 @@ def test_the_innermost_package_with_state_owns_a_broken_invariant() -> None:
             frames()
         return caught.value
 
-    assert threatens_durable_data(through("kwire.server.apis.produce", "kwire.log.segment", "kwire.protocol.records"))
-    assert threatens_durable_data(through("kwire.coordinator.shard", "kwire.cluster.partition"))
-    assert not threatens_durable_data(through("kwire.cluster.partition", "kwire.server.fetching.delayed_fetch"))
+    produce, partition = "kwire.server.apis.records.produce", "kwire.cluster.partitions.partition"
+    assert threatens_durable_data(through(produce, "kwire.log.segment", "kwire.protocol.records"))
+    assert threatens_durable_data(through("kwire.coordinator.shard", partition))
+    assert not threatens_durable_data(through(partition, "kwire.server.fetching.delayed_fetch"))
     assert not threatens_durable_data(through("kwire.log.partition_log", "kwire.coordinator.shard", "kwire.seams"))
     assert not threatens_durable_data(through("kwire.protocol.records"))
     assert not threatens_durable_data(KeyError("kwire.log"))

@@ -18,7 +18,7 @@ from tests.server.test_configs import describe
 from tests.support.raw_client import RawClient
 
 BROKER_LOGGER, SOURCE = 8, 6
-NAME = "kwire.server.nodes.storage"
+NAME = "kwire.server.node.storage"
 SET, DELETE, APPEND = 0, 1, 2
 Change = tuple[str, int, str | None]
 

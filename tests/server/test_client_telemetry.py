@@ -11,13 +11,13 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import SystemRandomSource
-from kwire.server.client_telemetry import CLIENTS_MAX, ClientTelemetry
+from kwire.server.requests.client_telemetry import CLIENTS_MAX, ClientTelemetry
 from tests.server.quotas.world import HandClock
 from tests.support.raw_client import RawClient
 

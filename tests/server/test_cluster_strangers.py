@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.image import UnknownRecord
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.prepared_records import prepare
+from kwire.cluster.metadata.image import UnknownRecord
+from kwire.cluster.metadata.prepared_records import prepare
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord, RemoveAccessControlEntryRecord
 from kwire.server.settings.config import SettingError

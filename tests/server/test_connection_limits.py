@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.settings import read_settings
+from kwire.cluster.configs.settings import read_settings
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.server.network.addresses import AddressBook, address_of

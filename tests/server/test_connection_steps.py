@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kwire import event_loop
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.seams import SystemClock
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
-from kwire.server.apis.describe_cluster import BROKERS, CONTROLLERS, handle_at_controller
+from kwire.server.apis.cluster.describe_cluster import BROKERS, CONTROLLERS, handle_at_controller
 
 LISTENER = "CONTROLLER"
 

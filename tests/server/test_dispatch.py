@@ -16,9 +16,9 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
 from kwire.protocol.messages.produce import ProduceRequest
 from kwire.protocol.schema import find_message, schema_of
-from kwire.server.api import Api
 from kwire.server.apis import SERVED
-from kwire.server.authorization import ACCESS
+from kwire.server.requests.api import Api
+from kwire.server.requests.authorization import ACCESS
 from tests.support.raw_client import RawClient, sized
 from tests.support.running import RunningBroker
 

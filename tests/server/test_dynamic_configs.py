@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.config_keys import Use
 from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import Use
 from kwire.cluster.configs.topic import TOPIC_KEYS
 from kwire.protocol.error_codes import ErrorCode
 from tests.server.test_configs import BROKER, DELETE, SET, TOPIC, alter, describe

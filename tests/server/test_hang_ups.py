@@ -13,7 +13,6 @@ import pytest
 
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
 from kwire.seams import SystemClock
-from kwire.server.durable_answers import Admission, Append
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.listener import ConnectionTable, Listener
 from kwire.server.network.output_memory import OutputMemory
@@ -21,6 +20,7 @@ from kwire.server.network.pending import Pending
 from kwire.server.network.receive_buffer import ReceiveBuffer
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.turns import Turns
+from kwire.server.requests.durable_answers import Admission, Append
 from tests.cluster.replication.world import KnownPeers, append, image, replica
 from tests.support.waiting import until
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.log.config import LogConfig
 from kwire.log.errors import CorruptLogError
 from kwire.log.flushing import FlushJob
@@ -21,7 +21,7 @@ from kwire.log.index_rebuild import BATCHES_AT_ONCE
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.retention import SEGMENTS_AT_ONCE
-from kwire.server.nodes.housekeeping import (
+from kwire.server.assembly.housekeeping import (
     FIRST_SCRUB_SECONDS,
     HIGH_WATERMARK_STEP_MS,
     SCRUB_BYTES_PER_SECOND,

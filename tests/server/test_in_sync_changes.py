@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.replication.in_sync import Proposal
+from kwire.cluster.partitions.in_sync import Proposal
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -15,7 +15,7 @@ from kwire.protocol.messages.alter_partition import (
     AlterPartitionResponsePartitionData,
     AlterPartitionResponseTopicData,
 )
-from kwire.server.in_sync_changes import InSyncChanges
+from kwire.server.replication.in_sync_changes import InSyncChanges
 
 TOPIC_ID = UUID(int=9)
 PARTITIONS = 30_000

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
-from kwire.server.replica_moves import LAST_BYTES
+from kwire.server.replication.replica_moves import LAST_BYTES
 from tests.log.faults import FaultyDisk, broken
 from tests.server.test_replica_moves import ask_to_move, everything, home_and_away, places, set_rate
 from tests.support.raw_client import SECONDS, RawClient

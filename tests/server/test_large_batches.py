@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kwire.chunks import Steps, in_turns
-from kwire.server.large_batches import WorkersForLargeBatches
+from kwire.server.requests.large_batches import WorkersForLargeBatches
 from kwire.simulation.loop import VirtualLoop
 from tests.server.connection_harness import play
 

@@ -9,9 +9,9 @@ import pytest
 
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kwire.server.dispatch import ENCODED_AT_ONCE
 from kwire.server.fetching.fetch import PARTITIONS_AT_ONCE
 from kwire.server.fetching.fetch_sessions import FetchSessions
+from kwire.server.requests.dispatch import ENCODED_AT_ONCE
 from tests.support.compiled import replaces_methods
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, produce, values_in

@@ -18,7 +18,7 @@ from kwire.server.network.connection_limits import BLOCKED_BYTES_MAX
 from kwire.server.network.receive_buffer import RECEIVE_BUFFER_BYTES
 from kwire.server.network.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
-from kwire.server.services import NodeContext
+from kwire.server.requests.services import NodeContext
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch_request, produce, produce_request
 from tests.support.running import RunningBroker

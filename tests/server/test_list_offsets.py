@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.list_offsets import (
@@ -28,7 +28,7 @@ from kwire.protocol.messages.list_offsets import (
 )
 from kwire.protocol.records import BATCH_HEADER_BYTES
 from kwire.repeated_messages import RepeatedMessages
-from kwire.server.apis import list_offsets
+from kwire.server.apis.records import list_offsets
 from tests.cluster.replication.world import KnownPeers, fetched, image, replica
 from tests.hostile.frames import with_crc
 from tests.log.support import NOW_MS, batch, with_deltas

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.directory_ids import UNASSIGNED
-from kwire.cluster.image import PartitionImage
+from kwire.cluster.metadata.image import PartitionImage
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic

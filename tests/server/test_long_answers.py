@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from kwire.chunks import CHUNK, at_once, is_many
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -42,22 +42,17 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from kwire.server.api import Api
-from kwire.server.apis import (
-    describe_configs,
-    describe_log_dirs,
-    describe_topic_partitions,
-    list_groups,
-    list_offsets,
-    metadata,
-    offset_commit,
-    offset_fetch,
-)
-from kwire.server.context import RequestContext
-from kwire.server.envelopes import says_not_controller
+from kwire.server.apis.cluster import describe_log_dirs
+from kwire.server.apis.configs import describe_configs
+from kwire.server.apis.groups import list_groups, offset_commit, offset_fetch
+from kwire.server.apis.records import list_offsets
+from kwire.server.apis.topics import describe_topic_partitions, metadata
 from kwire.server.network.pending import Work, after
 from kwire.server.network.response_queue import QueuedResponse, Response
 from kwire.server.network.turns import Share
+from kwire.server.other_nodes.envelopes import says_not_controller
+from kwire.server.requests.api import Api
+from kwire.server.requests.context import RequestContext
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually

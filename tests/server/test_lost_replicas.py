@@ -11,14 +11,14 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.directory_ids import LOST
-from kwire.cluster.image import PartitionImage
+from kwire.cluster.metadata.image import PartitionImage
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import MAGIC_POSITION, decode_all
-from kwire.server.nodes.broker_lifecycle import MetadataHeldUpError
+from kwire.server.assembly.broker_lifecycle import MetadataHeldUpError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 from tests.support.compiled import replaces_methods

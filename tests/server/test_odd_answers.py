@@ -12,11 +12,11 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.directory import DirectoryRefused
-from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
-from kwire.cluster.image import MetadataImage, PartitionImage
+from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage
 from kwire.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
-from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
@@ -28,19 +28,19 @@ from kwire.protocol.messages.alter_partition import (
 from kwire.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationResponse
-from kwire.server.active_controller import NoActiveControllerError
-from kwire.server.current_leaders import current_leader
-from kwire.server.directory_assignments import DirectoryAssignments
-from kwire.server.in_sync_changes import InSyncChanges
-from kwire.server.internal_topics import REQUESTED_TOPICS_MAX, TopicCreator
-from kwire.server.lost_replicas import LostReplicas
+from kwire.server.assembly.broker_registrar import BrokerRegistrar
+from kwire.server.assembly.controller_registration import ControllerRegistration
+from kwire.server.assembly.coordinators import Coordinators
 from kwire.server.network.node_connection import NodeConnection
-from kwire.server.nodes.background import Background
-from kwire.server.nodes.broker_registrar import BrokerRegistrar
-from kwire.server.nodes.controller_registration import ControllerRegistration
-from kwire.server.nodes.coordinators import Coordinators
-from kwire.server.nodes.quorum_settings import refuse_other_voters
-from kwire.server.reported_directories import ReportedDirectories
+from kwire.server.node.background import Background
+from kwire.server.node.quorum_settings import refuse_other_voters
+from kwire.server.other_nodes.active_controller import NoActiveControllerError
+from kwire.server.other_nodes.internal_topics import REQUESTED_TOPICS_MAX, TopicCreator
+from kwire.server.replication.directory_assignments import DirectoryAssignments
+from kwire.server.replication.in_sync_changes import InSyncChanges
+from kwire.server.replication.lost_replicas import LostReplicas
+from kwire.server.replication.reported_directories import ReportedDirectories
+from kwire.server.requests.current_leaders import current_leader
 from kwire.server.settings.config import SettingError, make_config
 from tests.virtual_loop import VirtualLoop, virtual_loop
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from kwire.cluster.image import NO_LEADER
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.transaction.initialising import Producer
@@ -28,8 +28,8 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kwire.server.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
-from kwire.server.request_batches import PARTITIONS_MAX
+from kwire.server.other_nodes.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.other_nodes.request_batches import PARTITIONS_MAX
 from tests.virtual_loop import virtual_loop
 
 HERE, THERE = 1, 2

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.producer_ids import ProducerIds
+from kwire.server.other_nodes.producer_ids import ProducerIds
 from tests.virtual_loop import virtual_loop
 
 

@@ -16,10 +16,10 @@ from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchResponseGroup, OffsetFetchResponseTopics
-from kwire.server.apis import add_offsets_to_txn
-from kwire.server.apis.offset_fetch import _whole
-from kwire.server.nodes.broker_lifecycle import BrokerLifecycle
-from kwire.server.nodes.storage import _refuse_other_metadata
+from kwire.server.apis.groups.offset_fetch import _whole
+from kwire.server.apis.transactions import add_offsets_to_txn
+from kwire.server.assembly.broker_lifecycle import BrokerLifecycle
+from kwire.server.node.storage import _refuse_other_metadata
 from tests.log.faults import broken
 from tests.server.test_odd_answers import Asked, play
 from tests.support.raw_client import RawClient

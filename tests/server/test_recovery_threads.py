@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.jobs import run_stages
-from kwire.cluster.settings import CurrentSettings
 from kwire.log.disk import PARTS_MAX
 from kwire.log.jobs import Stage
 from kwire.seams import Workers
-from kwire.server.nodes.runtime import recovery_threads
+from kwire.server.node.runtime import recovery_threads
 from kwire.server.settings.config import make_config
 from tests.support.running import RunningBroker
 

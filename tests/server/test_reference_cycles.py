@@ -17,12 +17,12 @@ import pytest
 from kwire import event_loop
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.seams import ThreadWorkers
-from kwire.server.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.network.node_channel import NodeChannel
-from kwire.server.nodes.tracked_workers import TrackedWorkers
-from kwire.server.request_batches import RequestBatches
+from kwire.server.node.tracked_workers import TrackedWorkers
+from kwire.server.other_nodes.active_controller import ActiveController, NoActiveControllerError
+from kwire.server.other_nodes.request_batches import RequestBatches
 from tests.server.test_active_controller import ONE, Channel, Log, run, unreachable
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.disk import DiskFullError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.produce import ProduceRequest

@@ -62,9 +62,9 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kwire.server.active_controller import RequestOrigin
-from kwire.server.authorization import Operation, ResourceType
-from kwire.server.context import DistantClient
+from kwire.server.other_nodes.active_controller import RequestOrigin
+from kwire.server.requests.authorization import Operation, ResourceType
+from kwire.server.requests.context import DistantClient
 from tests.server import controller_requests
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, create_topic, fetch_request, produce_request

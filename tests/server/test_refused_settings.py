@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.configs import AlterOperation
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_configs import (
     AlterConfigsAlterableConfig,
@@ -22,7 +22,7 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from kwire.server.nodes.node_publisher import apply_each
+from kwire.server.node.node_publisher import apply_each
 from kwire.server.settings.config import SettingError, load_config, make_config
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from tests.support.raw_client import RawClient

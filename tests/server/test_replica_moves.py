@@ -34,7 +34,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from kwire.server.replica_moves import RATE
+from kwire.server.replication.replica_moves import RATE
 from tests.log.faults import FaultyDisk, broken, full
 from tests.log.searching import aborted_transactions
 from tests.log.support import batch as transactional_batch

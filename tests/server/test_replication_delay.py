@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from tests.server.replicated_topic import Scene, play
 from tests.support.requests import batch, create_request

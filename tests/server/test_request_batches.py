@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from kwire.server.request_batches import PARTITIONS_MAX, REQUESTS_AT_ONCE, RequestBatches
+from kwire.server.other_nodes.request_batches import PARTITIONS_MAX, REQUESTS_AT_ONCE, RequestBatches
 from tests.virtual_loop import virtual_loop
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kwire.cli import main
-from kwire.cluster.snapshots import decode_snapshot
+from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED
+from kwire.cluster.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED
 from kwire.log.errors import CorruptLogError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.log.large_batches import LargeBatches
 from kwire.protocol.compression import Codec
 from kwire.protocol.messages.incremental_alter_configs import (

@@ -13,7 +13,7 @@ from compat_tests.harness.paths import CACHE
 from kwire.cluster.directory import DirectoryRefused, load_meta_properties
 from kwire.log.disk import Data, DiskFailure, RealDisk
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.nodes.storage import Storage, open_storage
+from kwire.server.node.storage import Storage, open_storage
 from kwire.server.settings.config import BrokerConfig, make_config
 from tests.log.faults import FaultyDisk, broken
 from tests.support.requests import batch, create_topic, fetch, produce, values_in

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.partitions import OPENED_AT_ONCE
+from kwire.cluster.partitions.partitions import OPENED_AT_ONCE
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kwire.server.nodes.tracked_workers import TrackedWorkers
+from kwire.server.node.tracked_workers import TrackedWorkers
 from tests.cluster.world import InlineWorkers
 
 

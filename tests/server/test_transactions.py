@@ -37,7 +37,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from kwire.server.apis.produce import ADDS_TO_TRANSACTION_SINCE
+from kwire.server.apis.records.produce import ADDS_TO_TRANSACTION_SINCE
 from tests.log.support import NOW_MS, batch
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch as plain_batch

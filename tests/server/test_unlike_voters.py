@@ -14,9 +14,9 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.schema import schema_of
-from kwire.server.nodes.controller_server import ControllerServer, start_controller
-from kwire.server.nodes.node import Node
-from kwire.server.nodes.runtime import Seams
+from kwire.server.assembly.controller_server import ControllerServer, start_controller
+from kwire.server.node.node import Node
+from kwire.server.node.runtime import Seams
 from kwire.server.settings.config import make_config
 from kwire.simulation import Simulation, WireClient
 from kwire.simulation.controllers import PORT, SimulatedController, format_once, voter_set

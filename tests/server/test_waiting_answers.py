@@ -13,8 +13,8 @@ from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
-from kwire.server.durable_answers import DurableAnswer
 from kwire.server.fetching.delayed_fetch import DelayedFetch
+from kwire.server.requests.durable_answers import DurableAnswer
 from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 from uuid import UUID
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

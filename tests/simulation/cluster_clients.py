@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from kwire.cluster.image import NO_LEADER
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from kwire.cluster.image import NO_LEADER, PartitionImage
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
 from kwire.simulation import SimulatedCluster, Simulation
 from tests.simulation.cluster_admin import Administrator
 from tests.simulation.cluster_clients import Client

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kwire.cluster.image import MetadataImage, TopicImage
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.coordinator.shard import ShardState
 from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.log.disk import DiskFailure

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-from kwire.cluster.image import NO_LEADER
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.protocol.control_records import decode_marker
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition

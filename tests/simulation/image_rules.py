@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from tests.simulation.cluster_ledger import PartitionKey
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"

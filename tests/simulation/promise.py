@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.simulation import ClusterBroker, SimulatedCluster
 from kwire.simulation.hosts import Process
 from kwire.simulation.nodes import AnyNode

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.metadata_records import TopicRecord

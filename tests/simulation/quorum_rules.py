@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.quorum.machine import Quorum
 from kwire.cluster.quorum.voters import ReplicaKey
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.records import iterate_headers
-from kwire.server.nodes.controller_server import ControllerServer
+from kwire.server.assembly.controller_server import ControllerServer
 from kwire.simulation import Simulation
 from kwire.simulation.controllers import SimulatedController
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.image import MetadataImage, PartitionImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.replication.in_sync import InSync, Proposal
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage
+from kwire.cluster.partitions.in_sync import InSync, Proposal
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.records import iterate_headers
 from kwire.simulation import ClusterBroker, SimulatedCluster
 from tests.simulation.cluster_ledger import Ledger, PartitionKey

@@ -6,10 +6,10 @@ change, which clients cannot distinguish from a slow broker.
 
 from __future__ import annotations
 
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.server.fetching.fetch_session import FetchSession
 from kwire.server.fetching.session_watch import Key
-from kwire.server.services import Services
+from kwire.server.requests.services import Services
 from kwire.simulation import SimulatedCluster
 
 

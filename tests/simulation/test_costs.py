@@ -14,9 +14,9 @@ from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.schema import schema_of
-from kwire.server.api import Api
 from kwire.server.apis import SERVED
 from kwire.server.network import turns
+from kwire.server.requests.api import Api
 from kwire.simulation import Simulation
 from kwire.simulation.costs import LIMIT_SECONDS, SECONDS_PER_LINE, LineCosts
 from kwire.simulation.loop import ProcessLoop

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.eligible_leaders import plan_clearing
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.image import MetadataImage, PartitionImage
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage
 from kwire.protocol.messages.metadata_records import ConfigRecord
 from kwire.simulation import Simulation
 from tests.cluster.controller.support import TOPIC_ID, one_partition, place_of

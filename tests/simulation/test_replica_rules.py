@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.replication.in_sync import Proposal
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.partitions.in_sync import Proposal
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.simulation import SimulatedCluster, Simulation
 from tests.simulation.cluster_ledger import Ledger

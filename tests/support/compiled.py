@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import kwire.cluster.partition
+import kwire.cluster.partitions.partition
 
-IS_COMPILED = Path(kwire.cluster.partition.__file__).suffix != ".py"
+IS_COMPILED = Path(kwire.cluster.partitions.partition.__file__).suffix != ".py"
 
 replaces_methods = pytest.mark.skipif(IS_COMPILED, reason="replaces a method, which a compiled class does not allow")

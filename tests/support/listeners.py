@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kwire.cluster.image import TopicImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.metadata_log import MetadataPublisher
-from kwire.cluster.partition import Partition
-from kwire.cluster.partition_listener import PartitionListener
+from kwire.cluster.metadata.image import TopicImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partition_listener import PartitionListener
+from kwire.cluster.raft.metadata_log import MetadataPublisher
 
 
 class RecordedPartitions(PartitionListener):

@@ -7,11 +7,11 @@ from typing import Any
 from uuid import UUID
 
 from kwire.cluster.controller.producer_ids import plan_producer_ids
-from kwire.cluster.features import SUPPORTED
-from kwire.cluster.metadata_log import MetadataLog
+from kwire.cluster.metadata.features import SUPPORTED
+from kwire.cluster.metadata.registrations import BrokerRegistration
 from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft_node import Unreachable
-from kwire.cluster.registrations import BrokerRegistration
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -28,7 +28,7 @@ class NoPeers:
 
 
 class Alone:
-    """Peers of partitions without other replicas: they request nothing (kwire.cluster.replication.in_sync)."""
+    """Peers of partitions without other replicas: they request nothing (kwire.cluster.partitions.in_sync)."""
 
     broker_id = 1
 

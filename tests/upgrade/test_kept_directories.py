@@ -28,7 +28,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from kwire.seams import SystemClock, SystemRandomSource
-from kwire.server.nodes.formation import FormatOptions, format_storage
+from kwire.server.node.formation import FormatOptions, format_storage
 from kwire.server.settings.config import load_config
 from tests.support.processes import server
 from tests.support.raw_client import RawClient

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kwire.cluster.config_keys import Check, ConfigError, render
+from kwire.cluster.configs.config_keys import Check, ConfigError, render
 
 
 def at_least(low: int) -> Check:

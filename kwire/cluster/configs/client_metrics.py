@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, table
 from kwire.cluster.configs.checks import ANY_ITEMS
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, table
 
 CLIENT_METRICS_KEYS = table(
     (

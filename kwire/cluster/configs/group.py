@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Use, table
 from kwire.cluster.configs.checks import COUNT, OFFSET_RESET, POSITIVE, at_least, one_of
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use, table
 
 GROUP_KEYS = table(
     (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Use, table
 from kwire.cluster.configs.checks import (
     CODECS,
     COUNT,
@@ -14,6 +13,7 @@ from kwire.cluster.configs.checks import (
     at_least,
     between,
 )
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use, table
 
 TOPIC_KEYS = table(
     (

@@ -17,9 +17,9 @@ from kwire.cluster.controller.long_plans import places_where, records_for
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place, directory_of
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
-from kwire.cluster.image import NO_LEADER, PartitionImage
-from kwire.cluster.registrations import BrokerRegistration
+from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
+from kwire.cluster.metadata.registrations import BrokerRegistration
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
     BrokerRegistrationChangeRecord,

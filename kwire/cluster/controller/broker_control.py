@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, in_turns, turn
+from kwire.cluster.configs.settings import CurrentSettings, setting
 from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import (
     BrokerIncarnation,
@@ -48,10 +49,9 @@ from kwire.cluster.controller.registration import (
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.metadata_log import MetadataLog
-from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with
-from kwire.cluster.registrations import BrokerRegistration
-from kwire.cluster.settings import CurrentSettings, setting
+from kwire.cluster.metadata.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with
+from kwire.cluster.metadata.registrations import BrokerRegistration
+from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kwire.protocol.messages.alter_partition_reassignments import (

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from kwire.cluster.client_quotas import (
+from kwire.cluster.configs.config_keys import ConfigType
+from kwire.cluster.metadata.client_quotas import (
     ENTITY_TYPES,
     IP,
     IP_KEYS,
     USER_AND_CLIENT_KEYS,
     QuotaEntity,
 )
-from kwire.cluster.config_keys import ConfigType
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ClientQuotaEntityData, ClientQuotaRecord
 

@@ -8,15 +8,15 @@ from enum import IntEnum
 from typing import Any, cast
 
 from kwire.chunks import CHUNK, Pieces, chunks
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigResourceType, ConfigType, broker_id_of
 from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.configs.group_configs import check_client_metrics_configs, check_group_configs
 from kwire.cluster.configs.topic import TOPIC_KEYS
+from kwire.cluster.configs.topic_configs import check_topic_configs
 from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing
-from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
-from kwire.cluster.group_configs import check_client_metrics_configs, check_group_configs
-from kwire.cluster.image import ConfigResource, MetadataImage
-from kwire.cluster.topic_configs import check_topic_configs
+from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.image import ConfigResource, MetadataImage
 from kwire.cluster.topic_names import check_topic_name
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from kwire.chunks import CHUNK, Pieces, at_once, chunks, in_turns, turn
-from kwire.cluster.client_quotas import QuotaEntity, entity_text
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
@@ -28,10 +27,11 @@ from kwire.cluster.controller.topics import (
     plan_topic,
 )
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.features import KRAFT_VERSION
-from kwire.cluster.image import ConfigResource, MetadataImage, TopicImage
-from kwire.cluster.metadata_log import MetadataLog, Written
-from kwire.cluster.prepared_records import PreparedRecords, prepare, prepare_in_pieces
+from kwire.cluster.metadata.client_quotas import QuotaEntity, entity_text
+from kwire.cluster.metadata.features import KRAFT_VERSION
+from kwire.cluster.metadata.image import ConfigResource, MetadataImage, TopicImage
+from kwire.cluster.metadata.prepared_records import PreparedRecords, prepare, prepare_in_pieces
+from kwire.cluster.raft.metadata_log import MetadataLog, Written
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import RandomSource
 

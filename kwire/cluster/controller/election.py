@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from kwire.cluster.image import NO_LEADER, PartitionImage
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
 
 
 class Election(Enum):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView, has_eligible_leaders
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
 

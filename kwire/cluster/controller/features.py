@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kwire.cluster.features import (
+from kwire.cluster.metadata.features import (
     KRAFT_VERSION,
     KRAFT_VERSION_LEVEL,
     METADATA_VERSION,
@@ -14,7 +14,7 @@ from kwire.cluster.features import (
     METADATA_VERSION_4_3_IV0,
     SUPPORTED,
 )
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
 

@@ -28,7 +28,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_unfencing,
 )
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 

@@ -15,7 +15,7 @@ from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.image import UNCHANGED_LEADER, PartitionImage
+from kwire.cluster.metadata.image import UNCHANGED_LEADER, PartitionImage
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition import (
     AlterPartitionBrokerState,

@@ -17,7 +17,7 @@ from kwire.cluster.controller.long_plans import PLANNED_AT_ONCE, places_where, r
 from kwire.cluster.controller.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import MetadataImage, PartitionImage
-from kwire.cluster.persistent_map import changed_keys
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage
+from kwire.cluster.metadata.persistent_map import changed_keys
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 PLACES_AT_ONCE: Final = 2048

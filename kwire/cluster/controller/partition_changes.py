@@ -19,7 +19,7 @@ from uuid import UUID
 
 from kwire.cluster.controller.election import Candidates, Elected, Election, elect
 from kwire.cluster.controller.view import ControllerView, Place, directory_of
-from kwire.cluster.image import NO_LEADER, UNCHANGED_LEADER, PartitionImage
+from kwire.cluster.metadata.image import NO_LEADER, UNCHANGED_LEADER, PartitionImage
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 Brokers = tuple[int, ...]

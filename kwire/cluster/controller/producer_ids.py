@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.messages.metadata_records import ProducerIdsRecord
 
 PRODUCER_ID_BLOCK_SIZE = 1000

@@ -13,8 +13,8 @@ from kwire.chunks import Pieces
 from kwire.cluster.controller.broker_changes import can_cordon, plan_new_incarnation
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
-from kwire.cluster.features import KRAFT_VERSION, METADATA_VERSION
-from kwire.cluster.registrations import BrokerRegistration
+from kwire.cluster.metadata.features import KRAFT_VERSION, METADATA_VERSION
+from kwire.cluster.metadata.registrations import BrokerRegistration
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.broker_registration import BrokerRegistrationRequest
 from kwire.protocol.messages.controller_registration import ControllerRegistrationRequest

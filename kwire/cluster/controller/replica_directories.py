@@ -11,7 +11,7 @@ from kwire.cluster.controller.partition_changes import Target, plan_partition_ch
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_online
-from kwire.cluster.image import NO_LEADER
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

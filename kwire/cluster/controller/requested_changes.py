@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import PartitionImage, TopicImage, changed_partition
+from kwire.cluster.metadata.image import PartitionImage, TopicImage, changed_partition
 from kwire.protocol.messages.metadata_records import PartitionChangeRecord
 
 

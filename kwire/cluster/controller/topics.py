@@ -11,15 +11,15 @@ from typing import Any, cast
 from uuid import UUID
 
 from kwire.chunks import CHUNK, Pieces, mapped
-from kwire.cluster.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.config_keys import ConfigError, ConfigResourceType
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.configs.topic_configs import check_topic_configs
 from kwire.cluster.controller.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
 from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.directory_ids import default_directory
-from kwire.cluster.image import MetadataImage, TopicImage
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
-from kwire.cluster.settings import CurrentSettings
-from kwire.cluster.topic_configs import check_topic_configs
 from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key, may_collide
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord

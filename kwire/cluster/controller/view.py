@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once
-from kwire.cluster.config_keys import ConfigError, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import ConfigError, ConfigResourceType, parse
 from kwire.cluster.directory_ids import UNASSIGNED, default_directory, is_online
-from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION
-from kwire.cluster.image import MetadataImage, PartitionImage, TopicImage
+from kwire.cluster.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION
+from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.placement import UsableBroker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from kwire.cluster.configs.settings import setting
 from kwire.cluster.quorum.voters import Endpoints, ReplicaKey, Voter
-from kwire.cluster.settings import setting
 
 MAX_FETCH_WAIT_MS = 500
 OBSERVER_EXPIRY_MS = 5 * 60_000

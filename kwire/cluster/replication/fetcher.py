@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from kwire.chunks import in_turns
-from kwire.cluster.partition import Partition
-from kwire.cluster.raft_node import Unreachable
-from kwire.cluster.replication.divergence import EpochEnd
+from kwire.cluster.configs.settings import CurrentSettings, setting
+from kwire.cluster.partitions.divergence import EpochEnd
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.replication.fetch_session import FetchSession, Key
-from kwire.cluster.settings import CurrentSettings, setting
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError, NotReadyError
 from kwire.log.not_ready import ready_in_steps

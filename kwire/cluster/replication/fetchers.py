@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from kwire.cluster.image import NO_LEADER
-from kwire.cluster.partition import Partition
+from kwire.cluster.metadata.image import NO_LEADER
+from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.replication.fetcher import ReplicaFetcher
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kwire.cluster.settings import setting
+from kwire.cluster.configs.settings import setting
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 """Timeout of a new member's JoinGroup, since the member cannot send heartbeats before it has an id.

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kwire.cluster.image import NO_LEADER, MetadataImage
+from kwire.cluster.metadata.image import NO_LEADER, MetadataImage
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import Marker, Outcomes
 from kwire.coordinator.transaction.states import TransactionState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kwire.cluster.settings import setting
+from kwire.cluster.configs.settings import setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kwire.cluster.partition import Partition
-from kwire.cluster.verification import Verification
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.verification import Verification
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.initialising import Producer

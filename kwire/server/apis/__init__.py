@@ -2,47 +2,54 @@
 
 from __future__ import annotations
 
-from kwire.server.api import Api
-from kwire.server.apis import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
+from kwire.server.apis.cluster import (
     administration,
     alter_replica_log_dirs,
     api_versions,
-    delete_groups,
-    delete_records,
-    describe_client_quotas,
     describe_cluster,
-    describe_configs,
-    describe_groups,
     describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    describe_transactions,
-    end_txn,
-    fetch,
-    find_coordinator,
+)
+from kwire.server.apis.configs import (
+    describe_client_quotas,
+    describe_configs,
     get_telemetry_subscriptions,
+    list_config_resources,
+    push_telemetry,
+)
+from kwire.server.apis.groups import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
     heartbeat,
-    init_producer_id,
     join_group,
     leave_group,
-    list_config_resources,
     list_groups,
-    list_offsets,
-    list_transactions,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
+    sync_group,
+)
+from kwire.server.apis.records import (
+    delete_records,
+    describe_producers,
+    fetch,
+    list_offsets,
     offset_for_leader_epoch,
     produce,
-    push_telemetry,
-    security,
-    sync_group,
+)
+from kwire.server.apis.security import security
+from kwire.server.apis.topics import describe_topic_partitions, metadata
+from kwire.server.apis.transactions import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
     txn_offset_commit,
     write_txn_markers,
 )
+from kwire.server.requests.api import Api
 
 SERVED: tuple[Api, ...] = tuple(
     sorted(

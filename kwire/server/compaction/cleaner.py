@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kwire.chunks import in_turns
-from kwire.cluster.settings import CurrentSettings, setting
+from kwire.cluster.configs.settings import CurrentSettings, setting
 from kwire.log.checkpoints import CLEANER_FILE
 from kwire.log.compaction.candidates import Candidate, dirtiest
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan

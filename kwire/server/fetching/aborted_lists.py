@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.lookup import end_offset_of
 from kwire.protocol.messages.fetch import AbortedTransaction
 

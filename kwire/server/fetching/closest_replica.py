@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.messages.fetch import FetchPartition
-from kwire.server.context import RequestContext
+from kwire.server.requests.context import RequestContext
 from kwire.server.settings.requests import RequestSettings
 from kwire.server.settings.setting_rules import RACK_AWARE_SELECTOR
 

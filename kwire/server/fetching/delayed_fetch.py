@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kwire.chunks import Pieces, step_line
-from kwire.cluster.partition import READ_COMMITTED, Partition
-from kwire.cluster.waiters import Waiter
+from kwire.cluster.partitions.partition import READ_COMMITTED, Partition
+from kwire.cluster.partitions.waiters import Waiter
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse
 from kwire.server.fetching.fetch import Fetch
 from kwire.server.fetching.session_watch import Key, StableWaiter

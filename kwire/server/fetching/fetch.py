@@ -13,7 +13,6 @@ from typing import Final
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.protocol.fetch_session_epochs import NO_SESSION
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchRequest, FetchResponse
-from kwire.server.context import RequestContext
 from kwire.server.fetching.fetch_answers import (
     LEADERS_SINCE,
     answer_bytes,
@@ -27,6 +26,7 @@ from kwire.server.fetching.reading import Reading
 from kwire.server.fetching.session_watch import Key
 from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import after
+from kwire.server.requests.context import RequestContext
 from kwire.server.settings.requests import RequestSettings
 
 TOPIC_IDS_SINCE: Final = 13

@@ -18,9 +18,9 @@ from kwire.protocol.messages.fetch import (
     FetchResponse,
 )
 from kwire.protocol.schema import schema_of
-from kwire.server.context import RequestContext
-from kwire.server.current_leaders import MOVED, current_leader, node_endpoint
 from kwire.server.fetching.session_watch import Key
+from kwire.server.requests.context import RequestContext
+from kwire.server.requests.current_leaders import MOVED, current_leader, node_endpoint
 
 LEADERS_SINCE: Final = 16
 """First version that names the current leader with a leadership error (KIP-951)."""

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.fetching.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch

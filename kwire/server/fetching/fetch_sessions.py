@@ -19,7 +19,7 @@ from types import MappingProxyType
 from uuid import UUID
 
 from kwire.chunks import Pieces, chunks
-from kwire.cluster.partition import READ_COMMITTED
+from kwire.cluster.partitions.partition import READ_COMMITTED
 from kwire.cluster.topic_names import NAME_LENGTH_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.fetch_session_epochs import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, next_epoch

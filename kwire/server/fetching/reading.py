@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
-from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, Partition
 from kwire.log.cold_reads import ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import NotReadyError
@@ -18,14 +18,14 @@ from kwire.log.lookup import end_offset_of
 from kwire.log.verify_budget import VerifyBudget
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchEpochEndOffset, FetchPartition, FetchPartitionData, FetchRequest
-from kwire.server.context import RequestContext
-from kwire.server.current_leaders import MOVED
 from kwire.server.fetching.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.fetching.closest_replica import CLIENT_RACKS_SINCE, closer_replica
 from kwire.server.fetching.fetch_answers import LEADERS_SINCE, name_leader, refused
 from kwire.server.fetching.fetch_plan import Asked, FetchPlan
 from kwire.server.fetching.session_watch import Key
 from kwire.server.fetching.unready_logs import UnreadyLogs
+from kwire.server.requests.context import RequestContext
+from kwire.server.requests.current_leaders import MOVED
 
 logger = logging.getLogger(__name__)
 

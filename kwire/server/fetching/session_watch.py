@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
-from kwire.cluster.partition import READ_COMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, Partition
 
 Key = tuple[str | UUID, int]
 """Topic name, or topic id from version 13 on; and partition index."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kwire.chunks import Pieces
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.disk import DiskFailure
 from kwire.log.not_ready import ready_in_steps
 from kwire.protocol.error_codes import KafkaError

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.cluster.settings import setting
+from kwire.cluster.configs.settings import setting
 from kwire.log.disk import open_files_default
 from kwire.server.network.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.server.network.addresses import shown_address
 from kwire.server.network.connection_limits import ListenerSettings, limits_of, refuses_none
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections

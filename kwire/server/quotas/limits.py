@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kwire.cluster.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
+from kwire.cluster.metadata.client_quotas import CLIENT_ID, IP, USER, ClientQuotas
 
 Client = tuple[str, str]
 """User and client id; an empty one in a measure's key does not count."""

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kwire.cluster.client_quotas import (
+from kwire.cluster.configs.settings import setting
+from kwire.cluster.metadata.client_quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -24,9 +25,8 @@ from kwire.cluster.client_quotas import (
     REQUEST_PERCENTAGE,
     ClientQuotas,
 )
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.settings import setting
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
 from kwire.server.network.addresses import AddressBook
@@ -37,7 +37,7 @@ from kwire.server.quotas.rate import SampledRate
 from kwire.server.quotas.token_bucket import TokenBucket
 
 if TYPE_CHECKING:
-    from kwire.server.services import NodeContext
+    from kwire.server.requests.services import NodeContext
 
 UNLIMITED_BYTES = 2**31 - 1
 UNLIMITED = NoMutationQuota()

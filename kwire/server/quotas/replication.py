@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from kwire.cluster.config_keys import ConfigResourceType
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.settings import CurrentSettings, setting
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.configs.settings import CurrentSettings, setting
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.partitions.partition import Partition
 from kwire.seams import Clock
 from kwire.server.quotas.rate import SampledRate
 from kwire.server.settings.dynamic_configs import DynamicConfigs

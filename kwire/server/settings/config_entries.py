@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigKey, ConfigSource, ConfigType, parse, render
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigSource, ConfigType, parse, render
 from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.configs.topic import TOPIC_KEYS
-from kwire.cluster.settings import CurrentSettings
-from kwire.cluster.topic_configs import topic_value
+from kwire.cluster.configs.topic_configs import topic_value
 from kwire.server.settings.config import BrokerConfig
 from kwire.server.settings.dynamic_configs import DynamicConfigs, dynamic_key
 

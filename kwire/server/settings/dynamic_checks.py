@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigError, ConfigType, Update, Use, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.config_keys import ConfigError, ConfigType, Update, Use, parse
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig, SettingError, make_config
 from kwire.server.settings.dynamic_configs import NEVER_ALTERED_TO_NOTHING, DynamicConfigs, dynamic_key

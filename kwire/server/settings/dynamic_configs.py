@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kwire.cluster.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigResourceType, parse
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger(__name__)

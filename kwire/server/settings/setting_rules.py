@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kwire.cluster.configs.topic import TOPIC_KEYS
-from kwire.cluster.topic_configs import topic_default
+from kwire.cluster.configs.topic_configs import topic_default
 
 _MEGABYTE = 1024 * 1024
 _HOST = r"[0-9a-zA-Z\-%._:]*"

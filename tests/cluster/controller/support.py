@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once
-from kwire.cluster.config_keys import ConfigResourceType
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import Change, changed, check_changes, plan_replacement
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
-from kwire.cluster.image import ConfigResource, MetadataImage, PartitionImage
+from kwire.cluster.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.image import ConfigResource, MetadataImage, PartitionImage
 from kwire.protocol.messages import metadata_records as records
 
 TOPIC_ID = UUID(int=1000)

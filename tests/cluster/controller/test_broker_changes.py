@@ -17,7 +17,7 @@ from kwire.cluster.controller.broker_changes import (
     plan_unregistration,
 )
 from kwire.cluster.controller.view import ControllerView, usable_brokers
-from kwire.cluster.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from tests.cluster.controller.support import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.config_keys import ConfigResourceType
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.configs import AlterOperation, plan_replacement
 from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing, plan_safe_min_insync
 from kwire.protocol.error_codes import ErrorCode, KafkaError

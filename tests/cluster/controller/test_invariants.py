@@ -22,8 +22,8 @@ from kwire.cluster.controller.leader_elections import plan_preferred_leaders, pl
 from kwire.cluster.controller.reassignments import is_moving, plan_cancellation, plan_move
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView, Place
-from kwire.cluster.image import NO_LEADER, UNCHANGED_LEADER, MetadataImage, PartitionImage, changed_partition
-from kwire.cluster.image_records import records_of
+from kwire.cluster.metadata.image import NO_LEADER, UNCHANGED_LEADER, MetadataImage, PartitionImage, changed_partition
+from kwire.cluster.metadata.image_records import records_of
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.alter_partition import (

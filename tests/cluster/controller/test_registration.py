@@ -14,7 +14,7 @@ from kwire.cluster.controller.registration import (
     registration_record,
 )
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
+from kwire.cluster.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.broker_registration import (

@@ -11,7 +11,7 @@ from kwire.chunks import CHUNK, at_once
 from kwire.cluster.controller.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import LOST
-from kwire.cluster.image import NO_LEADER
+from kwire.cluster.metadata.image import NO_LEADER
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kwire.cluster.control_batches import control_batch
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
+from kwire.cluster.raft.control_batches import control_batch
 from kwire.protocol.records import Record, encode_batch, iterate_headers
 
 

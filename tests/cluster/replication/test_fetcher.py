@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.partition import Partition
-from kwire.cluster.raft_node import Unreachable
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.replication import fetcher
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
-from kwire.cluster.settings import CurrentSettings
 from kwire.log.errors import NotReadyError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.partition import Partition
+from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.replication.fetchers import ReplicaFetchers
 from tests.cluster.replication.world import KnownPeers, image, replica
 

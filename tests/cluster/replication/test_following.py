@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.partition import Partition
-from kwire.cluster.replication.divergence import EpochEnd
+from kwire.cluster.partitions.divergence import EpochEnd
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.positions import POSITIONS_KEPT
 from tests.cluster.replication.world import KnownPeers, Watching, append, copy, image, replica, values_of
 from tests.log.support import batch

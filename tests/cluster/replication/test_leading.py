@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.image import PartitionImage
-from kwire.cluster.partition import Partition
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.cluster.replication.world import LAG_MAX_MS, KnownPeers, Watching, append, fetched, image, replica
 

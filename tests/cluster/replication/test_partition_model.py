@@ -17,11 +17,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kwire.cluster.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from kwire.cluster.partitions.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_offsets import CONSUMER, LATEST, ListOffsetsRequest
 from kwire.protocol.records import decode_batch, iterate_headers
-from kwire.server.apis import list_offsets
+from kwire.server.apis.records import list_offsets
 from kwire.server.fetching import aborted_lists
 from tests.cluster.replication.world import KnownPeers, image, replica
 from tests.log.support import batch, marker

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from uuid import UUID
 
-from kwire.cluster.image import PartitionImage
-from kwire.cluster.partition import Partition
-from kwire.cluster.replication.follower import UNKNOWN_EPOCH
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.cluster.partitions.follower import UNKNOWN_EPOCH
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.config import LogConfig
 from kwire.protocol.records import decode_all
 from tests.coordinator.world import no_group_commit

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from kwire.cluster.directory import MetaProperties
-from kwire.cluster.formatting import write_identity
+from kwire.cluster.formatting.formatting import write_identity
 from kwire.log.batch_validation import AppendOrigin
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk

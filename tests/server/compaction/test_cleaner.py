@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.log.checkpoints import CLEANER_FILE, read_offsets
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.config import LogConfig

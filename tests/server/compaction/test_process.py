@@ -19,7 +19,7 @@ import pytest
 
 from kwire import event_loop
 from kwire.cluster.configs.broker import default_settings
-from kwire.cluster.settings import CurrentSettings
+from kwire.cluster.configs.settings import CurrentSettings
 from kwire.log.compaction.plan import CleanedGroup, RoundEnd, RoundPlan
 from kwire.log.disk import DiskFailure, RealDisk
 from kwire.log.errors import CorruptLogError

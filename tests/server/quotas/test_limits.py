@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from kwire.cluster.client_quotas import ClientQuotas, QuotaEntity
+from kwire.cluster.metadata.client_quotas import ClientQuotas, QuotaEntity
 from kwire.server.quotas.limits import AddressLimits
 from tests.server.quotas.world import limits_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kwire.cluster.image import MetadataImage
-from kwire.cluster.metadata_delta import MetadataDelta
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import CreateTopicsResponse

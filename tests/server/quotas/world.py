@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from kwire.cluster.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, make_entity
-from kwire.cluster.image import MetadataImage
+from kwire.cluster.metadata.client_quotas import PRODUCER_BYTE_RATE, QuotaEntity, make_entity
+from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.api_keys import ApiKey
 from kwire.server.quotas.limits import QuotaLimits
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, parse, table
 from kwire.cluster.configs.broker import (
     general,
     groups,
@@ -22,6 +21,7 @@ from kwire.cluster.configs.broker import (
     transactions,
 )
 from kwire.cluster.configs.checks import COUNT
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Update, parse, table
 
 THEMES = {
     "General": general.KEYS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use
 from kwire.cluster.configs.checks import (
     ANY_ITEMS,
     CODECS,
@@ -13,6 +12,7 @@ from kwire.cluster.configs.checks import (
     between,
     items,
 )
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Update, Use
 
 KEYS = (
     ConfigKey(name="node.id", type=ConfigType.INT, default="1", check=COUNT, doc="Id of this node in the cluster."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use
 from kwire.cluster.configs.checks import (
     ANY_ITEMS,
     COUNT,
@@ -13,6 +12,7 @@ from kwire.cluster.configs.checks import (
     at_least,
     between,
 )
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Update, Use
 
 KEYS = (
     ConfigKey(

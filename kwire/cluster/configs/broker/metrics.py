@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Update, Use
 from kwire.cluster.configs.checks import ANY_ITEMS, POSITIVE
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Update, Use
 
 KEYS = (
     ConfigKey(

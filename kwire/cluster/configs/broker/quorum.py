@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kwire.cluster.config_keys import ConfigKey, ConfigType, Use
 from kwire.cluster.configs.checks import ADDRESSES, COUNT, POSITIVE, VOTERS, at_least
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use
 
 KEYS = (
     ConfigKey(

@@ -1,0 +1,1 @@
+"""Formatting of log directories, and what a new cluster starts with."""

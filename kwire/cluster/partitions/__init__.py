@@ -1,0 +1,1 @@
+"""Partitions that this broker leads or follows."""

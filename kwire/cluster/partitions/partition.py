@@ -1,0 +1,500 @@
+"""Partition on this broker: its log, its high watermark, and the callbacks that wait for either to move.
+
+The leader appends what clients send and serves it to followers. It computes the high watermark from their fetches: the
+offset up to which every in-sync replica has the log (kwire.cluster.partitions.in_sync). A follower appends what its
+leader sends and takes over its high watermark. Without other replicas the high watermark follows the log end offset at
+once.
+
+If flush.messages requires a flush first, records that are not durable do not count: neither for the high watermark nor
+as fetched by a follower. The partition itself holds its waiters; there is no purgatory. A delayed fetch is notified of
+each new range of bytes and decides itself when it has enough.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from kwire.cluster.metadata.image import PartitionImage
+from kwire.cluster.partitions.divergence import EpochEnd, truncation_offset
+from kwire.cluster.partitions.group_commit import GroupCommit
+from kwire.cluster.partitions.in_sync import InSync, Peers
+from kwire.cluster.partitions.verification import Verification
+from kwire.cluster.partitions.waiters import Waiter, Watcher
+from kwire.log.append_result import AppendResult
+from kwire.log.batch_validation import AppendOrigin, Validated
+from kwire.log.lookup import appended_bytes
+from kwire.log.partition_log import PartitionLog
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.primitives import Buffer
+from kwire.protocol.records import iterate_headers
+
+logger = logging.getLogger(__name__)
+EPOCH_BUMP_SINCE = 2
+"""Transaction version from which each transaction has its own producer epoch (KIP-890)."""
+NO_EPOCH = -1
+ACKS_ALL = -1
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+_NO_WATCHERS: Final[dict[Watcher, None]] = {}  # the watchers of most partitions; never changed
+
+
+class Partition:
+    """State of one partition on the leader or a follower. Changed on the event loop only."""
+
+    __slots__ = (
+        "_group_commit",
+        "_leader_high_watermark",
+        "_peers",
+        "_tail_waiters",
+        "_unflushed_bytes",
+        "_waiters",
+        "_watchers",
+        "high_watermark",
+        "image",
+        "in_sync",
+        "index",
+        "is_led",
+        "is_removed",
+        "leader_id",
+        "log",
+        "on_log_durable",
+        "topic",
+        "topic_id",
+        "verifications",
+    )
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        topic_id: UUID,
+        index: int,
+        image: PartitionImage,
+        log: PartitionLog,
+        group_commit: GroupCommit,
+        peers: Peers,
+        is_led: bool = True,
+        high_watermark: int = 0,
+    ) -> None:
+        """Create a partition. `is_led` is True if this broker is the leader that the image names.
+
+        `high_watermark` is the one from the last checkpoint; without other replicas the whole log is committed.
+        """
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.image = image
+        self.leader_id = image.leader
+        self.is_led = False
+        """True if this broker leads the partition: only then may clients write here."""
+        self.in_sync: InSync | None = None
+        """State of the followers, kept by the leader; None without other replicas."""
+        self.is_removed = False
+        """True if the topic was deleted or this broker no longer has the replica."""
+        is_alone = len(image.replicas) == 1
+        committed = log.log_end_offset if is_alone else min(high_watermark, log.log_end_offset)
+        self.high_watermark = max(committed, log.log_start_offset)
+        """First offset that consumers may not read; at most the log end offset. Only a truncation lowers it."""
+        log.producers.replicated(self.high_watermark)
+        self._waiters: dict[Waiter, None] = {}
+        self._tail_waiters: dict[Waiter, None] = {}
+        self._watchers = _NO_WATCHERS
+        self._group_commit = group_commit
+        self._peers = peers
+        self._unflushed_bytes = 0
+        """Size of the appends that wait for a flush."""
+        self._leader_high_watermark = 0
+        """High watermark that the leader sent last."""
+        self.on_log_durable: Callable[[], None] | None = None
+        """Callback for a follower's log that is durable to its end again: the follower may fetch again."""
+        self.verifications: dict[tuple[int, int], Verification] = {}
+        """Batches that wait to become part of a transaction, by producer id and epoch."""
+        if is_led:
+            self._lead(image)
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.image.leader_epoch
+
+    def check_epoch(self, epoch: int) -> None:
+        """Raise KafkaError if a client's leader epoch differs from this partition's (KIP-320)."""
+        if epoch in (NO_EPOCH, self.image.leader_epoch):
+            return
+        older = epoch < self.image.leader_epoch
+        raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    # --- writing
+
+    def append(
+        self, batches: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
+    ) -> AppendResult:
+        """Append as the leader; patches the batches in place. Raises KafkaError, and then nothing is stored."""
+        log = self.log
+        if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
+            self._check_insync_replicas()
+        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin, validated=validated)
+        if not result.is_duplicate:
+            self._appended(len(batches))
+        return result
+
+    def append_marker(
+        self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
+    ) -> AppendResult:
+        """Append a control batch that ends a producer's transaction; reject batches that still wait to join it.
+
+        Raises KafkaError, and then nothing is stored.
+        """
+        log = self.log
+        if len(self.image.isr) < log.config.min_insync_replicas:
+            self._check_insync_replicas()
+        result = log.append(
+            batch,
+            leader_epoch=self.image.leader_epoch,
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=transaction_version,
+        )
+        for (waiting_id, epoch), verification in self.verifications.items():
+            # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
+            is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
+            if waiting_id == producer_id and is_over:
+                verification.refusal = KafkaError(
+                    ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
+                )
+        self._appended(len(batch))
+        return result
+
+    def _appended(self, size: int) -> None:
+        log = self.log
+        if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
+            self._unflushed_bytes += size
+            self._group_commit.request(self)
+            if self.in_sync is not None:
+                self._offer(self.in_sync, size)
+        elif self.in_sync is None:
+            self._advance(log.log_end_offset, size)
+        else:
+            self._offer(self.in_sync, size)
+            self._advance_over_in_sync()
+
+    def _offer(self, in_sync: InSync, size: int) -> None:
+        """Make appended records available to followers."""
+        in_sync.appended(self.log.log_end_offset, size)
+        self._notify_tail_waiters(size)
+
+    def _notify_tail_waiters(self, size: int) -> None:
+        if self._tail_waiters:
+            for waiter in list(self._tail_waiters):
+                waiter.data_available(size)
+
+    def _notify_tail_of_change(self) -> None:
+        for waiter in list(self._tail_waiters):
+            waiter.state_changed()
+
+    def _check_insync_replicas(self) -> None:
+        """Raise KafkaError if too few replicas are in sync. Never requires more replicas than the partition has."""
+        if not self.has_enough_in_sync:
+            needed = min(self.log.config.min_insync_replicas, len(self.image.replicas))
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The size of the current ISR {list(self.image.isr)} is insufficient to satisfy the min.isr "
+                f"requirement of {needed} for partition {self.topic}-{self.index}",
+            )
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """True if there are appends that no flush has covered."""
+        return self._unflushed_bytes > 0
+
+    def flushed(self) -> None:
+        """React to a flush: all records below the log's recovery point are durable."""
+        end = self.log.recovery_point
+        size = self._unflushed_bytes
+        is_settled = end == self.log.log_end_offset and self.log.pending_truncation is None
+        if is_settled:
+            self._unflushed_bytes = 0
+        if not self.is_led:
+            self._take_high_watermark(self._leader_high_watermark)
+            if is_settled and self.on_log_durable is not None:
+                self.on_log_durable()
+        elif self.in_sync is not None:
+            self._advance_over_in_sync()
+            self._notify_tail_waiters(1)
+        elif end > self.high_watermark:
+            self._advance(end, size)
+
+    @property
+    def durable_end(self) -> int:
+        """End offset of the part of the log that counts: the flushed part if a flush is required, else all of it."""
+        return self.log.recovery_point if self._unflushed_bytes else self.log.log_end_offset
+
+    def is_answered(self, last_offset: int, acks: int) -> bool:
+        """Return True if an append with this last offset can be answered: durable, and committed if acks=all."""
+        if acks == ACKS_ALL or self.in_sync is None:
+            return self.high_watermark > last_offset
+        return self.durable_end > last_offset
+
+    def _advance_over_in_sync(self) -> None:
+        """Commit what all in-sync replicas have, if there are enough of them."""
+        in_sync = self.in_sync
+        assert in_sync is not None
+        if not self.has_enough_in_sync:
+            return
+        end = in_sync.committed_end(self.durable_end)
+        if end > self.high_watermark:
+            self._advance(end, in_sync.committed_bytes(end))
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """True if min.insync.replicas are in sync. Never requires more replicas than the partition has."""
+        return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
+
+    def _advance(self, end: int, size: int) -> None:
+        """Raise the high watermark over so many bytes; 0 if their size is unknown."""
+        assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
+        self.high_watermark = end
+        self.log.producers.replicated(end)
+        if size == 0:
+            for each in [*self._waiters, *self._watchers]:
+                each.state_changed()
+            return
+        for waiter in list(self._waiters) if self._waiters else ():
+            waiter.data_available(size)
+        for watcher in list(self._watchers) if self._watchers else ():
+            watcher.committed(size)
+
+    # --- followers, as their leader sees them
+
+    def live_replicas_changed(self) -> None:
+        """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
+        if self.in_sync is not None:
+            self._advance_over_in_sync()
+            self._notify_tail_of_change()
+
+    def follower_fetched(
+        self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
+    ) -> None:
+        """Record a follower's fetch at an offset: it has all records below. Raises KafkaError for a non-replica.
+
+        Call it only if the follower's log agrees with this one up to the offset.
+        """
+        in_sync = self.in_sync
+        if in_sync is None or not in_sync.has(broker_id):
+            # A broker that knows the epoch may be ahead of this broker's metadata.
+            knows_epoch = epoch != NO_EPOCH
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if self._peers.is_superseded(broker_id, broker_epoch):
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the restarted broker may have lost records
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        follower = in_sync.follower(broker_id)
+        has_cut = follower.log_start_offset != log_start_offset
+        follower.fetched(
+            offset,
+            log_start_offset=log_start_offset,
+            broker_epoch=broker_epoch,
+            leader_end=self.log.log_end_offset,
+            now_ms=self._peers.now_ms(),
+        )
+        if in_sync.propose_joining(broker_id, self.high_watermark):
+            self._peers.send_proposal(self)
+        self._advance_over_in_sync()
+        if has_cut:
+            self._notify_tail_of_change()
+
+    def propose_isr_shrink(self) -> None:
+        """Request the removal of replicas that lag for too long from the in-sync set; stop waiting for them."""
+        if self.in_sync is None:
+            return
+        if self.in_sync.propose_shrink(self.log.log_end_offset):
+            self._peers.send_proposal(self)
+        self._advance_over_in_sync()
+
+    # --- following
+
+    def append_as_follower(
+        self, batches: bytes | bytearray | memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
+    ) -> None:
+        """Append what the leader of an epoch sent for the log end offset. Raises KafkaError, DiskFailure."""
+        assert not self.is_led, "a leader appends what clients send"
+        assert leader_epoch == self.image.leader_epoch, "batches from an earlier leader are dropped"
+        log = self.log
+        if batches:
+            if log.log_start_offset == log.log_end_offset:
+                self._begin_with_whole_batch(batches)
+            log.append(batches, leader_epoch=leader_epoch, origin=AppendOrigin.REPLICATION)
+            if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
+                self._unflushed_bytes += len(batches)
+                self._group_commit.request(self)
+        self._take_high_watermark(high_watermark)
+        if self.log.log_start_offset < log_start_offset <= self.high_watermark:
+            log.delete_records_before(log_start_offset)
+            self.log_start_moved()
+
+    def _begin_with_whole_batch(self, batches: bytes | bytearray | memoryview) -> None:
+        """Start an empty log at the leader's first batch: the leader's log start offset may be inside of that batch."""
+        first = next((header for _, header in iterate_headers(batches)), None)
+        if first is not None and first.base_offset < self.log.log_end_offset <= first.last_offset:
+            self.restart_log_at(first.base_offset)
+
+    def _take_high_watermark(self, leaders: int) -> None:
+        self._leader_high_watermark = leaders
+        end = min(leaders, self.durable_end)
+        if end > self.high_watermark:
+            self._advance(end, appended_bytes(self.log.segments, self.high_watermark, end, self.log.log_end_offset))
+
+    def truncate_as_follower(self, leaders: EpochEnd) -> None:
+        """Truncate to where the logs diverge, given the leader's end offset for an epoch."""
+        self._truncate_to(truncation_offset(self.log, leaders))
+
+    def truncate_to_leaders_end(self, end_offset: int) -> None:
+        """Truncate to the leader's log end offset: after an unclean election it may be lower than this replica's."""
+        self._truncate_to(end_offset)
+
+    def _truncate_to(self, offset: int) -> None:
+        assert not self.is_led, "a leader's log is authoritative"
+        self.log.cut_to(offset)  # raises if the log is not ready yet
+        if offset < self.high_watermark:
+            logger.warning(
+                "%s-%d is truncated to %d, below its high watermark %d: broker %d, its leader in epoch %d, lacks "
+                "committed records",
+                *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
+            )
+        self._shorten()
+        if self.log.pending_truncation is not None:
+            self._unflushed_bytes += 1
+            self._group_commit.request(self)
+
+    def restart_log_at(self, offset: int) -> None:
+        """Delete the whole log and start at an offset: the leader has nothing older."""
+        assert not self.is_led, "a leader's log is authoritative"
+        self.log.truncate_fully_and_start_at(offset)
+        self._shorten()
+        self.high_watermark = offset
+
+    def _shorten(self) -> None:
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
+        self.log.producers.replicated(self.high_watermark)
+        if self.log.recovery_point == self.log.log_end_offset:
+            self._unflushed_bytes = 0
+        for watcher in list(self._watchers):
+            watcher.state_changed()
+
+    # --- reading
+
+    def end_offset(self, isolation_level: int) -> int:
+        """Return the first offset that a reader with this isolation level may not read."""
+        if isolation_level == READ_COMMITTED:
+            return self.log.last_stable_offset(self.high_watermark)
+        return self.high_watermark
+
+    def check_end_known(self) -> None:
+        """Raise OFFSET_NOT_AVAILABLE while the high watermark is below the start of this leader's epoch (KIP-207).
+
+        Consumers of the previous leader may have read more than this leader knows to be committed.
+        """
+        if self.in_sync is not None and self.high_watermark < self.in_sync.epoch_start:
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    def wait(self, waiter: Waiter, *, for_tail: bool = False) -> None:
+        """Notify the waiter of committed records or, with `for_tail`, of appended and flushed records."""
+        (self._tail_waiters if for_tail else self._waiters)[waiter] = None
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        self._waiters.pop(waiter, None)
+        self._tail_waiters.pop(waiter, None)
+
+    def watch(self, watcher: Watcher) -> None:
+        """Notify the watcher of everything from now on."""
+        if self._watchers is _NO_WATCHERS:
+            self._watchers = {}
+        self._watchers[watcher] = None
+
+    def stop_watching(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def log_start_moved(self) -> None:
+        """Notify the watchers that records at the log's start were deleted."""
+        for watcher in list(self._watchers):
+            watcher.log_start_moved()
+
+    # --- changes
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start offset to `offset`, -1 for the high watermark; return the new log start offset.
+
+        Followers are notified at once; `low_watermark` shows when they have moved theirs.
+        """
+        target = self.high_watermark if offset == -1 else offset
+        if target < 0 or target > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        self.log.delete_records_before(target)
+        self.wake()
+        return self.log.log_start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """Lowest log start offset of the live replicas: none of them has anything to read below."""
+        start = self.log.log_start_offset
+        return start if self.in_sync is None else self.in_sync.low_watermark(start)
+
+    def replace_log(self, log: PartitionLog) -> None:
+        """Continue with a copy of the log in another directory; all its batches are durable.
+
+        Waiters keep waiting: nothing has changed for them, except that a flush they waited for is no longer needed.
+        """
+        self.log = log
+        log.producers.replicated(self.high_watermark)
+        if self.waits_for_flush:
+            self.flushed()
+
+    def update(self, image: PartitionImage, *, is_led: bool) -> None:
+        """Follow the metadata. Waiters check again when this broker loses leadership or the leader epoch changes."""
+        is_new_epoch = image.leader_epoch != self.image.leader_epoch
+        was_led = self.is_led
+        self.image = image
+        self.leader_id = image.leader
+        if is_led and (is_new_epoch or not was_led):
+            self._lead(image)
+        elif is_led:
+            self._follow_in_sync(image)
+            self._notify_tail_of_change()
+        elif was_led or is_new_epoch:
+            self._follow()
+        if is_new_epoch or was_led != is_led:
+            # Batches that wait to join a transaction are rejected: the end marker may be in another leader's log.
+            for verification in self.verifications.values():
+                verification.refusal = verification.refusal or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.wake()
+
+    def _lead(self, image: PartitionImage) -> None:
+        self.is_led = True
+        self.log.try_complete_truncation()
+        self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
+        self.in_sync = None
+        self._follow_in_sync(image)
+
+    def _follow_in_sync(self, image: PartitionImage) -> None:
+        if len(image.replicas) == 1:
+            self.in_sync = None
+            if self.durable_end > self.high_watermark:  # the lagging replicas were removed
+                self._advance(self.durable_end, 1)
+            return
+        if self.in_sync is None:
+            self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)
+        else:
+            self.in_sync.follow(image)
+        self._advance_over_in_sync()
+
+    def _follow(self) -> None:
+        self.is_led = False
+        self.in_sync = None
+        self._leader_high_watermark = self.high_watermark
+
+    def wake(self) -> None:
+        """Make all waiters check again: the partition has changed or was removed."""
+        for each in [*self._waiters, *self._tail_waiters, *self._watchers]:
+            each.state_changed()

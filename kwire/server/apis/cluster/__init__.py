@@ -1,0 +1,1 @@
+"""APIs for brokers, the quorum and the controller."""

@@ -1,0 +1,56 @@
+"""Administration APIs of the active controller, which clients use directly or through brokers (KIP-590)."""
+
+from __future__ import annotations
+
+from kwire.server.apis.cluster import describe_quorum, quorum, unregister_broker, update_features
+from kwire.server.apis.configs import alter_client_quotas, alter_configs, incremental_alter_configs
+from kwire.server.apis.topics import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    list_partition_reassignments,
+)
+from kwire.server.other_nodes.forwarding import Refuse, decided, forwarded
+from kwire.server.requests.api import Api
+from kwire.server.requests.services import ControllerServices
+
+_DECIDED: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
+    (alter_client_quotas.API, alter_client_quotas.refuse),
+    (alter_partition_reassignments.API, alter_partition_reassignments.refuse),
+    (create_partitions.API, create_partitions.refuse),
+    (create_topics.API, create_topics.refuse),
+    (delete_topics.API, delete_topics.refuse),
+    (unregister_broker.API, unregister_broker.refuse),
+    (update_features.API, update_features.refuse),
+)
+_LOOKED_UP: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
+    (list_partition_reassignments.API, list_partition_reassignments.refuse),
+    (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
+    (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
+)
+"""APIs that any controller answers, if needed with an error code of the quorum."""
+_PASSED_ON = (*_DECIDED, *_LOOKED_UP)
+
+QUORUM_TIMEOUT_MS = 2000
+"""Time in which a broker looks for a controller that describes the quorum: the lack of one is a valid response too."""
+
+AT_CONTROLLER: tuple[Api[ControllerServices], ...] = (
+    *(decided(api, refuse) for api, refuse in _DECIDED),
+    describe_quorum.API,
+    *(api for api, _ in _LOOKED_UP),
+    decided(alter_configs.API, alter_configs.refuse),
+    elect_leaders.API,
+    decided(incremental_alter_configs.API, incremental_alter_configs.refuse),
+)
+"""Entries of a controller's table; an Envelope may contain only these."""
+
+AT_BROKER: tuple[Api, ...] = (
+    *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
+    forwarded(describe_quorum.API, describe_quorum.refuse, timeout_ms=QUORUM_TIMEOUT_MS),
+    alter_configs.AT_BROKER,
+    elect_leaders.AT_BROKER,
+    incremental_alter_configs.AT_BROKER,
+)
+"""Entries of a broker's table."""

@@ -1,0 +1,1 @@
+"""APIs for configurations, quotas and metrics of clients."""

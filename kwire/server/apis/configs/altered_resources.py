@@ -1,0 +1,135 @@
+"""Resources of an alter request: those that are forwarded to the controller, and those that are rejected before.
+
+A broker itself checks changes of its own configuration, and of the default of all brokers: only the broker knows the
+resulting settings. The controller checks the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kwire.chunks import Pieces, chunks, in_turns, mapped, turn
+from kwire.cluster.configs.broker import BROKER_KEYS
+from kwire.cluster.configs.config_keys import ConfigResourceType, ConfigType, broker_id_of
+from kwire.cluster.controller.configs import AlterOperation, Change, changed
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.repeats import repeated
+from kwire.server.other_nodes.forwarding import request_origin_of
+from kwire.server.requests.context import DistantClient, RequestContext
+from kwire.server.requests.services import NodeContext
+from kwire.server.settings.dynamic_checks import check_dynamic
+
+
+class Resource(Protocol):
+    """Resource of either alter request."""
+
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=Resource)
+
+
+async def sift(
+    resources: Sequence[R], context: NodeContext, check: Callable[[R], Pieces[object]]
+) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
+    """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once."""
+    repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
+    accepted: list[R] = []
+    refused: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
+    for some in chunks(resources):
+        for resource in some:
+            key = (resource.resource_type, resource.resource_name)
+            try:
+                if key in repeats:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                _authorize(resource, context)
+                await in_turns(check(resource))
+            except KafkaError as error:
+                refused[key] = (resource, error.without_traceback())
+            else:
+                accepted.append(resource)
+        await turn()  # also after a few resources: one may have thousands of keys
+    return accepted, list(refused.values())
+
+
+async def pass_on(
+    request: Any,
+    accepted: Sequence[R],
+    refused: Sequence[tuple[R, KafkaError | None]],
+    respond: Callable[[R, KafkaError | None], Any],
+    context: RequestContext,
+) -> list[Any]:
+    """Return the responses for all resources: those refused here, and those of the active
+    controller for the accepted ones.
+
+    `request` has only the accepted ones; `respond` makes the response for one resource.
+    """
+    responses = await in_turns(mapped(refused, lambda outcome: respond(*outcome)))
+    if not accepted:
+        return responses
+    try:
+        response = await context.services.active_controller.ask_until_answered(request, request_origin_of(context))
+    except KafkaError as error:
+        refusal = error.without_traceback()  # without the traceback, which keeps this frame
+        return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
+    return responses + list(response.responses)
+
+
+def is_forwarded(context: NodeContext) -> bool:
+    """Return True if a broker forwarded the request to the controller, in an Envelope or in the same process."""
+    is_distant = isinstance(context.connection, DistantClient)
+    return is_distant or context.listener_name not in context.services.config.controller_listener_names
+
+
+def _authorize(resource: Resource, context: NodeContext) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ConfigResourceType.TOPIC:
+        if not context.allows_topic(name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    elif kind == ConfigResourceType.GROUP:
+        if not context.allows_group(name):
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    elif not context.allows_cluster():
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> Pieces[None]:
+    """Raise KafkaError if these changes of the broker, or without a name of all brokers, are not valid."""
+    _check_broker_name(name, context)
+    yield from mapped(changes, _check_operation)
+    dynamic = context.services.dynamic_configs
+    before = dynamic.own if name else dynamic.defaults
+    after = yield from changed((ConfigResourceType.BROKER, name), before, changes)
+    check_broker_values(name, after, context)
+
+
+def _check_operation(change: Change) -> None:
+    name, operation, _ = change
+    key = BROKER_KEYS.get(name)
+    if operation in {AlterOperation.APPEND, AlterOperation.SUBTRACT} and (
+        key is None or key.type is not ConfigType.LIST
+    ):
+        word = AlterOperation(operation).name.lower()
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {name}")
+
+
+def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> None:
+    """Raise KafkaError if the values are not a valid configuration of the broker, or without a name of all brokers."""
+    _check_broker_name(name, context)
+    services = context.services
+    check_dynamic(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
+
+
+def _check_broker_name(name: str, context: RequestContext) -> None:
+    if not name:
+        return
+    broker_id = broker_id_of(name)
+    if broker_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if broker_id != context.services.node_id:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {context.services.node_id}, but received {name}",
+        )

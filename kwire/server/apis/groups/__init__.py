@@ -1,0 +1,1 @@
+"""APIs for consumer groups and their offsets."""

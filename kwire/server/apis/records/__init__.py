@@ -1,0 +1,1 @@
+"""APIs for records and offsets of partitions."""

@@ -1,0 +1,475 @@
+"""Produce: append record batches to partitions led by this broker.
+
+All batches are appended before anything is waited for, so that the batches of one connection reach their partitions in
+the order in which they were sent. The exception is the first batch of a transaction in a partition. It waits for the
+verification of the transaction, and later batches of its producer wait behind it (kwire.coordinator.transaction.gate).
+
+The response waits for that, and for durable records if flush.messages requires them. With acks=0 there is no response.
+If an append fails then, the connection is closed instead, because such a client can receive no error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from librt.strings import read_i32_be
+
+from kwire.chunks import Steps, in_turns
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.topic_names import INTERNAL_TOPICS
+from kwire.coordinator.transaction.gate import Entry, TransactionClaim
+from kwire.coordinator.transaction.initialising import Producer
+from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
+from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, needs_steps, validate_in_steps
+from kwire.log.disk import DiskFailure
+from kwire.protocol.compression import Codec
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kwire.protocol.produce_exchange import (
+    ATTRIBUTES_LOW_BYTE,
+    ProducedPartition,
+    ProducedTopic,
+    ProduceExchange,
+    exchange_decoder,
+    exchange_framer,
+    exchange_pieces_framer,
+)
+from kwire.protocol.records import BATCH_HEADER_BYTES, CODEC_MASK, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, BatchHeader
+from kwire.seams import Clock
+from kwire.server.network.pending import CloseConnection
+from kwire.server.requests.api import Api, HandWrittenCodec
+from kwire.server.requests.authorization import ResourceType
+from kwire.server.requests.context import RequestContext
+from kwire.server.requests.current_leaders import current_leader, node_endpoint
+from kwire.server.requests.durable_answers import Admission, Append, DurableAnswer
+
+logger = logging.getLogger(__name__)
+
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""Client id that may write to internal topics."""
+ZSTD_SINCE: Final = 7
+ABORTABLE_SINCE: Final = 11
+ADDS_TO_TRANSACTION_SINCE: Final = 12
+RECORD_COUNT: Final = 57
+"""Position of the number of records in a batch, four bytes."""
+_WITHOUT_LOG_START: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+"""Errors that Kafka returns without the log start; with all others of an existing partition it is set."""
+_ACKS: Final = (-1, 0, 1)
+APPENDED_AT_ONCE: Final = 128
+"""Batches that are appended in one step of the event loop."""
+RECORDS_AS_BATCH: Final = 32
+"""Uncompressed records that count as one more batch: reading them takes about as long as appending a batch."""
+AtGate = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
+"""Batch that begins its transaction in a partition, with the result of its validation in steps."""
+Appended = tuple[list[Append], list[AtGate]]
+"""Appends that must become durable, and batches that wait for verification, after the
+batches of a request are appended.
+"""
+
+
+class _FencedError(KafkaError):
+    """Error of a batch with an old producer epoch, found before any other error: as in Kafka, it has no log start."""
+
+
+def handle(
+    exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
+    """Append every batch; its result is stored in its part of the exchange."""
+    refused = None
+    if exchange.transactional_id is not None or exchange.acks not in _ACKS:
+        refused = _refusal(exchange, context)
+    is_quick = exchange.is_small and not exchange.codecs
+    if refused is None and not is_quick and _takes_long(exchange, context):
+        return _begin_steps(exchange, context)
+    waiting: list[Append] = []
+    at_gate: list[AtGate] = []
+    for topic in exchange.topics:
+        name, why = _resolve(topic, context, refused)
+        for data in topic.partitions:
+            if why is None:
+                _append(name, data, exchange, context, waiting, at_gate)
+            else:
+                _refuse(data, why)
+    return _answer(exchange, waiting, at_gate, context)
+
+
+def _answer(
+    exchange: ProduceExchange, waiting: list[Append], at_gate: list[AtGate], context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
+    answer: Awaitable[ProduceExchange] | None = None
+    if at_gate:
+        answer = _enter(exchange, at_gate, waiting, context)
+    if exchange.acks == 0:
+        if answer is not None:
+            return _unanswered(answer)
+        _close_on_error(exchange.topics)
+        return None
+    if answer is not None:
+        return answer
+    if waiting:
+        return DurableAnswer(exchange, waiting, context.services.partitions).future
+    return exchange
+
+
+def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
+    """Return True if the records of a batch must be read one by one, or if there are many batches."""
+    work = 0
+    for topic in exchange.topics:
+        for data in topic.partitions:
+            records = data.records
+            if records is None or len(records) < BATCH_HEADER_BYTES:
+                work += 1
+                continue
+            is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or len(records) > PACKED_AT_ONCE_BYTES_MAX
+            if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
+                return True
+            work += _work(records)  # exceeds the limit for very many uncompressed records
+    return work > APPENDED_AT_ONCE
+
+
+def _work(records: bytes) -> int:
+    """Return the number of batches that a batch counts as, if its records are not decompressed."""
+    record_count: int = read_i32_be(records, RECORD_COUNT)
+    if record_count < RECORDS_AS_BATCH or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+        return 1
+    return 1 + record_count // RECORDS_AS_BATCH
+
+
+def _is_long(partition: Partition | None, data: ProducedPartition, clock: Clock) -> bool:
+    return (
+        partition is not None
+        and partition.is_led
+        and data.records is not None
+        and needs_steps(data.records, partition.log.config, clock.wall_ms())
+    )
+
+
+def _partition_of(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Partition | None:
+    name = topic.name if topic.topic_id is None else context.services.image.topic_names.get(topic.topic_id, "")
+    return context.services.partitions.get(name, data.index)
+
+
+def _begin_steps(
+    exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
+    """Append in steps. If the first step is not the last, a coroutine continues, also after the client disconnects."""
+    steps = _append_in_steps(exchange, context)
+    try:
+        waits_for = next(steps)
+    except StopIteration as end:
+        waiting, at_gate = end.value
+        return _answer(exchange, waiting, at_gate, context)
+    return _go_on(steps, waits_for, exchange, context)
+
+
+async def _go_on(
+    steps: Steps[Appended], waits_for: Awaitable[Any] | None, exchange: ProduceExchange, context: RequestContext
+) -> ProduceExchange | None:
+    waiting, at_gate = await in_turns(steps, waits_for)
+    answer = _answer(exchange, waiting, at_gate, context)
+    return answer if answer is None or isinstance(answer, ProduceExchange) else await answer
+
+
+def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Steps[Appended]:
+    """Append every batch in order; one that takes long is validated before."""
+    waiting: list[Append] = []
+    at_gate: list[AtGate] = []
+    work = 0
+    for topic in exchange.topics:
+        for data in topic.partitions:
+            if work >= APPENDED_AT_ONCE:
+                work = 0
+                yield None
+            name, why = _resolve(topic, context, None)
+            validated = None
+            if why is None:
+                validated = yield from _validate(topic, data, context)
+                if validated is not None:  # the topic may have been deleted or recreated meanwhile
+                    name, why = _resolve(topic, context, None)
+            if why is not None:
+                _refuse(data, why)
+                work += 1
+                continue
+            _append(name, data, exchange, context, waiting, at_gate, validated)
+            if validated is not None:
+                if at_gate and at_gate[-1][1] is data and _is_converted(validated, data):
+                    # A converted batch that waits for verification is not counted as memory: allow one per request at a
+                    # time.
+                    yield _pass_gate(at_gate, exchange, waiting, context)
+                    at_gate = []
+                work = APPENDED_AT_ONCE
+            elif data.records is not None and len(data.records) >= BATCH_HEADER_BYTES:
+                work += _work(data.records)
+            else:
+                work += 1
+    return waiting, at_gate
+
+
+def _validate(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Steps[Validated | None]:
+    """Validate a batch that takes long, for the configuration that its topic has at the end."""
+    services = context.services
+    while True:
+        partition = _partition_of(topic, data, context)
+        if not _is_long(partition, data, services.clock):
+            return None
+        assert partition is not None
+        assert data.records is not None
+        config = partition.log.config
+        validated = yield from validate_in_steps(data.records, config, services.clock.wall_ms(), services.large_batches)
+        partition = _partition_of(topic, data, context)
+        if partition is None or partition.log.config is config:
+            return validated
+
+
+def _is_converted(validated: Validated, data: ProducedPartition) -> bool:
+    return isinstance(validated, ValidatedBatch) and validated.batch is not data.records
+
+
+def _enter(
+    exchange: ProduceExchange,
+    at_gate: list[AtGate],
+    waiting: list[Append],
+    context: RequestContext,
+) -> Awaitable[ProduceExchange] | None:
+    """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
+    admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
+    claim = _claim(exchange, context)
+    entries = [_entry(each, exchange, waiting, claim, admission.settled) for each in at_gate]
+    context.services.gate.enter(claim, entries)
+    return admission.answer()
+
+
+def _pass_gate(
+    at_gate: list[AtGate], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
+) -> asyncio.Future[None]:
+    """Append the batches in order; the future is resolved when all are appended or rejected."""
+    passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    awaited = len(at_gate)
+
+    def settled() -> None:
+        nonlocal awaited
+        awaited -= 1
+        if not awaited and not passed.done():
+            passed.set_result(None)
+
+    claim = _claim(exchange, context)
+    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, settled) for each in at_gate])
+    return passed
+
+
+def _claim(exchange: ProduceExchange, context: RequestContext) -> TransactionClaim:
+    assert exchange.transactional_id is not None
+    return TransactionClaim(
+        transactional_id=exchange.transactional_id,
+        adds=context.version >= ADDS_TO_TRANSACTION_SINCE,
+        supports_abortable=context.version >= ABORTABLE_SINCE,
+    )
+
+
+def _entry(
+    at_gate: AtGate,
+    exchange: ProduceExchange,
+    waiting: list[Append],
+    claim: TransactionClaim,
+    settled: Callable[[], None],
+) -> Entry:
+    partition, data, header, validated = at_gate
+
+    def entered(error: KafkaError | None) -> KafkaError | None:
+        if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            _refuse_in(partition, data, error)
+        elif error is not None:
+            _refuse(data, error)
+        elif partition.is_removed:
+            _refuse(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif not partition.is_led:
+            _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        else:
+            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
+        settled()
+        return error
+
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return Entry(partition, producer, header.base_sequence, entered)
+
+
+async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
+    """Wait for a request with acks=0 to end: until then it counts among the requests that the broker stores."""
+    _close_on_error((await answer).topics)
+
+
+def _close_on_error(topics: list[ProducedTopic]) -> None:
+    for topic in topics:
+        for partition in topic.partitions:
+            if partition.error_code:
+                code = ErrorCode(partition.error_code).name
+                raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
+
+
+def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
+    """Return the error of the whole request, if it is rejected."""
+    if request.acks not in _ACKS:
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return None
+
+
+def _resolve(
+    topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
+) -> tuple[str, KafkaError | None]:
+    """Return the topic's name, and the error if none of its batches is stored."""
+    name = topic.name
+    if topic.topic_id is not None:
+        name = context.services.image.topic_names.get(topic.topic_id, "")
+        if not name:
+            return "", refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if refused is None and not context.allows_topic(name):
+        refused = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return name, refused
+
+
+def _append(
+    name: str,
+    data: ProducedPartition,
+    exchange: ProduceExchange,
+    context: RequestContext,
+    waiting: list[Append],
+    at_gate: list[AtGate],
+    validated: Validated | None = None,
+) -> None:
+    """Append a batch, or add it to `at_gate` if it begins a transaction in its partition."""
+    partition = None
+    try:
+        partition = context.services.partitions.find(name, data.index)
+        records = data.records
+        if not records:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
+            )
+        attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+        if attributes:
+            _check_attributes(attributes, context, exchange.transactional_id is not None)
+        if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
+            check_frame(records)
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+        if attributes & TRANSACTIONAL_FLAG:
+            header = check_frame(records)
+            if not _is_through(partition, header, context):
+                at_gate.append((partition, data, header, validated))
+                return
+    except _FencedError as fenced:
+        _refuse(data, fenced)
+        return
+    except KafkaError as error:
+        _refuse_in(partition, data, error)
+        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            _name_leader(name, data, exchange, context)
+        return
+    _store(partition, data, exchange.acks, waiting, validated)
+
+
+def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
+    """Add the current leader to the response, for the client to retry with it (KIP-951).
+
+    Fetch does the same in `fetch_answers`, with messages: an exchange has no messages, and its codec takes the tuples.
+    """
+    data.current_leader = current_leader(name, data.index, context)
+    if data.current_leader is not None:
+        endpoint = node_endpoint(data.current_leader[0], context)
+        if endpoint is not None and endpoint not in exchange.node_endpoints:
+            exchange.node_endpoints = [*exchange.node_endpoints, endpoint]
+
+
+def _is_through(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
+    """Return True if a transaction's batch may be appended without verification."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return True
+    try:
+        partition.log.producers.check_epoch(header.producer_id, header.producer_epoch)
+    except KafkaError as error:
+        raise _FencedError(error.code, error.message) from error
+    producer = Producer(header.producer_id, header.producer_epoch)
+    return context.services.gate.is_open(partition, producer, adds=context.version >= ADDS_TO_TRANSACTION_SINCE)
+
+
+def _store(
+    partition: Partition,
+    data: ProducedPartition,
+    acks: int,
+    waiting: list[Append],
+    validated: Validated | None,
+    begins: BatchHeader | None = None,
+) -> KafkaError | None:
+    """Append a batch, or return the error.
+
+    A batch that is not durable yet, though it should be, is added to `waiting`. `begins` is the batch's header if it
+    has just added its partition to a transaction.
+    """
+    assert data.records is not None
+    try:
+        if begins is not None:
+            partition.log.producers.check_begins(begins)
+        result = partition.append(data.records, acks, validated=validated)
+    except KafkaError as error:
+        _refuse_in(partition, data, error)
+        return error
+    except DiskFailure as failure:
+        logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 no traceback needed
+        data.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    data.base_offset = result.base_offset
+    data.log_append_time_ms = result.log_append_time_ms
+    data.log_start_offset = result.log_start_offset
+    if not partition.is_answered(result.last_offset, acks):
+        waiting.append((partition, data, result.last_offset))
+    return None
+
+
+def _check_attributes(attributes: int, context: RequestContext, is_transactional: bool) -> None:
+    if context.version < ZSTD_SINCE and attributes & CODEC_MASK == Codec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or newer")
+    if attributes & TRANSACTIONAL_FLAG and not is_transactional:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+def _refuse_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
+    """Set the error of a batch that a partition rejected, with the log start for most errors."""
+    _refuse(data, error)
+    if partition is not None and error.code not in _WITHOUT_LOG_START:
+        data.log_start_offset = partition.log.log_start_offset
+
+
+def _refuse(data: ProducedPartition, error: KafkaError) -> None:
+    data.error_code = error.code
+    data.record_errors = error.record_errors
+    data.error_message = error.message
+
+
+CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, exchange_pieces_framer, ProduceExchange)
+API = Api(
+    request=ProduceRequest,
+    response=ProduceResponse,
+    handle=handle,
+    elements_of=lambda exchange: sum(len(topic.partitions) for topic in exchange.topics),
+    advertised_min=0,
+    pipelined=True,
+    codec=CODEC,
+)

@@ -1,0 +1,1 @@
+"""Brokers and controllers, built from their parts in phases."""

@@ -1,0 +1,125 @@
+"""Group and transaction coordinators of a broker, and the requests that they send to other nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.cluster.configs.settings import setting
+from kwire.cluster.metadata.features import TRANSACTION_VERSION
+from kwire.cluster.metadata.image import MetadataImage, TopicImage
+from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.coordinator.markers import MarkerWriter
+from kwire.coordinator.transaction.gate import TransactionGate
+from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kwire.server.node.node import Node
+from kwire.server.other_nodes.active_controller import ActiveController
+from kwire.server.other_nodes.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.other_nodes.producer_ids import ProducerIds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationSettings:
+    """Settings of transaction verification (KIP-890)."""
+
+    is_enabled: bool = setting("transaction.partition.verification.enable")
+
+
+class Coordinators:
+    """Coordinators of the internal topics' partitions that this broker leads."""
+
+    def __init__(
+        self,
+        node: Node,
+        partitions: Partitions,
+        active_controller: ActiveController,
+        *,
+        broker_epoch: Callable[[], int],
+        loaded: Callable[[int], None],
+    ) -> None:
+        self._node = node
+        self._active_controller = active_controller
+        self._broker_epoch = broker_epoch
+        config, settings = node.config, node.settings
+        others = OtherBrokers(
+            broker_id=config.node_id,
+            listener_name=config.inter_broker_listener_name,
+            image=self._image,
+            channel=node.channel,
+        )
+        self.producer_ids = ProducerIds(self._allocate_producer_ids)
+        self.groups = GroupCoordinator(
+            config=settings.of(GroupConfig),
+            partitions=partitions,
+            image=self._image,
+            clock=node.clock,
+            random_source=node.random_source,
+            loaded=loaded,
+        )
+        self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
+        self._markers_everywhere = MarkersEverywhere(self.markers, others)
+        self.transactions = TransactionCoordinator(
+            config=settings.of(TransactionConfig),
+            partitions=partitions,
+            image=self._image,
+            clock=node.clock,
+            next_producer_id=self.producer_ids.next,
+            version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
+            channel=self._markers_everywhere,
+            loaded=loaded,
+        )
+        self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
+        self.gate = TransactionGate(
+            coordinator=self._transactions_everywhere,
+            config=settings.of(TransactionConfig),
+            clock=node.clock,
+            verifies=lambda: settings.of(VerificationSettings).is_enabled,
+        )
+
+    async def start(self) -> None:
+        """Serve the partitions that this broker leads; large ones are loaded in the background."""
+        self.internal_topics_changed()
+        await self.groups.start()
+        await self.transactions.start()
+
+    def internal_topics_changed(self) -> None:
+        """Check whether an internal topic was created or deleted."""
+        self.groups.keys.store_partition_count()
+        self.transactions.keys.store_partition_count()
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """Serve or release a partition after a change of its leader."""
+        self.groups.leadership_changed(partition)
+        self.transactions.leadership_changed(partition)
+
+    def partition_removed(self, partition: Partition) -> None:
+        """Drop the state of a partition that was removed from this broker."""
+        self.groups.partition_removed(partition)
+        self.transactions.partition_removed(partition)
+
+    def topic_deleted(self, topic: TopicImage) -> None:
+        """Delete the offsets of a deleted topic."""
+        self.groups.topic_deleted(topic)
+
+    def stop(self) -> None:
+        """Answer all waiting requests, and stop."""
+        self.gate.stop()
+        self.transactions.stop()
+        self._transactions_everywhere.stop()
+        self._markers_everywhere.stop()
+        self.groups.stop()
+
+    def _image(self) -> MetadataImage:
+        return self._node.metadata_log.image
+
+    async def _allocate_producer_ids(self) -> range:
+        """Return a block of producer ids. Raises a retriable KafkaError."""
+        request = AllocateProducerIdsRequest(broker_id=self._node.config.node_id, broker_epoch=self._broker_epoch())
+        response = await self._active_controller.ask_until_answered(request)
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)

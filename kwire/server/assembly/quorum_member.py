@@ -1,0 +1,92 @@
+"""First phases of a start: bound listeners, then a node that has joined the quorum, as a controller or not.
+
+The ports are bound first, so that a port in use leaves the disk untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from kwire.server.assembly.controller_role import ControllerRole, way_to_controller
+from kwire.server.network.listeners import Listeners
+from kwire.server.node.node import Node
+from kwire.server.node.node_publisher import NodePublisher
+from kwire.server.node.runtime import NodeRuntime
+from kwire.server.other_nodes.active_controller import ActiveController
+from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundListeners:
+    """Listeners of a process that are bound, and do not accept connections yet."""
+
+    clients: Listeners | None
+    """Listeners of the broker; None on a node that is only a controller."""
+    client_quotas: ClientQuotaManager | None
+    controllers: Listeners | None
+    """Listeners of the controller; None on a node that is only a broker."""
+
+    @property
+    def controller_ports(self) -> Mapping[str, int]:
+        return {} if self.controllers is None else self.controllers.ports()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumMember:
+    """Node that has joined the quorum."""
+
+    node: Node
+    controller: ControllerRole | None
+    active_controller: ActiveController
+    publisher: NodePublisher
+
+
+async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundListeners:
+    """Bind the ports of the node's roles. Raises SettingError for one that cannot be bound."""
+    config = runtime.config
+    clients = client_quotas = controllers = None
+    if config.is_broker:
+        client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))
+        clients = Listeners(
+            config,
+            runtime.settings,
+            config.listeners,
+            turns=runtime.turns,
+            on_request_error=runtime.background.fail_if_data_threatened,
+            refused_ms=client_quotas.connection_refused_ms,
+        )
+        undo.callback(clients.stop_accepting)
+        await clients.bind()
+    if config.is_controller:
+        controllers = Listeners(
+            config,
+            runtime.settings,
+            config.controller_listeners,
+            turns=runtime.turns,
+            on_request_error=runtime.background.fail_if_data_threatened,
+        )
+        undo.callback(controllers.stop_accepting)
+        await controllers.bind()
+    return BoundListeners(clients=clients, client_quotas=client_quotas, controllers=controllers)
+
+
+async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
+    """Start to follow the metadata log, and to serve the other nodes if this node is a controller."""
+    controller = None if listeners.controllers is None else ControllerRole(node, listeners.controllers)
+    active_controller = way_to_controller(node, controller)
+    quotas = (listeners.client_quotas, None if controller is None else controller.quotas)
+    publisher = NodePublisher(
+        settings=node.settings,
+        dynamic_configs=node.dynamic_configs,
+        listeners=[each for each in (listeners.clients, listeners.controllers) if each is not None],
+        active_controller=active_controller,
+        quotas=[each for each in quotas if each is not None],
+    )
+    if controller is not None:
+        await controller.serve()  # before the node joins: peers send requests back when it asks for their votes
+    node.start(publisher)
+    if controller is not None:
+        controller.start(active_controller)
+    return QuorumMember(node=node, controller=controller, active_controller=active_controller, publisher=publisher)

@@ -1,0 +1,1 @@
+"""Node: what a process has once, in any role."""

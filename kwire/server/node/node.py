@@ -1,0 +1,122 @@
+"""Node: the parts that a process has once, in any role: directories, metadata log, connections to other nodes.
+
+A broker or controller opens its node first and closes it last, after everything that uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from kwire.cluster.configs.settings import setting
+from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
+from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
+from kwire.server.node.node_publisher import NodePublisher
+from kwire.server.node.quorum_settings import open_metadata, quorum_config, refuse_other_voters
+from kwire.server.node.runtime import NodeRuntime
+from kwire.server.node.storage import Storage, open_storage
+from kwire.server.settings.dynamic_configs import DynamicConfigs
+
+LEAVE_MS = 5000
+"""Longest wait of a stopping leader for the other voters to elect another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Settings that brokers and controllers have in common."""
+
+    request_timeout_ms: int = setting("request.timeout.ms")
+    quorum_request_timeout_ms: int = setting("controller.quorum.request.timeout.ms")
+
+
+class Node:
+    """Directories and replica of the metadata log of a process, both open."""
+
+    def __init__(
+        self, runtime: NodeRuntime, *, storage: Storage, metadata_log: MetadataLog, quorum_channel: NodeChannel
+    ) -> None:
+        self.runtime = runtime
+        self.config = runtime.config
+        self.settings = runtime.settings
+        self.clock = runtime.clock
+        self.random_source = runtime.random_source
+        self.disk = runtime.disk
+        self.workers = runtime.workers
+        self.background = runtime.background
+        self.failed = runtime.background.failed
+        """Future with the error that makes the node stop."""
+        self.broker_tasks = runtime.broker_tasks
+        self.storage = storage
+        self.metadata_log = metadata_log
+        self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings)
+        self.broker_incarnation_id = self.random_source.uuid() if self.config.is_broker else None
+        """Incarnation id that the broker of this process registers with; None without a broker."""
+        self._channels = [quorum_channel]
+        self.channel = self.open_channel(timeout_ms=self.settings.of(NodeSettings).request_timeout_ms)
+        """Connections to brokers and controllers, for all but the quorum's own messages."""
+
+    def start(self, publisher: NodePublisher) -> None:
+        """Join the quorum; the publisher makes committed changes take effect."""
+        self.metadata_log.publish_to(publisher)
+        self.metadata_log.start()
+        publisher.start(self.metadata_log.image)
+        snapshotting = Snapshotting(self.metadata_log, self.settings.of(SnapshotConfig), clock=self.clock)
+        self.background.run(snapshotting.run())
+
+    def open_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
+        """Return new connections to other nodes, used by the caller alone; they are closed with the node."""
+        channel = _channel(self.runtime, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
+        self._channels.append(channel)
+        return channel
+
+    async def leave(self) -> None:
+        """Let the other voters elect a leader, if this node leads them."""
+        await self.metadata_log.node.shut_down(LEAVE_MS)
+
+    async def close(self) -> None:
+        """Flush and close the metadata log."""
+        for channel in self._channels:
+            channel.close()
+        await self.metadata_log.close()
+        self.runtime.close_workers()  # their writes must not overlap with later writes
+
+
+def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
+    """Lock the directories and open the metadata log; `ports` are the bound ports of the controller's listeners.
+
+    Raises DirectoryRefused or DiskFailure, after releasing everything.
+    """
+    config = runtime.config
+    storage = open_storage(config, disk=runtime.disk, clock=runtime.clock, random_source=runtime.random_source)
+    timeout_ms = runtime.settings.of(NodeSettings).quorum_request_timeout_ms
+    quorum_channel = runtime.seams.quorum_channel or _channel(runtime, timeout_ms=timeout_ms)
+    try:
+        quorum = quorum_config(config, storage, ports)
+        metadata_log = open_metadata(
+            config,
+            quorum,
+            surroundings=runtime.surroundings,
+            workers=runtime.metadata_workers,
+            channel=quorum_channel,
+        )
+        if config.is_default_quorum:
+            refuse_other_voters(metadata_log, quorum)
+    except BaseException:
+        storage.release()
+        raise
+    metadata_log.failed.add_done_callback(lambda done: runtime.background.fail(done.result()))
+    node = Node(runtime, storage=storage, metadata_log=metadata_log, quorum_channel=quorum_channel)
+    runtime.seams.opened(node)
+    return node
+
+
+def _channel(runtime: NodeRuntime, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
+    return NodeChannel(
+        client_id=runtime.client_id,
+        software_version=version("kwire"),
+        timeout_ms=timeout_ms,
+        response_bytes_max=response_bytes_max,
+    )

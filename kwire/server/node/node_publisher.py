@@ -1,0 +1,81 @@
+"""Publisher of a node: everything that follows a committed change of the metadata on every node, in order.
+
+On a broker whose partitions are open, the BrokerPublisher takes its place (docs/decisions/0020).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.cluster.raft.metadata_log import MetadataPublisher
+from kwire.server.network.connection_limits import ListenerSettings
+from kwire.server.network.listeners import Listeners
+from kwire.server.other_nodes.active_controller import ActiveController
+from kwire.server.quotas.manager import ClientQuotaManager
+from kwire.server.settings.dynamic_configs import DynamicConfigs
+
+logger = logging.getLogger(__name__)
+
+
+class NodePublisher(MetadataPublisher):
+    """Publisher of the parts that every node has."""
+
+    def __init__(
+        self,
+        *,
+        settings: CurrentSettings,
+        dynamic_configs: DynamicConfigs,
+        listeners: Sequence[Listeners],
+        active_controller: ActiveController,
+        quotas: Sequence[ClientQuotaManager],
+    ) -> None:
+        """`listeners` and `quotas` are those of the broker and of the controller, if the node has both."""
+        self._settings = settings
+        self._dynamic_configs = dynamic_configs
+        self._listeners = listeners
+        self._active_controller = active_controller
+        self._quotas = quotas
+
+    def start(self, image: MetadataImage) -> None:
+        """Apply the image of the snapshot that a start has loaded."""
+        self._dynamic_configs.start(image)
+        self._settings_changed()
+        for quotas in self._quotas:
+            quotas.load(image)
+
+    def publish(self, delta: MetadataDelta) -> None:
+        self.publish_settings(delta)
+        self.publish_quotas(delta)
+
+    def publish_settings(self, delta: MetadataDelta) -> bool:
+        """Apply changed settings; return True if there were any."""
+        if not self._dynamic_configs.follow(delta):
+            return False
+        self._settings_changed()
+        return True
+
+    def publish_quotas(self, delta: MetadataDelta) -> None:
+        """Apply changed quotas of clients."""
+        for quotas in self._quotas:
+            quotas.follow(delta)
+
+    def leader_changed(self) -> None:
+        self._active_controller.leader_changed()
+
+    def _settings_changed(self) -> None:
+        settings = self._settings.of(ListenerSettings)
+        apply_each(*(partial(listeners.limits.update, settings) for listeners in self._listeners))
+
+
+def apply_each(*changes: Callable[[], object]) -> None:
+    """Apply changed settings to several parts. If one cannot apply them, the others, and the node, continue."""
+    for change in changes:
+        try:
+            change()
+        except Exception:
+            logger.exception("a change of the settings could not be applied")

@@ -1,1 +1,0 @@
-"""Nodes: construction, start and stop of brokers and controllers."""

@@ -1,0 +1,1 @@
+"""Requests to the active controller and to other brokers."""

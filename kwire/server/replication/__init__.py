@@ -1,0 +1,1 @@
+"""Replicas of a broker: fetchers, in-sync sets, log directories, moves, losses."""

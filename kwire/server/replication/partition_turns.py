@@ -1,0 +1,45 @@
+"""Opening, configuring and removing many partitions: some in each turn of the event loop, with requests in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.seams import Workers
+
+
+class PartitionTurns:
+    """Task for the turns. A partition that a request needs before its turn is opened at once."""
+
+    def __init__(self, partitions: Partitions, workers: Workers) -> None:
+        self._partitions = partitions
+        self._removals = partitions.removals
+        self._workers = workers
+        self._came = asyncio.Event()
+
+    def work_is_left(self) -> None:
+        """Start turns, because there are partitions to open, configure or remove."""
+        self._came.set()
+
+    async def run(self) -> None:
+        """Open and remove partitions for as long as the broker runs.
+
+        Removals go first: a new topic may reuse a removed name.
+        """
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            await self.finish_removals()
+            while self._partitions.open_more():
+                await asyncio.sleep(0)
+                await self.finish_removals()
+
+    async def finish_removals(self) -> None:
+        """Remove, durably, all partitions that this broker has no more; before that, give other
+        logs their new configurations.
+        """
+        while self._partitions.configure_more() or self._removals.do_more():
+            await asyncio.sleep(0)
+        for job in self._removals.settling():
+            await self._workers.run(job.run)
+            job.finish()

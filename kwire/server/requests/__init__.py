@@ -1,0 +1,1 @@
+"""Requests: dispatch, context, authorization, and the services that handlers use."""

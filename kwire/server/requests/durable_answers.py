@@ -1,0 +1,143 @@
+"""Delayed Produce responses: they wait until appends are durable, as flush.messages requires, or, with acks=all, until
+all in-sync replicas have them.
+
+Every append waits separately, so that a flush that completes one of thousands of appends costs no more than with few.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable
+
+from kwire.cluster.partitions.partition import ACKS_ALL, Partition
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
+
+Append = tuple[Partition, ProducedPartition, int]
+"""Partition of the append, its part of the response so far, and its last offset."""
+
+
+class DurableAnswer:
+    """Delayed response to one request; its future gets the exchange when no append waits any more."""
+
+    def __init__(self, exchange: ProduceExchange, appends: Iterable[Append], partitions: Partitions) -> None:
+        self.future: asyncio.Future[ProduceExchange] = asyncio.get_running_loop().create_future()
+        self._exchange = exchange
+        acks = exchange.acks
+        self._waiting = {_WaitingAppend(self, append, acks, partitions) for append in appends}
+        self.future.add_done_callback(self._stop)
+        needs_others = False
+        for waiting in self._waiting:
+            has_others = waiting.partition.in_sync is not None
+            waiting.partition.wait(waiting, for_tail=has_others and acks != ACKS_ALL)
+            needs_others = needs_others or has_others
+        self._timer: asyncio.TimerHandle | None = None
+        if needs_others:
+            self._timer = self.future.get_loop().call_later(max(exchange.timeout_ms, 0) / 1000, self._time_out)
+
+    def settled(self, append: _WaitingAppend) -> None:
+        """Complete the response if this was the last append that waited."""
+        append.partition.stop_waiting(append)
+        self._waiting.discard(append)
+        if not self._waiting and not self.future.done():
+            self.future.set_result(self._exchange)
+
+    def look(self) -> None:
+        """Check all appends again: a flush that ended before notifies no waiter."""
+        for waiting in list(self._waiting):
+            waiting.state_changed()
+
+    def _time_out(self) -> None:
+        for waiting in list(self._waiting):
+            waiting.refuse(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
+        """Stop waiting, also when the client has disconnected: its records are stored all the same."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for waiting in self._waiting:
+            waiting.partition.stop_waiting(waiting)
+        self._waiting.clear()
+
+
+class Admission:
+    """Response to a request with batches that wait for transaction verification, and then perhaps to be durable."""
+
+    def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
+        """`appends` grows with each verified batch; settled() is called for each batch, verified or rejected."""
+        self._exchange = exchange
+        self._appends = appends
+        self._at_gate = at_gate
+        self._partitions = partitions
+        self._all_through: asyncio.Future[None] | None = None
+
+    def settled(self) -> None:
+        self._at_gate -= 1
+        if self._at_gate == 0 and self._all_through is not None and not self._all_through.done():
+            self._all_through.set_result(None)
+
+    def answer(self) -> Awaitable[ProduceExchange] | None:
+        """Return an awaitable of the response; None if nothing waits any more."""
+        if self._at_gate == 0:
+            return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
+        self._all_through = asyncio.get_running_loop().create_future()
+        return asyncio.ensure_future(self._later(self._all_through))
+
+    async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
+        try:
+            await asyncio.shield(all_through)
+        except asyncio.CancelledError:
+            # The client has disconnected, but its batches still wait for verification and are stored if it succeeds.
+            await all_through
+            raise
+        if self._appends:
+            durable = DurableAnswer(self._exchange, self._appends, self._partitions)
+            durable.look()
+            await durable.future
+        return self._exchange
+
+
+class _WaitingAppend:
+    """Append that waits; its partition notifies it of every step and of the end."""
+
+    __slots__ = ("_acks", "_answer", "_data", "_last_offset", "_partitions", "partition")
+
+    def __init__(self, answer: DurableAnswer, append: Append, acks: int, partitions: Partitions) -> None:
+        self._answer = answer
+        self._acks = acks
+        self._partitions = partitions
+        self.partition, self._data, self._last_offset = append
+
+    def data_available(self, size: int) -> None:
+        """Complete the append if it is as durable as the client asked."""
+        self._complete_if_durable()
+
+    def state_changed(self) -> None:
+        """Complete the append if it is as durable as the client asked, or will never be."""
+        partition = self.partition
+        if self._complete_if_durable():
+            return
+        if partition.log.failure is not None:
+            self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+        elif self._partitions.get(partition.topic, partition.index) is not partition:
+            self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        elif not partition.is_led:
+            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _complete_if_durable(self) -> bool:
+        partition = self.partition
+        if not partition.is_answered(self._last_offset, self._acks):
+            return False
+        if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
+            self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        else:
+            self._answer.settled(self)
+        return True
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Set an error for the append; the records may be stored nevertheless."""
+        data = self._data
+        data.error_code = code
+        data.base_offset = data.log_append_time_ms = data.log_start_offset = -1
+        self._answer.settled(self)
