@@ -49,9 +49,9 @@ COMPILED = [
     "kwire/server/network/listener.py",
     "kwire/server/network/outbox.py",
     "kwire/server/network/pending.py",
-    "kwire/server/network/request_memory.py",
+    "kwire/server/network/memory/request_memory.py",
     "kwire/server/network/response_queue.py",
-    "kwire/server/network/turns.py",
+    "kwire/server/network/flow/turns.py",
 ]
 INTERPRETED = {
     "__init__.py",

@@ -45,8 +45,8 @@ from kwire.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kwire.server.network.addresses import shown_address
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.network.outgoing.node_channel import NodeChannel
 
 CLIENT_ID = "kwire-cluster-status"
 MIN_ISR = "min.insync.replicas"

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import ExitStack
 
-from kwire.server.network.addresses import shown_address
+from kwire.server.network.outgoing.addresses import shown_address
 
 
 def free_ports(host: str, count: int) -> tuple[int, ...]:

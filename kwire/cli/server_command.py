@@ -22,7 +22,7 @@ from kwire.log import progress
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
 from kwire.server.assembly.broker import BrokerServer, start_broker
-from kwire.server.network.memory_return import fix_malloc_thresholds, resident_bytes
+from kwire.server.network.memory.memory_return import fix_malloc_thresholds, resident_bytes
 from kwire.server.settings.config import BrokerConfig, SettingError, load_config, parse_override
 
 if TYPE_CHECKING:

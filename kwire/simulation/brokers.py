@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from kwire.server.assembly.broker import BrokerServer, start_broker
 from kwire.server.compaction.rounds import InlineRounds
-from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.memory.memory_return import MemoryReturn
+from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.node import Node
 from kwire.server.node.runtime import Seams
 from kwire.server.settings.config import BrokerConfig, make_config

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kwire.cluster.quorum.voters import ReplicaKey, VoterSet
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.settings.config import BrokerConfig
 from kwire.simulation.brokers import PORT, SimulatedBroker
 from kwire.simulation.controllers import (

@@ -16,7 +16,7 @@ from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.schema import schema_of
 from kwire.server.assembly.broker import BrokerServer
 from kwire.server.assembly.controller_server import ControllerServer
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_channel import NodeChannel
 
 if TYPE_CHECKING:
     import asyncio

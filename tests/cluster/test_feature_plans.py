@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.controller.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.plans.features import FeatureUpdate, plan_features
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration, SupportedFeature
 from kwire.protocol.error_codes import ErrorCode, KafkaError

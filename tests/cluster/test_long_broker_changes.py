@@ -12,7 +12,7 @@ import pytest
 
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.broker_control import BrokerControl
-from kwire.cluster.controller.leader_elections import plan_preferred_leaders
+from kwire.cluster.controller.plans.leader_elections import plan_preferred_leaders
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage
 from kwire.cluster.raft.metadata_log import MetadataLog

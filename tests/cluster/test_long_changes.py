@@ -10,7 +10,7 @@ from uuid import UUID
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_configs import AlterConfigsResource

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import REQUESTS_AT_ONCE
-from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
 from kwire.cluster.directory import DirectoryRefused
 from kwire.cluster.metadata import image
 from kwire.cluster.metadata.features import FORMATTED

@@ -10,8 +10,8 @@ import pytest
 from kwire.chunks import at_once
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import CORDONED, AlterOperation, changed, plan_replacement
-from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
+from kwire.cluster.controller.plans.configs import CORDONED, AlterOperation, changed, plan_replacement
+from kwire.cluster.controller.plans.topics import NewTopic, TopicDefaults, plan_partitions, plan_removal, plan_topic
 from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError

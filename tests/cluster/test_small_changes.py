@@ -13,10 +13,10 @@ from kwire.chunks import CHUNK, at_once
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.config_keys import ConfigError, ConfigResourceType
 from kwire.cluster.configs.group_configs import check_group_configs
-from kwire.cluster.controller.configs import AlterOperation, Change
 from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
-from kwire.cluster.controller.topics import NewTopic
+from kwire.cluster.controller.plans.configs import AlterOperation, Change
+from kwire.cluster.controller.plans.features import FeatureUpdate, UpgradeType
+from kwire.cluster.controller.plans.topics import NewTopic
 from kwire.cluster.directory_ids import MIGRATING, UNASSIGNED, default_directory
 from kwire.cluster.metadata.replay import Replay
 from kwire.cluster.partitions.divergence import EpochEnd, truncation_offset

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
+from kwire.cluster.controller.plans.features import FeatureUpdate, UpgradeType
 from kwire.cluster.formatting.formatting import bootstrap_records
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet

@@ -10,7 +10,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.controller.plans.topics import TopicDefaults
 from kwire.cluster.formatting.formatting import bootstrap_records, format_directory
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.controller.plans.topics import TopicDefaults
 from kwire.cluster.partitions.group_commit import GroupCommit
 from kwire.cluster.partitions.partition_listener import PartitionListener
 from kwire.cluster.partitions.partitions import Partitions

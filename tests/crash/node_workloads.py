@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.prepared_records import PreparedRecords
 from kwire.cluster.raft.metadata_log import MetadataLog, Written

@@ -13,8 +13,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.features import FeatureUpdate, plan_features
-from kwire.cluster.controller.topics import NewTopic, TopicDefaults, plan_topic
+from kwire.cluster.controller.plans.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.plans.topics import NewTopic, TopicDefaults, plan_topic
 from kwire.cluster.metadata.features import TRANSACTION_VERSION, TRANSACTION_VERSION_LEVEL
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages import metadata_records as records

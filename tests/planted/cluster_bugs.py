@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster.controller import broker_changes, isr_changes, partition_changes, registration
+from kwire.cluster.controller.plans import broker_changes, isr_changes, partition_changes, registration
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.in_sync import InSync, Peers
 from kwire.cluster.partitions.partition import ACKS_ALL, Partition

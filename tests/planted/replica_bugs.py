@@ -9,7 +9,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from kwire.cluster.controller import features, topics, view
+from kwire.cluster.controller import view
+from kwire.cluster.controller.plans import features, topics
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.placement import UsableBroker

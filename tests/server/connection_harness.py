@@ -9,11 +9,11 @@ from typing import Any, cast
 from kwire.cluster.configs.settings import read_settings
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ListenerSettings, limits_of
+from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listener import ConnectionTable, Listener
-from kwire.server.network.output_memory import OutputMemory
-from kwire.server.network.receive_buffer import ReceiveBuffer
-from kwire.server.network.request_memory import RequestMemory
-from kwire.server.network.turns import Turns
+from kwire.server.network.memory.output_memory import OutputMemory
+from kwire.server.network.memory.receive_buffer import ReceiveBuffer
+from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.settings.config import make_config
 from tests.virtual_loop import VirtualLoop, virtual_loop
 

@@ -18,7 +18,6 @@ from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.settings import read_settings
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
-from kwire.server.network.addresses import AddressBook, address_of
 from kwire.server.network.connection_limits import (
     RESERVED_DESCRIPTORS,
     UNLIMITED,
@@ -26,6 +25,7 @@ from kwire.server.network.connection_limits import (
     ListenerSettings,
     limits_of,
 )
+from kwire.server.network.outgoing.addresses import AddressBook, address_of
 from kwire.server.settings.setting_rules import connection_overrides
 from tests.server.test_configs import BROKER, DELETE, SET, alter
 from tests.support.raw_client import RawClient
@@ -131,7 +131,7 @@ def test_a_name_without_address_is_forgotten(monkeypatch: pytest.MonkeyPatch) ->
     book, told = AddressBook(), []
     book.resolve(["localhost"], lambda: told.append("known"))
     assert book.find("localhost") in {"127.0.0.1", "::1"}
-    monkeypatch.setattr("kwire.server.network.addresses.address_of", lambda *_, **__: None)
+    monkeypatch.setattr("kwire.server.network.outgoing.addresses.address_of", lambda *_, **__: None)
     book.resolve(["localhost"], lambda: told.append("gone"))
     assert (book.find("localhost"), told) == ("localhost", ["known", "gone"])
 

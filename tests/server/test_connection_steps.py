@@ -13,9 +13,9 @@ import pytest
 from kwire import event_loop
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.seams import SystemClock
+from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
-from kwire.server.network.turns import Turns
 from kwire.server.settings.config import SettingError, make_config
 from tests.server.connection_harness import ConnectionHarness, play
 from tests.support.raw_client import sized

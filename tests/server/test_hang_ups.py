@@ -14,12 +14,12 @@ import pytest
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
 from kwire.seams import SystemClock
 from kwire.server.network.connection_limits import ConnectionLimits
+from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listener import ConnectionTable, Listener
-from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.memory.output_memory import OutputMemory
+from kwire.server.network.memory.receive_buffer import ReceiveBuffer
+from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.pending import Pending
-from kwire.server.network.receive_buffer import ReceiveBuffer
-from kwire.server.network.request_memory import RequestMemory
-from kwire.server.network.turns import Turns
 from kwire.server.requests.durable_answers import Admission, Append
 from tests.cluster.replication.world import KnownPeers, append, image, replica
 from tests.support.waiting import until

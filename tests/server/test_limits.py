@@ -15,8 +15,8 @@ from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.seams import SystemClock
 from kwire.server.network import listener
 from kwire.server.network.connection_limits import BLOCKED_BYTES_MAX
-from kwire.server.network.receive_buffer import RECEIVE_BUFFER_BYTES
-from kwire.server.network.request_memory import RequestMemory
+from kwire.server.network.memory.receive_buffer import RECEIVE_BUFFER_BYTES
+from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.requests.services import NodeContext
 from tests.support.raw_client import RawClient

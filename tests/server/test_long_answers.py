@@ -47,9 +47,9 @@ from kwire.server.apis.configs import describe_configs
 from kwire.server.apis.groups import list_groups, offset_commit, offset_fetch
 from kwire.server.apis.records import list_offsets
 from kwire.server.apis.topics import describe_topic_partitions, metadata
+from kwire.server.network.flow.turns import Share
 from kwire.server.network.pending import Work, after
 from kwire.server.network.response_queue import QueuedResponse, Response
-from kwire.server.network.turns import Share
 from kwire.server.other_nodes.envelopes import says_not_controller
 from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kwire.server.network import memory_return
-from kwire.server.network.memory_return import LARGE_BYTES, TOP_BYTES, MemoryReturn
+from kwire.server.network.memory import memory_return
+from kwire.server.network.memory.memory_return import LARGE_BYTES, TOP_BYTES, MemoryReturn
 
 
 def no_library(name: object) -> object:

@@ -24,8 +24,8 @@ from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kwire.server.network import forks
-from kwire.server.network.node_channel import NodeChannel
-from kwire.server.network.node_connection import REQUESTS_IN_FLIGHT_MAX, NodeConnection
+from kwire.server.network.outgoing.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_connection import REQUESTS_IN_FLIGHT_MAX, NodeConnection
 from tests.support.waiting import until
 
 SIZE_BYTES = 4
@@ -245,7 +245,7 @@ async def ask_in_vain() -> None:
 
 
 def test_connections_that_are_idle_give_way_to_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.server.network.node_channel.CONNECTIONS_MAX", 2)
+    monkeypatch.setattr("kwire.server.network.outgoing.node_channel.CONNECTIONS_MAX", 2)
     event_loop.run(ask_more_than_are_kept())
 
 

@@ -31,7 +31,7 @@ from kwire.protocol.messages.controller_registration import ControllerRegistrati
 from kwire.server.assembly.broker_registrar import BrokerRegistrar
 from kwire.server.assembly.controller_registration import ControllerRegistration
 from kwire.server.assembly.coordinators import Coordinators
-from kwire.server.network.node_connection import NodeConnection
+from kwire.server.network.outgoing.node_connection import NodeConnection
 from kwire.server.node.background import Background
 from kwire.server.node.quorum_settings import refuse_other_voters
 from kwire.server.other_nodes.active_controller import NoActiveControllerError

@@ -22,7 +22,7 @@ from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from kwire.protocol.messages.fetch import FetchReplicaState, FetchRequest, FetchResponse
 from kwire.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from kwire.protocol.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_channel import NodeChannel
 
 SIZE_BYTES = 4
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=1, broker_epoch=2)

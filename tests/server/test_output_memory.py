@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kwire.server.network.memory_return import STEP_BYTES, MemoryReturn
-from kwire.server.network.output_memory import RESPONSE_BYTES_MIN, OutputMemory
+from kwire.server.network.memory.memory_return import STEP_BYTES, MemoryReturn
+from kwire.server.network.memory.output_memory import RESPONSE_BYTES_MIN, OutputMemory
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually

@@ -7,14 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-from kwire.server.network.pending import Pending
-from kwire.server.network.read_pauses import ReadPauses
-from kwire.server.network.receive_buffer import (
+from kwire.server.network.flow.read_pauses import ReadPauses
+from kwire.server.network.memory.receive_buffer import (
     ITERATION_BYTES,
     LONG_READ_BYTES,
     RECEIVE_BUFFER_BYTES,
     ReceiveBuffer,
 )
+from kwire.server.network.pending import Pending
 from tests.server.connection_harness import ConnectionHarness, Transport, play
 from tests.support.raw_client import sized
 from tests.support.requests import batch, create_topic, produce

@@ -19,7 +19,7 @@ from kwire.chunks import Steps, in_turns
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft.raft_node import Unreachable
 from kwire.seams import ThreadWorkers
-from kwire.server.network.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.tracked_workers import TrackedWorkers
 from kwire.server.other_nodes.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.other_nodes.request_batches import RequestBatches

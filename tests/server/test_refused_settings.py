@@ -8,7 +8,7 @@ import pytest
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.configs.settings import CurrentSettings
-from kwire.cluster.controller.configs import AlterOperation
+from kwire.cluster.controller.plans.configs import AlterOperation
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.error_codes import ErrorCode

@@ -11,10 +11,7 @@ from typing import Any
 import pytest
 
 from kwire.protocol.error_codes import ProtocolError
-from kwire.server.network.listener import Handle
-from kwire.server.network.pending import CloseConnection, Outcome, Pending
-from kwire.server.network.response_queue import Response
-from kwire.server.network.turns import (
+from kwire.server.network.flow.turns import (
     FREE_MS,
     NODE_CREDIT_MS,
     PIECES_MAX,
@@ -24,6 +21,9 @@ from kwire.server.network.turns import (
     Share,
     Turns,
 )
+from kwire.server.network.listener import Handle
+from kwire.server.network.pending import CloseConnection, Outcome, Pending
+from kwire.server.network.response_queue import Response
 from tests.server.connection_harness import ConnectionHarness, play
 from tests.support.raw_client import sized
 from tests.support.running import RunningBroker

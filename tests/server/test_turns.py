@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kwire.server.network.turns import PIECES_MAX
+from kwire.server.network.flow.turns import PIECES_MAX
 from tests.server.test_client_quotas import set_quota
 from tests.support.raw_client import RawClient
 from tests.support.requests import unique

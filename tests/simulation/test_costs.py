@@ -15,7 +15,7 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.schema import schema_of
 from kwire.server.apis import SERVED
-from kwire.server.network import turns
+from kwire.server.network.flow import turns
 from kwire.server.requests.api import Api
 from kwire.simulation import Simulation
 from kwire.simulation.costs import LIMIT_SECONDS, SECONDS_PER_LINE, LineCosts

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.eligible_leaders import plan_clearing
-from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage
 from kwire.protocol.messages.metadata_records import ConfigRecord

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.controller.producer_ids import plan_producer_ids
+from kwire.cluster.controller.plans.producer_ids import plan_producer_ids
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.registrations import BrokerRegistration
 from kwire.cluster.quorum.ready import Destination

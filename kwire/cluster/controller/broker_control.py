@@ -20,7 +20,6 @@ from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, in_turns, turn
 from kwire.cluster.configs.settings import CurrentSettings, setting
-from kwire.cluster.controller.broker_changes import plan_unregistration
 from kwire.cluster.controller.heartbeats import (
     BrokerIncarnation,
     BrokerSessions,
@@ -30,23 +29,24 @@ from kwire.cluster.controller.heartbeats import (
     plan_expiry,
     plan_heartbeat,
 )
-from kwire.cluster.controller.isr_changes import IsrChanges
-from kwire.cluster.controller.leader_elections import (
+from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, is_plan_valid
+from kwire.cluster.controller.plans.broker_changes import plan_unregistration
+from kwire.cluster.controller.plans.isr_changes import IsrChanges
+from kwire.cluster.controller.plans.leader_elections import (
     ELECTIONS_PER_SWEEP_MAX,
     Elections,
     plan_preferred_leaders,
     plan_unclean_leaders,
 )
-from kwire.cluster.controller.long_plans import ATTEMPTS_MAX, Planner, is_plan_valid
-from kwire.cluster.controller.producer_ids import plan_producer_ids
-from kwire.cluster.controller.reassignments import Reassignments
-from kwire.cluster.controller.registration import (
+from kwire.cluster.controller.plans.producer_ids import plan_producer_ids
+from kwire.cluster.controller.plans.reassignments import Reassignments
+from kwire.cluster.controller.plans.registration import (
     check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,
     registration_record,
 )
-from kwire.cluster.controller.replica_directories import DirectoryAssignments
+from kwire.cluster.controller.plans.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata.prepared_records import PreparedRecords, prepare, prepare_in_pieces, prepared_with

@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from kwire.chunks import CHUNK, Pieces, at_once, chunks, in_turns, turn
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.client_quotas import Alterations, plan_client_quotas
-from kwire.cluster.controller.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
-from kwire.cluster.controller.features import FeatureUpdate, plan_features
 from kwire.cluster.controller.long_plans import ATTEMPTS_MAX
-from kwire.cluster.controller.topics import (
+from kwire.cluster.controller.plans.client_quotas import Alterations, plan_client_quotas
+from kwire.cluster.controller.plans.configs import Change, changed, plan_replacement
+from kwire.cluster.controller.plans.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.plans.topics import (
     CreatedTopic,
     NewTopic,
     TopicDefaults,

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from kwire.chunks import Pieces
-from kwire.cluster.controller.broker_changes import (
+from kwire.cluster.controller.plans.broker_changes import (
     plan_controlled_shutdown,
     plan_cordoned_directories,
     plan_fencing,

@@ -24,8 +24,8 @@ from kwire.server.assembly.broker_registrar import BrokerRegistrar
 from kwire.server.assembly.broker_services import make_services
 from kwire.server.assembly.quorum_member import QuorumMember, bind_listeners, join_quorum
 from kwire.server.assembly.replicas import Replicas, absent_directories, open_replicas
-from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
+from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.node.node import Node, open_node
 from kwire.server.node.runtime import REAL, NodeRuntime, Seams, recovery_threads
 from kwire.server.requests.dispatch import Dispatcher

@@ -97,6 +97,6 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     # --- changes of log directories
 
     def directory_failed(self) -> None:
-        """Report a log directory that has failed, and notify those who wait for its partitions."""
+        """Report a log directory that has failed, and notify the waiters of its partitions."""
         self.lifecycle.heartbeat_soon()
         asyncio.get_running_loop().call_soon(self.partitions.wake_failed)  # after the call that met the failure

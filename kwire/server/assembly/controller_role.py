@@ -7,14 +7,14 @@ from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
-from kwire.cluster.controller.topics import TopicDefaults
+from kwire.cluster.controller.plans.topics import TopicDefaults
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis.cluster import administration, api_versions, broker_control, describe_cluster, envelope, quorum
 from kwire.server.apis.configs import describe_configs
 from kwire.server.apis.security import security
 from kwire.server.assembly.controller_registration import ControllerRegistration
-from kwire.server.network.addresses import shown_address
 from kwire.server.network.listeners import Listeners
+from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.node.node import Node, NodeSettings
 from kwire.server.node.quorum_settings import controller_endpoints
 from kwire.server.other_nodes.active_controller import ActiveController, RequestOrigin

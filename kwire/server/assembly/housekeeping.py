@@ -22,7 +22,7 @@ from kwire.log.not_ready import ready_in_steps
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import KafkaError
 from kwire.seams import Workers
-from kwire.server.network.memory_return import MemoryReturn
+from kwire.server.network.memory.memory_return import MemoryReturn
 
 logger = logging.getLogger(__name__)
 

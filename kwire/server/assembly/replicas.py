@@ -76,34 +76,16 @@ async def open_replicas(
     `missing_directories` are registered ids of log directories that this node does not have.
     """
     node, active_controller = member.node, member.active_controller
-    logs = LogManager(node.config.log_dirs, node.runtime.surroundings, locks=node.storage.locks)
-    undo.callback(logs.close, clean=False)
-    group_commit = GroupCommit(logs, node.workers, failed=node.background.fail)
-    peers = BrokerPeers(node, active_controller, broker_epoch=registrar.broker_epoch)
-    partitions = Partitions(
-        broker_id=node.config.node_id,
-        logs=logs,
-        group_commit=group_commit,
-        peers=peers,
-        settings_of=node.dynamic_configs.settings_of,
-    )
-    await _load(node, partitions)
+    opened = await _open_logs(member, registrar, undo)
+    logs, partitions = opened.logs, opened.partitions
     directories = ReportedDirectories(
         config=node.config,
         settings=node.settings,
         directories=logs.directories,
         directory_ids=node.storage.directory_ids,
     )
-    lifecycle = BrokerLifecycle(
-        registrar,
-        broker_id=node.config.node_id,
-        settings=node.settings,
-        active_controller=active_controller,
-        metadata_log=node.metadata_log,
-        directories=directories,
-        clock=node.clock,
-    )
-    replication = Replication(node, partitions, peers)
+    lifecycle = _lifecycle(member, registrar, directories)
+    replication = Replication(node, partitions, opened.peers)
     assignments = DirectoryAssignments(
         broker_id=node.config.node_id,
         broker_epoch=registrar.broker_epoch,
@@ -121,17 +103,10 @@ async def open_replicas(
         assignments=assignments,
         moved=lost_replicas.opened,
     )
-    housekeeping = Housekeeping(
-        settings=node.settings,
-        image=lambda: node.metadata_log.image,
-        partitions=partitions,
-        logs=logs,
-        workers=node.workers,
-        memory=node.runtime.seams.memory,
-    )
+    housekeeping = _housekeeping(node, logs, partitions)
     replicas = Replicas(
         logs=logs,
-        group_commit=group_commit,
+        group_commit=opened.group_commit,
         partitions=partitions,
         partition_turns=PartitionTurns(partitions, node.workers),
         replication=replication,
@@ -143,18 +118,7 @@ async def open_replicas(
         housekeeping=housekeeping,
         cleaner=_cleaner(node, logs, housekeeping),
     )
-    publisher = BrokerPublisher(
-        node=member.publisher,
-        partitions=partitions,
-        partition_turns=replicas.partition_turns,
-        replication=replication,
-        lost_replicas=lost_replicas,
-        moves=moves,
-        directories=directories,
-        lifecycle=lifecycle,
-        cleaner=replicas.cleaner,
-        coordinators=replicas.coordinators,
-    )
+    publisher = _publisher(member, replicas, directories, lost_replicas)
     _follow_metadata(node, replicas, publisher, missing_directories)
     replication.start()
     for task in (replicas.partition_turns.run(), assignments.run(), lost_replicas.run(), moves.run()):
@@ -166,11 +130,63 @@ async def open_replicas(
     return replicas
 
 
-async def _load(node: Node, partitions: Partitions) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenLogs:
+    """Logs that were on the disks, opened, and the partitions that will use them."""
+
+    logs: LogManager
+    group_commit: GroupCommit
+    peers: BrokerPeers
+    partitions: Partitions
+
+
+async def _open_logs(member: QuorumMember, registrar: BrokerRegistrar, undo: ExitStack) -> _OpenLogs:
     """Open the logs that are on the disks, several at the same time."""
+    node = member.node
+    logs = LogManager(node.config.log_dirs, node.runtime.surroundings, locks=node.storage.locks)
+    undo.callback(logs.close, clean=False)
+    group_commit = GroupCommit(logs, node.workers, failed=node.background.fail)
+    peers = BrokerPeers(node, member.active_controller, broker_epoch=registrar.broker_epoch)
+    partitions = Partitions(
+        broker_id=node.config.node_id,
+        logs=logs,
+        group_commit=group_commit,
+        peers=peers,
+        settings_of=node.dynamic_configs.settings_of,
+    )
     at_once = recovery_threads(node.settings, directories=1)  # directories are loaded one after another
     loading = partitions.loading(node.metadata_log.image, at_once=at_once)
     await run_stages(loading, node.runtime.recovery_workers(at_once), at_once=at_once)
+    return _OpenLogs(logs=logs, group_commit=group_commit, peers=peers, partitions=partitions)
+
+
+def _lifecycle(member: QuorumMember, registrar: BrokerRegistrar, directories: ReportedDirectories) -> BrokerLifecycle:
+    return BrokerLifecycle(
+        registrar,
+        broker_id=member.node.config.node_id,
+        settings=member.node.settings,
+        active_controller=member.active_controller,
+        metadata_log=member.node.metadata_log,
+        directories=directories,
+        clock=member.node.clock,
+    )
+
+
+def _publisher(
+    member: QuorumMember, replicas: Replicas, directories: ReportedDirectories, lost_replicas: LostReplicas
+) -> BrokerPublisher:
+    return BrokerPublisher(
+        node=member.publisher,
+        partitions=replicas.partitions,
+        partition_turns=replicas.partition_turns,
+        replication=replicas.replication,
+        lost_replicas=lost_replicas,
+        moves=replicas.moves,
+        directories=directories,
+        lifecycle=replicas.lifecycle,
+        cleaner=replicas.cleaner,
+        coordinators=replicas.coordinators,
+    )
 
 
 def _follow_metadata(
@@ -184,6 +200,17 @@ def _follow_metadata(
     for directory in replicas.logs.directories:
         directory.failed = publisher.directory_failed
     node.metadata_log.publish_to(publisher)
+
+
+def _housekeeping(node: Node, logs: LogManager, partitions: Partitions) -> Housekeeping:
+    return Housekeeping(
+        settings=node.settings,
+        image=lambda: node.metadata_log.image,
+        partitions=partitions,
+        logs=logs,
+        workers=node.workers,
+        memory=node.runtime.seams.memory,
+    )
 
 
 def _cleaner(node: Node, logs: LogManager, housekeeping: Housekeeping) -> LogCleaner | None:

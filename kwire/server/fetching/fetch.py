@@ -24,7 +24,7 @@ from kwire.server.fetching.fetch_plan import FetchPlan
 from kwire.server.fetching.fetch_session import FetchSession
 from kwire.server.fetching.reading import Reading
 from kwire.server.fetching.session_watch import Key
-from kwire.server.network.output_memory import OutputMemory
+from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.pending import after
 from kwire.server.requests.context import RequestContext
 from kwire.server.settings.requests import RequestSettings

@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kwire.server.network import connection_limits as limits
 from kwire.server.network.arriving_frame import ArrivingFrame
-from kwire.server.network.blocked_output import BlockedOutput
 from kwire.server.network.close_reasons import close_reason, invalid_size
-from kwire.server.network.leftovers import free
-from kwire.server.network.mute import Mute
+from kwire.server.network.flow.blocked_output import BlockedOutput
+from kwire.server.network.flow.mute import Mute
+from kwire.server.network.flow.read_pauses import ReadPauses
+from kwire.server.network.flow.turns import Share
+from kwire.server.network.memory.leftovers import free
+from kwire.server.network.memory.receive_buffer import LONG_READ_BYTES
 from kwire.server.network.outbox import Buffers
 from kwire.server.network.pending import CloseConnection, Pending, Work
-from kwire.server.network.read_pauses import ReadPauses
-from kwire.server.network.receive_buffer import LONG_READ_BYTES
 from kwire.server.network.response_queue import QueuedResponse, Response, ResponseQueue
-from kwire.server.network.turns import Share
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener

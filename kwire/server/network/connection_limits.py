@@ -11,7 +11,7 @@ from typing import Any
 
 from kwire.cluster.configs.settings import setting
 from kwire.log.disk import open_files_default
-from kwire.server.network.addresses import AddressBook
+from kwire.server.network.outgoing.addresses import AddressBook
 from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1

@@ -12,13 +12,13 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ConnectionLimits
+from kwire.server.network.flow.turns import Turns
+from kwire.server.network.memory.output_memory import OutputMemory
+from kwire.server.network.memory.receive_buffer import ReceiveBuffer
+from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outbox import Outbox
-from kwire.server.network.output_memory import OutputMemory
 from kwire.server.network.pending import Outcome
-from kwire.server.network.receive_buffer import ReceiveBuffer
-from kwire.server.network.request_memory import RequestMemory
 from kwire.server.network.stream_protocol import StreamProtocol
-from kwire.server.network.turns import Turns
 
 logger = logging.getLogger(__name__)
 

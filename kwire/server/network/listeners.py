@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from kwire.cluster.configs.settings import CurrentSettings
-from kwire.server.network.addresses import shown_address
 from kwire.server.network.connection_limits import ListenerSettings, limits_of, refuses_none
+from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
-from kwire.server.network.output_memory import OutputMemory
-from kwire.server.network.receive_buffer import ReceiveBuffer
-from kwire.server.network.request_memory import RequestMemory
-from kwire.server.network.turns import Turns
+from kwire.server.network.memory.output_memory import OutputMemory
+from kwire.server.network.memory.receive_buffer import ReceiveBuffer
+from kwire.server.network.memory.request_memory import RequestMemory
+from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 
 UNLIMITED_MEMORY = 2**63 - 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
+from kwire.server.network.flow.turns import Share
 from kwire.server.network.response_queue import QueuedResponse, Response
-from kwire.server.network.turns import Share
 
 
 class CloseConnection(Exception):  # noqa: N818 an instruction, not an error

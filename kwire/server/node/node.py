@@ -12,8 +12,8 @@ from importlib.metadata import version
 from kwire.cluster.configs.settings import setting
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
-from kwire.server.network.node_channel import NodeChannel
-from kwire.server.network.node_connection import RESPONSE_BYTES_MAX
+from kwire.server.network.outgoing.node_channel import NodeChannel
+from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.quorum_settings import open_metadata, quorum_config, refuse_other_voters
 from kwire.server.node.runtime import NodeRuntime

@@ -12,9 +12,9 @@ from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
 from kwire.seams import Clock, RandomSource, SystemClock, SystemRandomSource, ThreadWorkers, Workers
 from kwire.server.compaction.rounds import Rounds
-from kwire.server.network.memory_return import MemoryReturn
-from kwire.server.network.node_channel import NodeChannel
-from kwire.server.network.turns import Turns
+from kwire.server.network.flow.turns import Turns
+from kwire.server.network.memory.memory_return import MemoryReturn
+from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.background import Background, RoleTasks
 from kwire.server.node.tracked_workers import TrackedWorkers
 from kwire.server.settings.config import BrokerConfig, SettingError

@@ -29,7 +29,7 @@ from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.api_keys import ApiKey
 from kwire.seams import Clock
-from kwire.server.network.addresses import AddressBook
+from kwire.server.network.outgoing.addresses import AddressBook
 from kwire.server.quotas.limits import AddressLimits, Client, QuotaLimits, quotas_of_hosts
 from kwire.server.quotas.measures import Measures, Rates
 from kwire.server.quotas.mutations import MutationQuota, Mutations, NoMutationQuota

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.fetching.cold_reads import ColdReader
     from kwire.server.fetching.fetch_sessions import FetchSessions
-    from kwire.server.network.output_memory import OutputMemory
+    from kwire.server.network.memory.output_memory import OutputMemory
     from kwire.server.other_nodes.active_controller import ActiveController
     from kwire.server.other_nodes.internal_topics import TopicCreator
     from kwire.server.other_nodes.producer_ids import ProducerIds

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kwire.cluster.configs.config_keys import broker_id_of
-from kwire.cluster.controller.configs import AlterOperation, Change
+from kwire.cluster.controller.plans.configs import AlterOperation, Change
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import Change, changed, check_changes, plan_replacement
+from kwire.cluster.controller.plans.configs import Change, changed, check_changes, plan_replacement
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.metadata.features import ELIGIBLE_LEADER_REPLICAS_VERSION, METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.metadata.image import ConfigResource, MetadataImage, PartitionImage

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.controller.broker_changes import (
+from kwire.cluster.controller.plans.broker_changes import (
     plan_controlled_shutdown,
     plan_cordoned_directories,
     plan_fencing,

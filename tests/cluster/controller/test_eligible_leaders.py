@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import AlterOperation, plan_replacement
 from kwire.cluster.controller.eligible_leaders import check_min_insync, plan_clearing, plan_safe_min_insync
+from kwire.cluster.controller.plans.configs import AlterOperation, plan_replacement
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord
 from tests.cluster.controller.support import (

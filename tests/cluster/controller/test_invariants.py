@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.broker_changes import (
+from kwire.cluster.controller.plans.broker_changes import (
     plan_controlled_shutdown,
     plan_fencing,
     plan_new_incarnation,
@@ -17,10 +17,10 @@ from kwire.cluster.controller.broker_changes import (
     plan_unfencing,
     plan_unregistration,
 )
-from kwire.cluster.controller.isr_changes import IsrChanges
-from kwire.cluster.controller.leader_elections import plan_preferred_leaders, plan_unclean_leaders
-from kwire.cluster.controller.reassignments import is_moving, plan_cancellation, plan_move
-from kwire.cluster.controller.replica_directories import DirectoryAssignments
+from kwire.cluster.controller.plans.isr_changes import IsrChanges
+from kwire.cluster.controller.plans.leader_elections import plan_preferred_leaders, plan_unclean_leaders
+from kwire.cluster.controller.plans.reassignments import is_moving, plan_cancellation, plan_move
+from kwire.cluster.controller.plans.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.metadata.image import NO_LEADER, UNCHANGED_LEADER, MetadataImage, PartitionImage, changed_partition
 from kwire.cluster.metadata.image_records import records_of

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.broker_changes import plan_controlled_shutdown
-from kwire.cluster.controller.isr_changes import IsrChanges
+from kwire.cluster.controller.plans.broker_changes import plan_controlled_shutdown
+from kwire.cluster.controller.plans.isr_changes import IsrChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_partition import (

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.leader_elections import (
+from kwire.cluster.controller.plans.leader_elections import (
     Elections,
     plan_preferred_leaders,
     plan_unclean_leaders,

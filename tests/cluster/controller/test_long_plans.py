@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.broker_changes import plan_fencing
 from kwire.cluster.controller.heartbeats import BrokerState, Decision, plan_heartbeat
-from kwire.cluster.controller.leader_elections import plan_preferred_leaders
 from kwire.cluster.controller.long_plans import Planner, is_plan_valid
+from kwire.cluster.controller.plans.broker_changes import plan_fencing
+from kwire.cluster.controller.plans.leader_elections import plan_preferred_leaders
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.messages import metadata_records as records
 from kwire.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kwire.cluster.controller.election import Election
-from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
 from kwire.cluster.directory_ids import LOST, UNASSIGNED
 from tests.cluster.controller.support import directory, one_partition, partition_of, place_of, set_fields
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kwire.chunks import at_once
-from kwire.cluster.controller.reassignments import Reassignments, list_reassignments
+from kwire.cluster.controller.plans.reassignments import Reassignments, list_reassignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages import metadata_records as records

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.controller.registration import (
+from kwire.cluster.controller.plans.registration import (
     check_broker_registration,
     plan_broker_registration,
     plan_controller_registration,

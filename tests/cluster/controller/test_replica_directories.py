@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kwire.chunks import CHUNK, at_once
-from kwire.cluster.controller.replica_directories import DirectoryAssignments
+from kwire.cluster.controller.plans.replica_directories import DirectoryAssignments
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import LOST
 from kwire.cluster.metadata.image import NO_LEADER

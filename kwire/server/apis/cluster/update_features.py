@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.cluster.controller.features import FeatureUpdate, UpgradeType
+from kwire.cluster.controller.plans.features import FeatureUpdate, UpgradeType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.update_features import (
     UpdatableFeatureResult,

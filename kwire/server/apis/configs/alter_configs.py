@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kwire.chunks import Pieces, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import without_nulls
+from kwire.cluster.controller.plans.configs import without_nulls
 from kwire.cluster.metadata.image import ConfigResource
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.alter_configs import (

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 from kwire.chunks import Pieces, chunks, in_turns, mapped, turn
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import ConfigResourceType, ConfigType, broker_id_of
-from kwire.cluster.controller.configs import AlterOperation, Change, changed
+from kwire.cluster.controller.plans.configs import AlterOperation, Change, changed
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeats import repeated
 from kwire.server.other_nodes.forwarding import request_origin_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.configs import Change, check_changes
+from kwire.cluster.controller.plans.configs import Change, check_changes
 from kwire.cluster.metadata.image import ConfigResource
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.incremental_alter_configs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 
 from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces, turn
-from kwire.cluster.controller.topics import CreatedTopic, NewTopic
+from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
     CreatableTopic,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.chunks import Pieces
-from kwire.cluster.controller.reassignments import list_reassignments
+from kwire.cluster.controller.plans.reassignments import list_reassignments
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

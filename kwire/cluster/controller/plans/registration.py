@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kwire.chunks import Pieces
-from kwire.cluster.controller.broker_changes import can_cordon, plan_new_incarnation
+from kwire.cluster.controller.plans.broker_changes import can_cordon, plan_new_incarnation
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.metadata.features import KRAFT_VERSION, METADATA_VERSION

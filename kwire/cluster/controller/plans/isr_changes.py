@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
-from kwire.cluster.controller.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import RECOVERED, RECOVERING, Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.metadata.image import UNCHANGED_LEADER, PartitionImage

@@ -14,7 +14,7 @@ from typing import Any
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
-from kwire.server.network.node_connection import RESPONSE_BYTES_MAX, NodeConnection
+from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX, NodeConnection
 
 logger = logging.getLogger(__name__)
 

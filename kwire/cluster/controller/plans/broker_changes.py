@@ -14,7 +14,7 @@ from kwire.chunks import Pieces
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.limits import check_records
 from kwire.cluster.controller.long_plans import places_where, records_for
-from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.view import ControllerView, Place, directory_of
 from kwire.cluster.directory_ids import is_online
 from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0

@@ -12,7 +12,7 @@ from operator import attrgetter
 
 from kwire.chunks import Pieces, mapped_by_group
 from kwire.cluster.controller.election import Election
-from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage

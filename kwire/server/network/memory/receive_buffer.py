@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kwire.server.network.read_pauses import ReadPauses
+from kwire.server.network.flow.read_pauses import ReadPauses
 
 RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 LONG_READ_BYTES: Final = 16 * 1024

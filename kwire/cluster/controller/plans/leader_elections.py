@@ -14,7 +14,7 @@ from enum import IntEnum
 from kwire.chunks import Pieces, chunks, mapped_by_group
 from kwire.cluster.controller.election import Election
 from kwire.cluster.controller.long_plans import PLANNED_AT_ONCE, places_where, records_for
-from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.plans.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView, Place
 from kwire.cluster.metadata.image import NO_LEADER, PartitionImage, TopicImage

@@ -6,8 +6,8 @@ from itertools import islice
 from uuid import UUID
 
 from kwire.chunks import Pieces, at_once, mapped_by_group
-from kwire.cluster.controller.broker_changes import plan_updates
-from kwire.cluster.controller.partition_changes import Target, plan_partition_change
+from kwire.cluster.controller.plans.broker_changes import plan_updates
+from kwire.cluster.controller.plans.partition_changes import Target, plan_partition_change
 from kwire.cluster.controller.requested_changes import RequestedChanges
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory_ids import is_online

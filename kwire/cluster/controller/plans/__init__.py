@@ -1,0 +1,1 @@
+"""Plans: the records that follow from a request and an image, as pure functions."""

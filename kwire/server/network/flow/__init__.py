@@ -1,0 +1,1 @@
+"""Flow control: which connection is served and read, and for how long."""

@@ -1,0 +1,1 @@
+"""Memory of connections: requests, unread responses, the receive buffer."""
