@@ -1,4 +1,4 @@
-"""Production controllers in a simulation: the server of kwire.server.nodes, unchanged, each on a host of its own."""
+"""Production controllers in a simulation: the server of kwire.server.assembly, unchanged, each on a host of its own."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_a_start_and_a_stop_use_as_many_lanes(tmp_path: Path, monkeypatch: pytes
         await run_stages(stages, workers, at_once=min(at_once, PARTS_MAX))
 
     for phase in ("replicas", "broker"):
-        monkeypatch.setattr(f"kwire.server.nodes.{phase}.run_stages", noted)
+        monkeypatch.setattr(f"kwire.server.assembly.{phase}.run_stages", noted)
     monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
     directories = ",".join(str(tmp_path / name) for name in "ab")
     RunningBroker(tmp_path, {SETTING: "40", "log.dirs": directories}).stop()
