@@ -54,7 +54,7 @@ def logs_left(partitions: Partitions) -> int:
 
 
 def settle(partitions: Partitions) -> None:
-    for job in partitions.removals.settling():
+    for job in partitions.removals.sync_jobs():
         job.run()
         job.finish()
 

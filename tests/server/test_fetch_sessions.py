@@ -316,11 +316,11 @@ def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
     for index in range(3):
         asked = FetchPartition(partition=index)
         session.partitions["t", index] = SessionPartition(request=asked, topic="t", place=session.new_place())
-        session.unsettle(("t", index))
+        session.mark_unchecked(("t", index))
     session.is_over = True
     session.partitions.popitem()
-    looked_at, has_more = session.to_look_at({("t", 2): FetchPartition(partition=2)})
-    assert ([key for key, _ in looked_at], has_more) == ([("t", 0), ("t", 1)], False)
+    checked, has_more = session.to_check({("t", 2): FetchPartition(partition=2)})
+    assert ([key for key, _ in checked], has_more) == ([("t", 0), ("t", 1)], False)
 
 
 def test_partitions_with_data_go_to_the_end() -> None:
@@ -352,15 +352,15 @@ def test_a_session_gets_an_id_that_no_other_has() -> None:
 
 def test_what_has_not_moved_is_no_reason_to_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that may not join in-sync sets is checked on each fetch."""
-    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 1)
+    monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 1)
     known: dict[Key, SessionPartition] = {
         ("t", index): SessionPartition(request=FetchPartition(partition=index), place=index) for index in range(3)
     }
     session = FetchSession(session_id=1, uses_topic_ids=False, follower=(2, 1), created_ms=0, last_used_ms=0)
     session.partitions.update(known)
     session.unread = dict.fromkeys(known, False)
-    assert session.to_look_at({}) == ([(("t", 0), known["t", 0].request)], False)
-    session.unsettle(("t", 2))
-    assert session.to_look_at({})[1]
-    assert [key for key, _ in session.to_look_at({("t", 2): None})[0]] == [("t", 0), ("t", 2)]
-    assert not session.to_look_at({("t", 2): None})[1]
+    assert session.to_check({}) == ([(("t", 0), known["t", 0].request)], False)
+    session.mark_unchecked(("t", 2))
+    assert session.to_check({})[1]
+    assert [key for key, _ in session.to_check({("t", 2): None})[0]] == [("t", 0), ("t", 2)]
+    assert not session.to_check({("t", 2): None})[1]

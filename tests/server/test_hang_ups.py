@@ -202,7 +202,7 @@ def test_batches_at_a_gate_are_held_until_they_are_through_though_their_client_h
         answer.cancel()
         done, _ = await asyncio.wait([answer], timeout=0)
         assert not done, "what is at the gate has the request's bytes"
-        admission.settled()
+        admission.batch_verified()
         with pytest.raises(asyncio.CancelledError):
             await answer
 
@@ -218,7 +218,7 @@ def test_batches_that_are_through_the_gate_are_not_waited_for_when_their_client_
         admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
         answer = admission.answer()
         assert isinstance(answer, asyncio.Task)
-        admission.settled()
+        admission.batch_verified()
         await until(lambda: len(partition._waiters) == 1)
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -53,7 +53,7 @@ def test_more_changes_than_a_request_can_hold_are_told_in_several() -> None:
     async def acts() -> None:
         changes = InSyncChanges(broker_id=1, broker_epoch=lambda: 5, active_controller=controller)
         for index in range(PARTITIONS):
-            changes.note(changing(index))
+            changes.add(changing(index))
         task = asyncio.ensure_future(changes.run())
         async with asyncio.timeout(60):
             while len(controller.decided) < PARTITIONS:

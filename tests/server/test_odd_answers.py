@@ -106,7 +106,7 @@ def test_where_a_replica_is_is_told_until_the_controller_takes_note(caplog: pyte
         refused = AssignReplicasToDirsResponse(error_code=E.STALE_BROKER_EPOCH)
         known, asked = assignments(KafkaError(E.REQUEST_TIMED_OUT), refused, AssignReplicasToDirsResponse())
         running = loop.create_task(known.run())
-        known.note(replica("/there/t-0"))
+        known.report(replica("/there/t-0"))
         await asyncio.sleep(60)
         assert [request.directories[0].id for request in asked.requests] == [THERE] * 3
         assert "the controller could not be told of log directories" in caplog.text
@@ -134,10 +134,10 @@ def test_a_replica_that_was_given_up_is_not_told_again_because_the_metadata_chan
         known.lose((TOPIC_ID, 0), partition.image)
         await settle()
         told = len(asked.requests)
-        known.look(partition)
+        known.check(partition)
         await settle()
         assert len(asked.requests) == told
-        known.note(partition)
+        known.report(partition)
         await settle()
         assert len(asked.requests) == told + 1, "its log is open again"
         running.cancel()
@@ -169,7 +169,7 @@ def test_a_change_is_proposed_again_while_the_controller_takes_none() -> None:
         done = AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[decided])])
         changes, asked, partition = in_sync_changes(AlterPartitionResponse(error_code=E.STALE_BROKER_EPOCH), done)
         running = loop.create_task(changes.run())
-        changes.note(partition)
+        changes.add(partition)
         await asyncio.sleep(10)
         assert len(asked.requests) == 2
         assert partition.in_sync.proposal is None, "nothing has changed: it was so already"

@@ -332,7 +332,7 @@ def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
     other.session_id, other.epoch = consumer.session_id, -1
     other.fetch({(topic, 0): 0})
     partition = broker.server.services.partitions.find(topic, 0)
-    broker.call(lambda: session.look_at((topic, 0), partition))
+    broker.call(lambda: session.watch_partition((topic, 0), partition))
     assert watchers(broker, topic) == 0
 
 
@@ -371,7 +371,7 @@ def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large session with many changes responds after a limited check; the following fetches check the rest."""
-    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 3)
+    monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 3)
     consumer, _ = two
     topic, _ = create_topic(client, 10, name=unique())
     consumer.fetch({(topic, index): 0 for index in range(10)})
@@ -386,7 +386,7 @@ def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
 def test_what_a_request_names_is_looked_at_first_and_the_rest_of_much_by_the_next_fetches(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 2)
     consumer, _ = two
     topic, _ = create_topic(client, 8, name=unique())
     for index in range(8):
@@ -404,7 +404,7 @@ def test_partitions_that_are_not_there_do_not_keep_others_waiting(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Missing partitions are checked on each fetch, because their topic may be created."""
-    monkeypatch.setattr(fetch_session, "LOOKED_AT_ONCE", 4)
+    monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 4)
     consumer, _ = two
     topic, _ = create_topic(client, 1, name=unique())
     consumer.fetch({**{("nowhere", index): 0 for index in range(20)}, (topic, 0): 0})

@@ -274,7 +274,7 @@ def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
     async def act() -> None:
         fetch, waiting = large(Partition())
         await settle()
-        waiting.look()
+        waiting.check()
         waiting._time_is_up()
         await waiting.future
         assert fetch.reads == 2

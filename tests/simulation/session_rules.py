@@ -27,9 +27,9 @@ class SessionRules:
             if broker.is_serving and not broker.server.failed.done():
                 services = broker.server.services
                 for session in services.fetch_sessions._cache._sessions.values():
-                    self._look_at(services, session)
+                    self._watch_partition(services, session)
 
-    def _look_at(self, services: Services, session: FetchSession) -> None:
+    def _watch_partition(self, services: Services, session: FetchSession) -> None:
         for key, known in session.partitions.items():
             if key in session.unread:
                 continue

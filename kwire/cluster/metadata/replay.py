@@ -40,8 +40,8 @@ class Replay:
 
         Raises UnknownRecord or ProtocolError for a record that cannot be applied: the node must stop then.
         """
-        settled: list[Any] = []
-        offset, settled_to, epoch, taken = begin, -1, 0, 0
+        complete: list[Any] = []
+        offset, complete_to, epoch, taken = begin, -1, 0, 0
         for position, header in iterate_headers(data):
             if header.base_offset < begin or header.next_offset > end:
                 continue
@@ -50,23 +50,23 @@ class Replay:
                 continue
             for record in iterate_records(header, batch_body(data, position, header)):
                 assert record.value is not None, f"a metadata record at offset {record.offset} without a value"
-                self._take(decode_metadata_record(record.value), settled)
+                self._take(decode_metadata_record(record.value), complete)
                 if self._held is None:
-                    settled_to, epoch = record.offset, header.partition_leader_epoch
+                    complete_to, epoch = record.offset, header.partition_leader_epoch
                 taken += 1
                 if taken % RECORDS_AT_ONCE == 0:
                     yield
-        if settled_to >= 0:
-            self.image = yield from self.image.apply_in_pieces(settled, offset=settled_to, epoch=epoch)
+        if complete_to >= 0:
+            self.image = yield from self.image.apply_in_pieces(complete, offset=complete_to, epoch=epoch)
         return offset
 
-    def _take(self, record: Any, settled: list[Any]) -> None:
+    def _take(self, record: Any, complete: list[Any]) -> None:
         if isinstance(record, BeginTransactionRecord):
             self._held = []
         elif isinstance(record, AbortTransactionRecord):
             self._held = None
         elif isinstance(record, EndTransactionRecord):
-            settled += self._held or ()
+            complete += self._held or ()
             self._held = None
         else:
-            (settled if self._held is None else self._held).append(record)
+            (complete if self._held is None else self._held).append(record)

@@ -92,7 +92,7 @@ class Removals:
             self._remove((topic, index), partition)
         self._logs.deletions.sync_before_reuse(topic, index)
 
-    def settling(self) -> Iterator[Job]:
+    def sync_jobs(self) -> Iterator[Job]:
         """Return the jobs that make the removals durable; workers may run their blocking part."""
         return self._logs.deletions.sync_jobs()
 

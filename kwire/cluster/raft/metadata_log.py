@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = UUID(int=1)
 
-LOOK_SECONDS: Final = 0.05
+CHECK_SECONDS: Final = 0.05
 UNREADABLE = (UnknownRecord, ProtocolError, ValueError)
 """Errors for a log or snapshot that this version cannot read."""
 
@@ -165,7 +165,7 @@ class MetadataLog:
         """
         while not self._is_caught_up(self.image):
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS):
+                async with asyncio.timeout(CHECK_SECONDS):
                     await self.reached(self._is_caught_up)
 
     def _is_caught_up(self, image: MetadataImage) -> bool:
@@ -266,7 +266,7 @@ class MetadataLog:
         self._replaying = None  # the snapshot contains what the replay has read of the log
         old = self.image
         self._take_snapshot(snapshot_id, snapshot)
-        self._tell(old, self.image)
+        self._publish_delta(old, self.image)
 
     def _publish(self, image: MetadataImage) -> None:
         """Make this the committed image, and notify the publisher and waiters."""
@@ -274,7 +274,7 @@ class MetadataLog:
         if not self.is_active:
             self.newest_image = image
         if image is not old:
-            self._tell(old, image)
+            self._publish_delta(old, image)
         while self._waiters and self._waiters[0][0] < self._applied_to:
             _, waiter = self._waiters.popleft()
             if not waiter.done():
@@ -289,7 +289,7 @@ class MetadataLog:
                 with self._node.in_need_of_space:
                     self._activate(epoch)
         self._publisher.leader_changed()
-        self._look()
+        self._check_awaited()
 
     def _replay_on(self, replaying: Pieces[None]) -> None:
         """Run the next step of a replay, and schedule the following one in a later turn of the event loop."""
@@ -315,11 +315,11 @@ class MetadataLog:
             self._applied_to = position
             self._publish(self._replay.image)
 
-    def _tell(self, old: MetadataImage, new: MetadataImage) -> None:
+    def _publish_delta(self, old: MetadataImage, new: MetadataImage) -> None:
         self._publisher.publish(MetadataDelta(old, new))
-        self._look()
+        self._check_awaited()
 
-    def _look(self) -> None:
+    def _check_awaited(self) -> None:
         for reached, holds in self._awaited.items():
             if not reached.done() and holds(self.image):
                 reached.set_result(None)

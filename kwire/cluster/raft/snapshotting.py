@@ -24,8 +24,8 @@ from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-FLUSH_LOOK_SECONDS = 0.01
+CHECK_SECONDS = 1.0
+FLUSH_CHECK_SECONDS = 0.01
 """Poll interval for this node's own flush, if a snapshot is ahead of it."""
 NO_SPACE_SECONDS = 60.0
 """Delay before a snapshot that found no disk space is tried again."""
@@ -58,7 +58,7 @@ class Snapshotting:
     async def run(self) -> None:
         """Make and delete snapshots while the node runs."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             try:
                 if self._is_due():
                     await self.make()
@@ -107,7 +107,7 @@ class Snapshotting:
             content.append(chunk)
             await asyncio.sleep(0)
         while log.flushed_end_offset < snapshot_id.offset:  # a majority may have it durable before this node
-            await asyncio.sleep(FLUSH_LOOK_SECONDS)
+            await asyncio.sleep(FLUSH_CHECK_SECONDS)
         job = log.begin_snapshot(snapshot_id, content)
         await metadata_log.node.workers.run(job.run)
         latest = log.latest_snapshot_id

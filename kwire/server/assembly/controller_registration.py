@@ -20,7 +20,7 @@ from kwire.server.other_nodes.controller_retries import RETRY_SECONDS, until_sto
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Interval of the check that the metadata still contain the registration."""
 
 
@@ -54,7 +54,7 @@ class ControllerRegistration:
         """Keep this process registered for as long as the controller runs."""
         while True:
             await until_stored(self._register, RETRY_SECONDS)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
 
     async def _register(self) -> bool:
         """Register unless the metadata contain this process; return True if they do."""

@@ -72,7 +72,7 @@ def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
     """Yield progress, and the reports in the form in which they are sent."""
     try:
         for report in run_round(disk, plan):
-            yield report if isinstance(report, Progress) else _told(report)
+            yield report if isinstance(report, Progress) else _as_json(report)
     except CorruptLogError as error:
         yield {"corrupt": {"message": error.message}}
     except DiskFailure as failure:
@@ -89,7 +89,7 @@ def _outcomes(disk: Disk, plan: RoundPlan) -> Any:
         yield {"failed": {"message": f"{type(error).__name__}: {error}"}}
 
 
-def _told(report: Report) -> dict[str, Any]:
+def _as_json(report: Report) -> dict[str, Any]:
     if isinstance(report, CleanedGroup):
         return {"group": report.sources}
     return {"end": asdict(report)}

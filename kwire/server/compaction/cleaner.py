@@ -38,7 +38,7 @@ ROUNDS_TRIED: Final = 3
 """Attempts for one log: a process may be killed for its memory, or fail to start. After these, it is not cleaned."""
 PAUSE_SECONDS_LEAST: Final = 0.05
 """Shortest pause, whatever log.cleaner.backoff.ms says: no log needs cleaning then."""
-LOOKED_AT: Final = 50
+CHECKED_AT_ONCE: Final = 50
 """Logs that are checked before requests may be served again."""
 
 
@@ -127,8 +127,8 @@ class LogCleaner:
         found: list[PartitionLog] = []
         best: Candidate | None = None
         logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and not self._is_given_up(log)]
-        for start in range(0, len(logs), LOOKED_AT):
-            best = await self._dirtiest([*found, *logs[start : start + LOOKED_AT]])
+        for start in range(0, len(logs), CHECKED_AT_ONCE):
+            best = await self._dirtiest([*found, *logs[start : start + CHECKED_AT_ONCE]])
             found = [] if best is None else [best.log]
             await asyncio.sleep(0)
         if best is not None:  # requests were served meanwhile

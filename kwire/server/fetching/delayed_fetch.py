@@ -35,7 +35,7 @@ class DelayedFetch:
         "_is_over",
         "_is_watched",
         "_missing",
-        "_promised",
+        "_reserved_bytes",
         "_scheduled",
         "_timer",
         "_waiters",
@@ -47,7 +47,7 @@ class DelayedFetch:
         fetch.will_wait()
         self._fetch = fetch
         self._missing = 0
-        self._promised = 0
+        self._reserved_bytes = 0
         """Bytes that were read in pieces for the response and are already counted as output."""
         self._scheduled = False
         """True if the partitions are being read or will be read soon."""
@@ -88,7 +88,7 @@ class DelayedFetch:
         # Not at once: the append of the new data is still being served.
         self._read_soon(may_wait=False)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Answer if there is enough now; else keep waiting."""
         self._read_soon(may_wait=True)
 
@@ -108,9 +108,9 @@ class DelayedFetch:
 
     def _begin(self, may_wait: bool) -> None:
         self._has_changed = False
-        self._go_on(self._answer(may_wait=may_wait))
+        self._continue(self._answer(may_wait=may_wait))
 
-    def _go_on(self, work: Work[FetchResponse | None]) -> None:
+    def _continue(self, work: Work[FetchResponse | None]) -> None:
         """Run the next piece, and schedule the following ones."""
         if self.future.done():
             return
@@ -125,9 +125,9 @@ class DelayedFetch:
         else:
             self._fetch.will_wait()
             if waits_for is None:
-                step_line().add(partial(self._go_on, work))
+                step_line().add(partial(self._continue, work))
             else:
-                waits_for.add_done_callback(lambda _: self._go_on(work))
+                waits_for.add_done_callback(lambda _: self._continue(work))
 
     def _answer(self, *, may_wait: bool) -> Work[FetchResponse | None]:
         """Read again, and return the response; None if there is too little and the fetch keeps waiting."""
@@ -138,7 +138,7 @@ class DelayedFetch:
             self._scheduled = False
             self.wait()
             if self._has_changed:
-                self.look()
+                self.check()
             return None
         return (yield from fetch.conclude_in_pieces(answers))
 
@@ -168,7 +168,7 @@ class DelayedFetch:
                 answers: list[tuple[Key, FetchPartitionData]] = end.value
                 self._is_watched = True
                 return answers
-            self._promise()
+            self._reserve_output()
             if not self._is_watched:
                 self._watch(self._fetch.reading.partitions[len(self._waiters) :])
             yield
@@ -185,19 +185,19 @@ class DelayedFetch:
             partition.wait(waiter, for_tail=is_follower)
 
     def _settle(self, response: FetchResponse) -> None:
-        self._promise()
-        size, self._promised = self._promised, 0
+        self._reserve_output()
+        size, self._reserved_bytes = self._reserved_bytes, 0
         # After the connection's own callback, which writes the response or starts to.
         self.future.add_done_callback(lambda _: self._fetch.when_written(size))
         self.future.set_result(response)
 
-    def _promise(self) -> None:
+    def _reserve_output(self) -> None:
         size = self._fetch.reading.answer_bytes
-        self._fetch.output.reserve(size - self._promised)
-        self._promised = size
+        self._fetch.output.reserve(size - self._reserved_bytes)
+        self._reserved_bytes = size
 
     def _stop(self, _: asyncio.Future[FetchResponse]) -> None:
-        self._fetch.output.release_reserved(self._promised)  # bytes that are not sent
+        self._fetch.output.release_reserved(self._reserved_bytes)  # bytes that are not sent
         self._fetch.reading.cold.release()
         if self._timer is not None:
             self._timer.cancel()

@@ -43,7 +43,7 @@ class FetchPlan:
         """Add the partitions that have changed meanwhile."""
         if self.is_selective:
             assert self.session is not None
-            self.partitions, self.leaves_some = self.session.to_look_at(self.named)
+            self.partitions, self.leaves_some = self.session.to_check(self.named)
 
     def name_before(self, key: Key) -> str | None:
         """Return the name that the session has stored for a topic id that is unknown now."""

@@ -16,7 +16,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchPartitionData
 from kwire.server.fetching.session_watch import FollowerWatch, Key, SessionWaiter, SessionWatch
 
-LOOKED_AT_ONCE = 2048
+CHECKED_AT_ONCE = 2048
 """Partitions of a session that one fetch reads; so many take some milliseconds to put together."""
 
 
@@ -84,7 +84,7 @@ class FetchSession:
     def is_follower(self) -> bool:
         return self.follower is not None
 
-    def look_at(self, key: Key, partition: Partition) -> None:
+    def watch_partition(self, key: Key, partition: Partition) -> None:
         """Record that a partition is read now: any later change of it unsettles it again."""
         known = self.partitions.get(key)
         if known is None or self.is_over:
@@ -99,23 +99,23 @@ class FetchSession:
             known.watch = SessionWatch(self, key, partition, is_committed=self.is_committed)
         known.watch.begin()
 
-    def to_look_at(self, named: Collection[Key]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
+    def to_check(self, named: Collection[Key]) -> tuple[list[tuple[Key, FetchPartition]], bool]:
         """Return the partitions that a fetch reads, in the session's order, and whether one of the others has changed.
 
-        At most LOOKED_AT_ONCE are taken of those that the fetch names, and as many of the rest, so that no other
+        At most CHECKED_AT_ONCE are taken of those that the fetch names, and as many of the rest, so that no other
         request waits for long. Partitions that stay unread come last the next time.
         """
         unread, known = self.unread, self.partitions
         asked = (key for key in named if key in unread)
         others = (key for key in unread if key not in named)
-        keys = [*islice(asked, LOOKED_AT_ONCE), *islice(others, LOOKED_AT_ONCE)]
+        keys = [*islice(asked, CHECKED_AT_ONCE), *islice(others, CHECKED_AT_ONCE)]
         has_more = any(unread[key] for key in chain(asked, others))
         if self.is_over:  # removed partitions have no place any more
             keys = [key for key in keys if key in known]
         keys.sort(key=lambda key: known[key].place)
         return [(key, known[key].request) for key in keys], has_more
 
-    def unsettle(self, key: Key) -> None:
+    def mark_unchecked(self, key: Key) -> None:
         if key in self.partitions:
             self.unread[key] = True
 
@@ -123,10 +123,10 @@ class FetchSession:
         """Let the next fetch read every partition."""
         self.unread = dict.fromkeys(self.partitions, True)
 
-    def settle(self, key: Key, partition: Partition) -> None:
+    def mark_checked(self, key: Key, partition: Partition) -> None:
         """Settle a partition that was sent completely, unless it changed since.
 
-        A follower outside the in-sync set is never settled: each fetch checks if it may join.
+        A follower outside the in-sync set is never marked as checked: each fetch checks if it may join.
         """
         is_settled = self.follower is None or self.follower[0] in partition.image.isr
         if is_settled and self.unread.get(key) is False:
@@ -144,7 +144,7 @@ class FetchSession:
 
     def moved(self, key: Key) -> None:
         """Unsettle a partition that has something new. If no fetch waits, it need not notify the session again."""
-        self.unsettle(key)
+        self.mark_unchecked(key)
         if not self.waiters and (known := self.partitions.get(key)) is not None:
             known.unwatch()
 
@@ -156,9 +156,9 @@ class FetchSession:
         for waiter in list(self.waiters):
             waiter.state_changed()
 
-    def look(self) -> None:
+    def check(self) -> None:
         for waiter in list(self.waiters):
-            waiter.look()
+            waiter.check()
 
     def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
         """Record what a response contains for a partition. A partition with records moves behind the others."""
@@ -166,7 +166,7 @@ class FetchSession:
             self.partitions.move_to_end(key)
             known.place = self.new_place()
         elif known.watch is not None and self._has_all(known.request, known.watch.partition, data):
-            self.settle(key, known.watch.partition)
+            self.mark_checked(key, known.watch.partition)
 
     def _has_all(self, request: FetchPartition, partition: Partition, data: FetchPartitionData) -> bool:
         """Return True if a response contains everything: there is no news before the partition changes."""

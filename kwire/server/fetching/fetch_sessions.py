@@ -142,7 +142,7 @@ class FetchSessions:
                 known.request = partition
                 if session.is_follower:  # it may have truncated its log and discarded the last response
                     known.high_watermark = -1
-            session.unsettle(key)
+            session.mark_unchecked(key)
             taken += 1
             if taken % PLANNED_AT_ONCE == 0:
                 yield
@@ -229,7 +229,7 @@ class FetchSessions:
             known = SessionPartition(request=requests[key], topic=name, place=session.new_place())
             known.tell(data)
             session.partitions[key] = known
-            session.unsettle(key)
+            session.mark_unchecked(key)
             session.to_come -= 1
             if number % CONCLUDED_AT_ONCE == 0:
                 yield

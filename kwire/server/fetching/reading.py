@@ -108,7 +108,7 @@ class Reading:
         try:
             partition = self._find(key)
             self.partitions.append(partition)
-            self._look_at(key, partition)
+            self._watch_partition(key, partition)
             partition.check_epoch(asked.current_leader_epoch)
             return self._read_partition(key, partition, asked, remaining)
         except KafkaError as error:
@@ -154,11 +154,11 @@ class Reading:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
         return name
 
-    def _look_at(self, key: Key, partition: Partition) -> None:
+    def _watch_partition(self, key: Key, partition: Partition) -> None:
         """Let the partition notify the session of changes from now on."""
         if self._plan.is_selective:
             assert self._plan.session is not None
-            self._plan.session.look_at(key, partition)
+            self._plan.session.watch_partition(key, partition)
 
     def _read_partition(
         self, key: Key, partition: Partition, asked: FetchPartition, remaining: int
@@ -236,7 +236,7 @@ class Reading:
             return False
         try:
             partition = self._find(key)
-            self._look_at(key, partition)
+            self._watch_partition(key, partition)
             there = partition.log.log_end_offset, partition.leader_epoch
             if (asked.fetch_offset, asked.current_leader_epoch) != there:
                 return False
@@ -248,7 +248,7 @@ class Reading:
         if told != (partition.high_watermark, partition.log.log_start_offset, partition.log.log_end_offset):
             return False
         self.partitions.append(partition)
-        session.settle(key, partition)
+        session.mark_checked(key, partition)
         return True
 
     def _note_follower(self, key: Key, partition: Partition, asked: FetchPartition) -> None:
@@ -266,7 +266,7 @@ class Reading:
         )
         if partition.high_watermark != committed:
             self.has_committed = True
-        self._look_at(key, partition)
+        self._watch_partition(key, partition)
 
     def _sends_closer(self, partition: Partition, asked: FetchPartition, data: FetchPartitionData) -> bool:
         """Return True if the consumer is redirected to a closer replica."""

@@ -20,7 +20,7 @@ class SessionWaiter(Protocol):
     def state_changed(self) -> None:
         """Answer with what there is: something else has changed."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Answer if there is enough now; else keep waiting."""
 
 
@@ -47,7 +47,7 @@ class StableWaiter:
         if not hid_some:
             self._waiter.data_available(size)
         elif has_moved:
-            self._waiter.look()
+            self._waiter.check()
 
     def state_changed(self) -> None:
         self._update()

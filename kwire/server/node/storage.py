@@ -57,7 +57,7 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, random_sourc
         found: dict[str, MetaProperties | None] = {}
         for directory in directories:
             try:
-                found[directory] = _look(config, disk, directory, locks)
+                found[directory] = _open_directory(config, disk, directory, locks)
             except UnreadableDirectory as error:
                 if directory == config.metadata_dir:
                     raise
@@ -78,7 +78,9 @@ def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, random_sourc
     )
 
 
-def _look(config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, DiskLock]) -> MetaProperties | None:
+def _open_directory(
+    config: BrokerConfig, disk: Disk, directory: str, locks: dict[str, DiskLock]
+) -> MetaProperties | None:
     """Return the directory's identity, None if it is blank."""
     try:
         if disk.exists(directory) and not disk.is_directory(directory):

@@ -63,12 +63,12 @@ class DirectoryAssignments:
         """Futures that are resolved when the controller has confirmed the promotion."""
         self._woken = asyncio.Event()
 
-    def note(self, partition: Partition) -> None:
+    def report(self, partition: Partition) -> None:
         """Report where an open or moved log is, unless the metadata contain it and no pending request changes that."""
         replica = (partition.topic_id, partition.index)
         directory = self._promotions.get(replica) or self._directory_ids.get(posixpath.dirname(partition.log.directory))
-        is_said = directory == directory_of(partition.image, self._broker_id)
-        is_known = is_said and replica not in self._unconfirmed and replica not in self._lost
+        is_in_metadata = directory == directory_of(partition.image, self._broker_id)
+        is_known = is_in_metadata and replica not in self._unconfirmed and replica not in self._lost
         if directory is not None and not is_known:
             self._lost.discard(replica)
             self._unconfirmed[replica] = directory
@@ -83,7 +83,7 @@ class DirectoryAssignments:
         replica = (partition.topic_id, partition.index)
         awaited = self._awaited[replica] = asyncio.get_running_loop().create_future()
         self._promotions[replica] = self._directory_ids[path]
-        self.note(partition)
+        self.report(partition)
         if replica not in self._unconfirmed:
             awaited.set_result(None)
         return awaited
@@ -94,12 +94,12 @@ class DirectoryAssignments:
         del self._promotions[replica]
         self._awaited.pop(replica).cancel()
         if not partition.is_removed:
-            self.look(partition)
+            self.check(partition)
 
-    def look(self, partition: Partition) -> None:
+    def check(self, partition: Partition) -> None:
         """Check a replica after a metadata change: a delayed request may have changed its directory."""
         if (partition.topic_id, partition.index) not in self._lost:
-            self.note(partition)
+            self.report(partition)
 
     def lose(self, replica: Replica, image: PartitionImage) -> None:
         """Report a replica as lost, until its log is noted again."""

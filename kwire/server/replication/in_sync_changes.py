@@ -48,7 +48,7 @@ PARTITIONS_MAX: Final = 2000
 """Partitions of one request: the controller limits the elements of a request, and each in-sync replica is one."""
 
 
-class _Told(NamedTuple):
+class _Proposed(NamedTuple):
     partition: Partition
     proposal: Proposal
 
@@ -63,57 +63,59 @@ class InSyncChanges:
         self._waiting: dict[tuple[UUID, int], Partition] = {}
         self._woken = asyncio.Event()
 
-    def note(self, partition: Partition) -> None:
+    def add(self, partition: Partition) -> None:
         """Send the proposal of a partition."""
         self._waiting[partition.topic_id, partition.index] = partition
         self._woken.set()
 
     async def run(self) -> None:
         """Send proposals for as long as the broker runs."""
-        await send_when_woken(self._woken, self._tell_all, IN_SYNC_RETRY_SECONDS)
+        await send_when_woken(self._woken, self._send_all, IN_SYNC_RETRY_SECONDS)
 
-    async def _tell_all(self) -> bool:
+    async def _send_all(self) -> bool:
         """Send all proposals; return False if some must be sent again."""
         while self._waiting:
-            if not await self._tell_waiting():
+            if not await self._send_waiting():
                 return False
         return True
 
-    async def _tell_waiting(self) -> bool:
+    async def _send_waiting(self) -> bool:
         """Send the waiting proposals, as many as a request may have.
 
         This is a call of its own so that no variable outlives it: partitions may be deleted.
         """
         taken = [self._waiting.pop(key) for key in list(islice(self._waiting, PARTITIONS_MAX))]
-        told = _proposals(taken)
-        return not told or await self._tell(told)
+        proposed = _proposals(taken)
+        return not proposed or await self._send(proposed)
 
-    async def _tell(self, told: Sequence[_Told]) -> bool:
+    async def _send(self, proposed: Sequence[_Proposed]) -> bool:
         """Send proposals; return True if each was decided. The others wait again."""
         try:
-            response: AlterPartitionResponse = await self._active_controller.ask(self._request(told))
+            response: AlterPartitionResponse = await self._active_controller.ask(self._request(proposed))
         except (NoActiveControllerError, KafkaError) as error:
             logger.debug("no controller changes in-sync replicas: %s", error)
-            return self._try_again(told)
+            return self._try_again(proposed)
         if response.error_code != ErrorCode.NONE:
             logger.info("the controller rejects changes of in-sync replicas: %s", ErrorCode(response.error_code).name)
-            return self._try_again(told)
+            return self._try_again(proposed)
         answers = {
             (topic.topic_id, answer.partition_index): answer for topic in response.topics for answer in topic.partitions
         }
         again = [
-            each for each in told if not _settled(each, answers.get((each.partition.topic_id, each.partition.index)))
+            each
+            for each in proposed
+            if not _is_decided(each, answers.get((each.partition.topic_id, each.partition.index)))
         ]
         return self._try_again(again) if again else True
 
-    def _try_again(self, told: Iterable[_Told]) -> bool:
-        for partition, _ in told:
+    def _try_again(self, proposed: Iterable[_Proposed]) -> bool:
+        for partition, _ in proposed:
             self._waiting.setdefault((partition.topic_id, partition.index), partition)
         return False
 
-    def _request(self, told: Iterable[_Told]) -> AlterPartitionRequest:
+    def _request(self, proposed: Iterable[_Proposed]) -> AlterPartitionRequest:
         topics: dict[UUID, AlterPartitionRequestTopicData] = {}
-        for partition, proposal in told:
+        for partition, proposal in proposed:
             topic = topics.get(partition.topic_id)
             if topic is None:
                 topic = topics[partition.topic_id] = AlterPartitionRequestTopicData(topic_id=partition.topic_id)
@@ -134,18 +136,18 @@ class InSyncChanges:
         )
 
 
-def _proposals(partitions: Iterable[Partition]) -> list[_Told]:
+def _proposals(partitions: Iterable[Partition]) -> list[_Proposed]:
     """Return the proposals that still exist, of partitions that are still led."""
     return [
-        _Told(partition, partition.in_sync.proposal)
+        _Proposed(partition, partition.in_sync.proposal)
         for partition in partitions
         if partition.in_sync is not None and partition.in_sync.proposal is not None
     ]
 
 
-def _settled(told: _Told, answer: AlterPartitionResponsePartitionData | None) -> bool:
+def _is_decided(proposed: _Proposed, answer: AlterPartitionResponsePartitionData | None) -> bool:
     """Apply the result for one partition; return False if the proposal must be sent again."""
-    partition, proposal = told
+    partition, proposal = proposed
     in_sync = partition.in_sync
     if in_sync is None or in_sync.proposal is not proposal:
         return True

@@ -23,7 +23,7 @@ from kwire.server.replication.replication import Replication
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 1.0
 ENOUGH_SPACE_BYTES: Final = 1 << 20
 """Free space needed for a replica to come back: with less, the next append could fail again."""
 
@@ -50,7 +50,7 @@ class LostReplicas:
     def opened(self, partition: Partition) -> None:
         """Report the directory of a log that is open or has moved, and watch its health."""
         partition.log.health.on_trouble = partial(self._in_trouble, partition)
-        self._assignments.note(partition)
+        self._assignments.report(partition)
 
     def not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
         """Give up a replica: one whose log lacks space until it is open, a damaged one until the next start."""
@@ -62,7 +62,7 @@ class LostReplicas:
         if log.health.lacks_space or _is_damaged(log):
             self._give_up_open(partition)
         elif log.failure is None:
-            self._assignments.look(partition)
+            self._assignments.check(partition)
 
     def removed(self, partition: Partition) -> None:
         """Forget a partition that was removed from this broker."""
@@ -101,7 +101,7 @@ class LostReplicas:
             await self._woken.wait()
             self._woken.clear()
             while self._full:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(CHECK_SECONDS)
                 self._take_back()
 
     def _take_back(self) -> None:
@@ -114,7 +114,7 @@ class LostReplicas:
                 del self._full[key]
                 log.health.space_found()
                 logger.info("%s-%d has space again", partition.topic, partition.index)
-                self._assignments.note(partition)
+                self._assignments.report(partition)
 
     def _has_space(self, log: PartitionLog) -> bool:
         try:

@@ -40,6 +40,6 @@ class PartitionTurns:
         """
         while self._partitions.configure_more() or self._removals.do_more():
             await asyncio.sleep(0)
-        for job in self._removals.settling():
+        for job in self._removals.sync_jobs():
             await self._workers.run(job.run)
             job.finish()

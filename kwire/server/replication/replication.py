@@ -23,7 +23,7 @@ from kwire.server.replication.in_sync_changes import InSyncChanges
 RECORDS_BYTES_MAX = 2**31 - 1
 """Largest response of a leader: max.message.bytes alone limits the size of a batch."""
 
-LAG_LOOK_SECONDS_LEAST = 0.01
+LAG_CHECK_SECONDS_MIN = 0.01
 """Shortest interval of the lag check: replica.lag.time.max.ms may be 0."""
 
 
@@ -74,7 +74,7 @@ class BrokerPeers:
         return broker is not None and UNKNOWN_EPOCH != broker_epoch < broker.broker_epoch
 
     def send_proposal(self, partition: Partition) -> None:
-        self.changes.note(partition)
+        self.changes.add(partition)
 
 
 def replication_quota(node: Node, side: Side) -> ReplicationQuota:
@@ -145,6 +145,6 @@ class Replication:
     async def _watch_lag(self) -> None:
         """Remove late followers from the in-sync set, within one and a half times replica.lag.time.max.ms."""
         while True:
-            await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_LOOK_SECONDS_LEAST))
+            await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_CHECK_SECONDS_MIN))
             for partition in list(self._partitions):
                 partition.propose_isr_shrink()

@@ -36,14 +36,14 @@ class DurableAnswer:
         if needs_others:
             self._timer = self.future.get_loop().call_later(max(exchange.timeout_ms, 0) / 1000, self._time_out)
 
-    def settled(self, append: _WaitingAppend) -> None:
+    def append_ended(self, append: _WaitingAppend) -> None:
         """Complete the response if this was the last append that waited."""
         append.partition.stop_waiting(append)
         self._waiting.discard(append)
         if not self._waiting and not self.future.done():
             self.future.set_result(self._exchange)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Check all appends again: a flush that ended before notifies no waiter."""
         for waiting in list(self._waiting):
             waiting.state_changed()
@@ -65,14 +65,14 @@ class Admission:
     """Response to a request with batches that wait for transaction verification, and then perhaps to be durable."""
 
     def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
-        """`appends` grows with each verified batch; settled() is called for each batch, verified or rejected."""
+        """`appends` grows with each verified batch; batch_verified() is called for each batch, verified or rejected."""
         self._exchange = exchange
         self._appends = appends
         self._at_gate = at_gate
         self._partitions = partitions
         self._all_through: asyncio.Future[None] | None = None
 
-    def settled(self) -> None:
+    def batch_verified(self) -> None:
         self._at_gate -= 1
         if self._at_gate == 0 and self._all_through is not None and not self._all_through.done():
             self._all_through.set_result(None)
@@ -93,7 +93,7 @@ class Admission:
             raise
         if self._appends:
             durable = DurableAnswer(self._exchange, self._appends, self._partitions)
-            durable.look()
+            durable.check()
             await durable.future
         return self._exchange
 
@@ -132,7 +132,7 @@ class _WaitingAppend:
         if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
             self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         else:
-            self._answer.settled(self)
+            self._answer.append_ended(self)
         return True
 
     def refuse(self, code: ErrorCode) -> None:
@@ -140,4 +140,4 @@ class _WaitingAppend:
         data = self._data
         data.error_code = code
         data.base_offset = data.log_append_time_ms = data.log_start_offset = -1
-        self._answer.settled(self)
+        self._answer.append_ended(self)

@@ -46,9 +46,9 @@ class DynamicConfigs:
         self._static = dict(settings.at_start)
         self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
         """Applied layers with the resulting settings: those before the last change, and those after."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         """Logged messages about values that are left out now; they are not repeated at each change."""
-        self._told_before: set[str] = set()
+        self._logged_before: set[str] = set()
 
     def start(self, image: MetadataImage) -> None:
         """Apply the committed image, once, at start."""
@@ -74,7 +74,7 @@ class DynamicConfigs:
         return self._checked(self._usable(defaults), self._usable(own))
 
     def _take(self, image: MetadataImage) -> None:
-        self._told_before, self._told = self._told, set()
+        self._logged_before, self._logged = self._logged, set()
         raw = self._raw(image)
         self.defaults, self.own = (self._usable(layer) for layer in raw)
         settings = self._checked(self.defaults, self.own)
@@ -92,7 +92,7 @@ class DynamicConfigs:
         try:
             check_rules(settings)
         except RuleBrokenError as error:
-            self._tell(f"the dynamic configuration could not be applied: {error}")
+            self._log_once(f"the dynamic configuration could not be applied: {error}")
             return self._taken[-1][2]
         return settings
 
@@ -102,15 +102,15 @@ class DynamicConfigs:
             try:
                 _check(name, text)
             except (ConfigError, RuleBrokenError) as error:
-                self._tell(f"the dynamic configuration {name} is ignored: {error}")
+                self._log_once(f"the dynamic configuration {name} is ignored: {error}")
             else:
                 usable[name] = text
         return usable
 
-    def _tell(self, message: str) -> None:
-        if message not in self._told and message not in self._told_before:
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged and message not in self._logged_before:
             logger.error("%s", message)
-        self._told.add(message)
+        self._logged.add(message)
 
 
 def dynamic_key(name: str) -> ConfigKey | None:

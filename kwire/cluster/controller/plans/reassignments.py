@@ -87,7 +87,7 @@ def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> Pa
     A single replica stays in sync while its broker restarts; among several, an inactive one becomes eligible only.
     """
     partition = place.partition
-    settled = set(partition.replicas) - set(partition.adding_replicas)
+    present = set(partition.replicas) - set(partition.adding_replicas)
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
     isr = partition.isr
     if view.has_eligible_leaders and len(replicas) + len(removing) > 1:
@@ -96,7 +96,7 @@ def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> Pa
         isr=isr,
         replicas=(*replicas, *removing),
         removing=removing,
-        adding=tuple(sorted(set(replicas) - settled)),
+        adding=tuple(sorted(set(replicas) - present)),
     )
     return plan_partition_change(view, place, target)
 

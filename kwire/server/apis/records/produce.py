@@ -175,10 +175,10 @@ def _begin_steps(
     except StopIteration as end:
         waiting, at_gate = end.value
         return _answer(exchange, waiting, at_gate, context)
-    return _go_on(steps, waits_for, exchange, context)
+    return _continue(steps, waits_for, exchange, context)
 
 
-async def _go_on(
+async def _continue(
     steps: Steps[Appended], waits_for: Awaitable[Any] | None, exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | None:
     waiting, at_gate = await in_turns(steps, waits_for)
@@ -250,7 +250,7 @@ def _enter(
     """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
     admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
     claim = _claim(exchange, context)
-    entries = [_entry(each, exchange, waiting, claim, admission.settled) for each in at_gate]
+    entries = [_entry(each, exchange, waiting, claim, admission.batch_verified) for each in at_gate]
     context.services.gate.enter(claim, entries)
     return admission.answer()
 
@@ -262,14 +262,14 @@ def _pass_gate(
     passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     awaited = len(at_gate)
 
-    def settled() -> None:
+    def verified() -> None:
         nonlocal awaited
         awaited -= 1
         if not awaited and not passed.done():
             passed.set_result(None)
 
     claim = _claim(exchange, context)
-    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, settled) for each in at_gate])
+    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, verified) for each in at_gate])
     return passed
 
 
@@ -287,7 +287,7 @@ def _entry(
     exchange: ProduceExchange,
     waiting: list[Append],
     claim: TransactionClaim,
-    settled: Callable[[], None],
+    verified: Callable[[], None],
 ) -> Entry:
     partition, data, header, validated = at_gate
 
@@ -302,7 +302,7 @@ def _entry(
             _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
             error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
-        settled()
+        verified()
         return error
 
     producer = Producer(header.producer_id, header.producer_epoch)
