@@ -36,7 +36,7 @@ class Scene:
         self.log: MetadataLog = self.world.leader()
         self.world.until(lambda: self.log.image.features)
         self.control = BrokerControl(
-            incarnation_beside=None,
+            local_broker_incarnation=None,
             metadata_log=self.log,
             clock=VirtualClock(loop),
             settings=self.settings,

@@ -45,7 +45,7 @@ class Scene:
 
     def control_of(self, controller_id: int) -> BrokerControl:
         return BrokerControl(
-            incarnation_beside=None,
+            local_broker_incarnation=None,
             metadata_log=self.log,
             clock=self.clock,
             settings=self.settings,

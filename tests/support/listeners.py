@@ -21,7 +21,7 @@ class RecordedPartitions(PartitionListener):
         self.closed: list[tuple[str, int, bool]] = []
         """Closed partitions: topic, index, and whether the log is damaged."""
         self.work_left = 0
-        """Number of calls of work_is_left."""
+        """Number of calls of more_work_found."""
 
     def partition_removed(self, partition: Partition) -> None:
         self.removed.append(partition.index)
@@ -29,7 +29,7 @@ class RecordedPartitions(PartitionListener):
     def partition_closed(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
         self.closed.append((topic.name, index, is_damaged))
 
-    def work_is_left(self) -> None:
+    def more_work_found(self) -> None:
         self.work_left += 1
 
 

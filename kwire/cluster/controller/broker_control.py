@@ -99,18 +99,18 @@ class BrokerControl:
         settings: CurrentSettings,
         controller_id: int,
         cluster_id: str,
-        incarnation_beside: UUID | None,
+        local_broker_incarnation: UUID | None,
     ) -> None:
-        """Create the API. `settings` follow the committed image; `static_settings` come from the node's file.
+        """Create the API. `settings` follow the committed image.
 
-        `incarnation_beside` is the incarnation id of the broker in this process; None if there is none.
+        `local_broker_incarnation` is the incarnation id of the broker in this process; None if there is none.
         """
         self._log = metadata_log
         self._clock = clock
         self._settings = settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
-        self._incarnation_beside = incarnation_beside
+        self._incarnation_beside = local_broker_incarnation
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """Leader epoch of the sessions."""

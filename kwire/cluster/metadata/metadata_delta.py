@@ -42,7 +42,7 @@ class MetadataDelta:
 
 
 def deleted_topics(changes: list[tuple[TopicImage | None, TopicImage | None]]) -> list[TopicImage]:
-    """Return the topics that were deleted, also those whose name a newer topic has taken over."""
+    """Return the deleted topics, including those replaced by a new topic of the same name."""
     return [
         before
         for before, after in changes

@@ -63,15 +63,15 @@ class TopicIdDraft(MutableMapping[UUID, str]):
         return self._parts[topic_id.int & _MASK][topic_id]
 
     def __setitem__(self, topic_id: UUID, name: str) -> None:
-        part = self._own(topic_id)
+        part = self._copied_part(topic_id)
         self._count += topic_id not in part
         part[topic_id] = name
 
     def __delitem__(self, topic_id: UUID) -> None:
-        del self._own(topic_id)[topic_id]
+        del self._copied_part(topic_id)[topic_id]
         self._count -= 1
 
-    def _own(self, topic_id: UUID) -> Part:
+    def _copied_part(self, topic_id: UUID) -> Part:
         """Return the part of a topic id, copied at its first change."""
         number = topic_id.int & _MASK
         if number not in self._copied:

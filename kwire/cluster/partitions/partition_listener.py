@@ -13,7 +13,7 @@ class PartitionListener:
         """Called for each partition that this broker begins to lead or follow."""
 
     def role_changed(self, partition: Partition) -> None:
-        """Called when the leader or leader epoch of a partition has changed, and after it was opened."""
+        """Called after a partition was opened, and whenever its leader or leader epoch changes."""
 
     def leadership_changed(self, partition: Partition) -> None:
         """Called when this broker begins or ceases to lead a partition."""
@@ -34,5 +34,5 @@ class PartitionListener:
     def topic_deleted(self, topic: TopicImage) -> None:
         """Called for each topic that is deleted, whichever brokers had it."""
 
-    def work_is_left(self) -> None:
+    def more_work_found(self) -> None:
         """Called when there is work for `configure_more`, `open_more` or `removals` of Partitions."""

@@ -210,7 +210,7 @@ class Partitions:
 
     def _notify_unfinished(self) -> None:
         if self._outdated or self._unopened or not self.removals.is_done:
-            self._listener.work_is_left()
+            self._listener.more_work_found()
 
     def _standings_changed(self) -> None:
         """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""

@@ -1,9 +1,9 @@
 """Broker server: start, use and stop of a broker, and of the controller of a node with both roles.
 
 The start builds a node in phases, each of which returns finished objects: bound listeners, an open node, a member of
-the quorum, a registered broker, its replicas, its services. It accepts connections last. The stop goes the other way,
-so that a part outlives the parts that use it. The locks of the log directories exclude a second process of the same
-node.
+the quorum, a registered broker, its replicas, its services. It accepts connections of clients last. The stop runs in
+reverse order: a part stops after the parts that use it. The locks of the log directories exclude a second process of
+the same node.
 """
 
 from __future__ import annotations
@@ -139,13 +139,13 @@ async def start_broker(
         assert listeners.clients is not None, "process.roles has broker"
         node = open_node(runtime, listeners.controller_ports)
         undo.callback(node.storage.release)
-        logs = undo.enter_context(ExitStack())  # open until no publisher follows the metadata
+        logs = undo.enter_context(ExitStack())  # closed after the metadata log: its publisher uses the logs
         undo.push_async_callback(node.close)
         undo.push_async_callback(node.background.stop)
         member = await join_quorum(node, listeners)
         registrar = _registrar(member, listeners.clients)
         missing_directories = await _register(node, registrar)
-        replicas = await open_replicas(member, registrar, missing_directories, loaded=loaded, undo=logs)
+        replicas = await open_replicas(member, registrar, missing_directories, loaded=loaded, logs_undo=logs, undo=undo)
         services = make_services(member, listeners, replicas)
         # The broker becomes a leader only after it is unfenced. From then on, the coordinators learn of every change of
         # leadership.

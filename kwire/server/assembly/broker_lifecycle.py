@@ -99,7 +99,7 @@ class BrokerLifecycle:
                 continue
             return
 
-    # --- living
+    # --- heartbeats
 
     async def run(self) -> None:
         """Send heartbeats for as long as the broker runs.
@@ -179,7 +179,7 @@ class BrokerLifecycle:
         """True if this node cannot follow the leader: it has no space for the epoch or for its records."""
         return self._metadata_log.node.lacks_space and not self._metadata_log.is_active
 
-    # --- ending
+    # --- controlled shutdown
 
     async def shut_down(self) -> None:
         """Hand over this broker's leaderships; return when other brokers have them, or after a timeout.

@@ -1,4 +1,4 @@
-"""Publisher of a broker: everything that follows a committed change of the metadata on a broker, by name and in order.
+"""Publisher of a broker: everything that follows a committed change of the metadata on a broker, in order.
 
 It calls the parts directly, so that this file alone shows what a change causes (docs/decisions/0020).
 """
@@ -91,8 +91,8 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     def topic_deleted(self, topic: TopicImage) -> None:
         self.coordinators.topic_deleted(topic)
 
-    def work_is_left(self) -> None:
-        self.partition_turns.work_is_left()
+    def more_work_found(self) -> None:
+        self.partition_turns.more_work_found()
 
     # --- changes of log directories
 

@@ -80,7 +80,7 @@ class BrokerRegistrar:
         self._metadata_log = metadata_log
         self._clock = clock
         self._endpoints = endpoints
-        self._why_not_yet = ""
+        self._last_refusal = ""
         self._messages = RepeatedMessages(logger, clock.monotonic_ms)
         """Log of the error codes in registration responses, without repetitions."""
         self._broker_epoch = -1
@@ -134,7 +134,7 @@ class BrokerRegistrar:
             if epoch is None:
                 if not has_told and now_ms - began_ms >= LOG_REASON_MS:
                     has_told = True
-                    logger.warning("waits to be registered: %s", self._why_not_yet)
+                    logger.warning("waits to be registered: %s", self._last_refusal)
                 await self._active_controller.pause()
         self._broker_epoch = epoch
         await self._metadata_log.reached(self.is_registered_in)
@@ -146,16 +146,16 @@ class BrokerRegistrar:
         except NoActiveControllerError as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error
-            self._why_not_yet = str(error)
+            self._last_refusal = str(error)
             return None
         code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
             epoch: int = response.broker_epoch
             return epoch
         known = _REFUSALS.get(code, "the controllers refuse the registration: {code}")
-        self._why_not_yet = known.format(node_id=self._broker_id, code=code.name)
+        self._last_refusal = known.format(node_id=self._broker_id, code=code.name)
         if code in _FINAL or is_last:
-            raise SettingError(self._why_not_yet)
+            raise SettingError(self._last_refusal)
         self._messages.log(logging.INFO, code, "cannot register yet: %s", code.name)
         return None
 

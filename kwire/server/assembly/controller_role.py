@@ -57,7 +57,7 @@ class ControllerRole:
             settings=node.settings,
             controller_id=node.config.node_id,
             cluster_id=node.storage.cluster_id,
-            incarnation_beside=node.broker_incarnation_id,
+            local_broker_incarnation=node.broker_incarnation_id,
         )
         topics = node.settings.of(InternalTopicSettings)
         self._services = ControllerServices(
@@ -131,7 +131,7 @@ class ControllerRole:
         self.listeners.abort_connections("the controller stops")
 
 
-def way_to_controller(node: Node, role: ControllerRole | None) -> ActiveController:
+def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveController:
     """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,

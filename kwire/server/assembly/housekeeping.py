@@ -70,7 +70,7 @@ class Housekeeping:
         self._partitions = partitions
         self._logs = logs
         self._workers = workers
-        self._memory = memory or MemoryReturn()
+        self._memory = memory
         self._checkpointing = asyncio.Lock()
         """Held while checkpoint files are written: two writers of one file would remove each other's temporary file."""
 
@@ -173,10 +173,11 @@ class Housekeeping:
             await asyncio.sleep(SCRUB_PAUSE_SECONDS)
 
     async def _return_memory(self) -> None:
+        memory = self._memory or MemoryReturn()  # it measures the process now that the start is complete
         while True:
             await asyncio.sleep(MEMORY_STEP_MS / 1000.0)
-            if self._memory.is_due:
-                await self._workers.run(self._memory.give_back)
+            if memory.is_due:
+                await self._workers.run(memory.give_back)
 
     async def _flush(self) -> None:
         """Flush the logs that are due by flush.ms or a closed segment; a worker waits for the disk."""

@@ -1,4 +1,4 @@
-"""First phases of a start: bound listeners, then a node that has joined the quorum, as a controller or not.
+"""First phases of a start: bound listeners, then a node that has joined the quorum, as a voter or an observer.
 
 The ports are bound first, so that a port in use leaves the disk untouched.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from kwire.server.assembly.controller_role import ControllerRole, way_to_controller
+from kwire.server.assembly.controller_role import ControllerRole, active_controller_client
 from kwire.server.network.listeners import Listeners
 from kwire.server.node.node import Node
 from kwire.server.node.node_publisher import NodePublisher
@@ -57,7 +57,7 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
             on_request_error=runtime.background.fail_if_data_threatened,
             refused_ms=client_quotas.connection_refused_ms,
         )
-        undo.callback(clients.stop_accepting)
+        undo.callback(_close, clients)
         await clients.bind()
     if config.is_controller:
         controllers = Listeners(
@@ -67,15 +67,20 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
             turns=runtime.turns,
             on_request_error=runtime.background.fail_if_data_threatened,
         )
-        undo.callback(controllers.stop_accepting)
+        undo.callback(_close, controllers)
         await controllers.bind()
     return BoundListeners(clients=clients, client_quotas=client_quotas, controllers=controllers)
+
+
+def _close(listeners: Listeners) -> None:
+    listeners.stop_accepting()
+    listeners.abort_connections("the start has failed")
 
 
 async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
     """Start to follow the metadata log, and to serve the other nodes if this node is a controller."""
     controller = None if listeners.controllers is None else ControllerRole(node, listeners.controllers)
-    active_controller = way_to_controller(node, controller)
+    active_controller = active_controller_client(node, controller)
     quotas = (listeners.client_quotas, None if controller is None else controller.quotas)
     publisher = NodePublisher(
         settings=node.settings,
@@ -84,6 +89,7 @@ async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
         active_controller=active_controller,
         quotas=[each for each in quotas if each is not None],
     )
+    node.metadata_log.publish_to(publisher)
     if controller is not None:
         await controller.serve()  # before the node joins: peers send requests back when it asks for their votes
     node.start(publisher)

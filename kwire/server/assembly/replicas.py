@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -48,7 +48,7 @@ class CleanerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Parts of a broker that work on its replicas and their logs; the metadata are followed."""
+    """Parts of a broker that work on its replicas and their logs; its publisher applies each committed change."""
 
     logs: LogManager
     group_commit: GroupCommit
@@ -69,14 +69,15 @@ async def open_replicas(
     missing_directories: Sequence[UUID],
     *,
     loaded: Callable[[int], None],
-    undo: ExitStack,
+    logs_undo: ExitStack,
+    undo: AsyncExitStack,
 ) -> Replicas:
     """Open the logs, and make every committed change take effect on them from then on.
 
     `missing_directories` are registered ids of log directories that this node does not have.
     """
     node, active_controller = member.node, member.active_controller
-    opened = await _open_logs(member, registrar, undo)
+    opened = await _open_logs(member, registrar, logs_undo)
     logs, partitions = opened.logs, opened.partitions
     directories = ReportedDirectories(
         config=node.config,
@@ -119,6 +120,8 @@ async def open_replicas(
         cleaner=_cleaner(node, logs, housekeeping),
     )
     publisher = _publisher(member, replicas, directories, lost_replicas)
+    undo.callback(replicas.coordinators.stop)
+    undo.callback(node.metadata_log.publish_to, member.publisher)
     _follow_metadata(node, replicas, publisher, missing_directories)
     replication.start()
     for task in (replicas.partition_turns.run(), assignments.run(), lost_replicas.run(), moves.run()):

@@ -6,6 +6,7 @@ A broker or controller opens its node first and closes it last, after everything
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 
@@ -59,8 +60,7 @@ class Node:
         """Connections to brokers and controllers, for all but the quorum's own messages."""
 
     def start(self, publisher: NodePublisher) -> None:
-        """Join the quorum; the publisher makes committed changes take effect."""
-        self.metadata_log.publish_to(publisher)
+        """Join the quorum; the publisher applies the committed image that the metadata log has loaded."""
         self.metadata_log.start()
         publisher.start(self.metadata_log.image)
         snapshotting = Snapshotting(self.metadata_log, self.settings.of(SnapshotConfig), clock=self.clock)
@@ -91,9 +91,10 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     """
     config = runtime.config
     storage = open_storage(config, disk=runtime.disk, clock=runtime.clock, random_source=runtime.random_source)
-    timeout_ms = runtime.settings.of(NodeSettings).quorum_request_timeout_ms
-    quorum_channel = runtime.seams.quorum_channel or _channel(runtime, timeout_ms=timeout_ms)
-    try:
+    with ExitStack() as undo:
+        undo.callback(storage.release)
+        timeout_ms = runtime.settings.of(NodeSettings).quorum_request_timeout_ms
+        quorum_channel = runtime.seams.quorum_channel or _channel(runtime, timeout_ms=timeout_ms)
         quorum = quorum_config(config, storage, ports)
         metadata_log = open_metadata(
             config,
@@ -102,14 +103,13 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
             workers=runtime.metadata_workers,
             channel=quorum_channel,
         )
+        undo.callback(metadata_log.node.log.close)
         if config.is_default_quorum:
             refuse_other_voters(metadata_log, quorum)
-    except BaseException:
-        storage.release()
-        raise
-    metadata_log.failed.add_done_callback(lambda done: runtime.background.fail(done.result()))
-    node = Node(runtime, storage=storage, metadata_log=metadata_log, quorum_channel=quorum_channel)
-    runtime.seams.opened(node)
+        metadata_log.failed.add_done_callback(lambda done: runtime.background.fail(done.result()))
+        node = Node(runtime, storage=storage, metadata_log=metadata_log, quorum_channel=quorum_channel)
+        runtime.seams.opened(node)
+        undo.pop_all()
     return node
 
 

@@ -34,7 +34,7 @@ class NodePublisher(MetadataPublisher):
         active_controller: ActiveController,
         quotas: Sequence[ClientQuotaManager],
     ) -> None:
-        """`listeners` and `quotas` are those of the broker and of the controller, if the node has both."""
+        """`listeners` and `quotas` have one element for each role of the node."""
         self._settings = settings
         self._dynamic_configs = dynamic_configs
         self._listeners = listeners
@@ -42,7 +42,7 @@ class NodePublisher(MetadataPublisher):
         self._quotas = quotas
 
     def start(self, image: MetadataImage) -> None:
-        """Apply the image of the snapshot that a start has loaded."""
+        """Apply the committed image that the metadata log has loaded at start."""
         self._dynamic_configs.start(image)
         self._settings_changed()
         for quotas in self._quotas:

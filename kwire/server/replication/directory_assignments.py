@@ -102,7 +102,7 @@ class DirectoryAssignments:
             self.report(partition)
 
     def lose(self, replica: Replica, image: PartitionImage) -> None:
-        """Report a replica as lost, until its log is noted again."""
+        """Report a replica as lost, until its log is reported again."""
         self._lost.add(replica)
         if replica in self._unconfirmed or directory_of(image, self._broker_id) != LOST:
             self._unconfirmed[replica] = LOST

@@ -17,7 +17,7 @@ class PartitionTurns:
         self._workers = workers
         self._came = asyncio.Event()
 
-    def work_is_left(self) -> None:
+    def more_work_found(self) -> None:
         """Start turns, because there are partitions to open, configure or remove."""
         self._came.set()
 
