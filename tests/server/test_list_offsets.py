@@ -75,7 +75,7 @@ def ask(
     )
     asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, isolation_level=isolation_level, topics=[asked])
-    response: Any = list_offsets.handle(request, context)
+    response: Any = list_offsets.handle_list_offsets(request, context)
     if isinstance(response, Generator):
         response = at_once(response)
     assert isinstance(response, ListOffsetsResponse)

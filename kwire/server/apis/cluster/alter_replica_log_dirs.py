@@ -23,7 +23,9 @@ FUTURE_DIRECTORY_SUFFIX_LENGTH = len("." + "0" * 32 + "-future")
 """Length of the suffix of a moving replica's new directory; a topic whose name leaves no room for it cannot move."""
 
 
-def handle(request: AlterReplicaLogDirsRequest, context: RequestContext) -> Pieces[AlterReplicaLogDirsResponse]:
+def handle_alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, context: RequestContext
+) -> Pieces[AlterReplicaLogDirsResponse]:
     is_allowed = context.allows_cluster()
     paths: dict[tuple[str, int], str] = {}
     for some in chunks(_wanted(request)):
@@ -57,4 +59,6 @@ def _code(topic: str, index: int, path: str, context: RequestContext) -> ErrorCo
     return ErrorCode.NONE
 
 
-API = Api(request=AlterReplicaLogDirsRequest, response=AlterReplicaLogDirsResponse, handle=handle)
+API = Api(
+    request=AlterReplicaLogDirsRequest, response=AlterReplicaLogDirsResponse, handle=handle_alter_replica_log_dirs
+)

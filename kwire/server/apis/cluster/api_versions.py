@@ -21,7 +21,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_LENGTH_KEPT = 256
 
 
-def handle(request: ApiVersionsRequest, context: NodeContext) -> ApiVersionsResponse:
+def handle_api_versions(request: ApiVersionsRequest, context: NodeContext) -> ApiVersionsResponse:
     if context.version >= 3:
         software = (request.client_software_name, request.client_software_version)
         if not all(_SOFTWARE.fullmatch(text) for text in software):
@@ -65,4 +65,4 @@ def _api_keys(context: NodeContext) -> list[ApiVersion]:
     ]
 
 
-API = Api(request=ApiVersionsRequest, response=ApiVersionsResponse, handle=handle)
+API = Api(request=ApiVersionsRequest, response=ApiVersionsResponse, handle=handle_api_versions)

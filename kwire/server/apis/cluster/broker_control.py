@@ -69,7 +69,7 @@ async def _assign_directories(
 
 
 def _api(request: type, response: type, ask: Ask) -> Api[ControllerServices]:
-    async def handle(message: Any, context: ControllerContext) -> Any:
+    async def handle_broker_control(message: Any, context: ControllerContext) -> Any:
         if not context.allows_cluster():
             return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         try:
@@ -77,7 +77,7 @@ def _api(request: type, response: type, ask: Ask) -> Api[ControllerServices]:
         except KafkaError as error:
             return response(error_code=error.code)
 
-    return Api(request=request, response=response, handle=handle)
+    return Api(request=request, response=response, handle=handle_broker_control)
 
 
 APIS = (

@@ -20,7 +20,7 @@ ENDPOINT_TYPE_SINCE = 1
 NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
-def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
+def handle_describe_cluster(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
     """Describe the cluster as a broker, which names itself as the controller: any broker
     accepts the controller's requests.
     """
@@ -97,5 +97,5 @@ def _brokers(request: DescribeClusterRequest, context: NodeContext) -> list[Desc
     return brokers
 
 
-API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle)
+API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle_describe_cluster)
 AT_CONTROLLER = API.served_by(handle_at_controller)

@@ -26,7 +26,9 @@ from kwire.server.requests.context import RequestContext
 logger = logging.getLogger(__name__)
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext) -> Generator[None, None, DescribeLogDirsResponse]:
+def handle_describe_log_dirs(
+    request: DescribeLogDirsRequest, context: RequestContext
+) -> Generator[None, None, DescribeLogDirsResponse]:
     if not context.allows_cluster():
         return DescribeLogDirsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version >= 3 else ErrorCode.NONE
@@ -85,4 +87,4 @@ def _partition(partition: Partition, future: PartitionLog | None) -> DescribeLog
     )
 
 
-API = Api(request=DescribeLogDirsRequest, response=DescribeLogDirsResponse, handle=handle)
+API = Api(request=DescribeLogDirsRequest, response=DescribeLogDirsResponse, handle=handle_describe_log_dirs)

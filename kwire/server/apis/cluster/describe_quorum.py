@@ -11,7 +11,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: DescribeQuorumRequest, context: NodeContext) -> Answer[DescribeQuorumResponse]:
+def handle_describe_quorum(request: DescribeQuorumRequest, context: NodeContext) -> Answer[DescribeQuorumResponse]:
     if not context.allows_cluster():
         return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     node = context.services.metadata_log.node
@@ -22,4 +22,4 @@ def refuse(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumR
     return DescribeQuorumResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-API = Api(request=DescribeQuorumRequest, response=DescribeQuorumResponse, handle=handle)
+API = Api(request=DescribeQuorumRequest, response=DescribeQuorumResponse, handle=handle_describe_quorum)

@@ -20,7 +20,7 @@ SIZE_BYTES = 4
 _FORWARDABLE = {int(api.key): api for api in AT_CONTROLLER}
 
 
-async def handle(request: EnvelopeRequest, context: ControllerContext) -> EnvelopeResponse:
+async def handle_envelope(request: EnvelopeRequest, context: ControllerContext) -> EnvelopeResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -76,4 +76,4 @@ def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api[ControllerServic
     return header, api, inner
 
 
-API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle)
+API = Api(request=EnvelopeRequest, response=EnvelopeResponse, handle=handle_envelope)

@@ -23,13 +23,13 @@ from kwire.server.requests.services import NodeContext, NodeServices
 
 
 def _api(request: type, response: type) -> Api[NodeServices]:
-    def handle(message: Any, context: NodeContext) -> Answer[Any]:
+    def handle_quorum(message: Any, context: NodeContext) -> Answer[Any]:
         if not context.allows_cluster():
             return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         node = context.services.metadata_log.node
         return node.request(message, version=context.version, listener=context.listener_name)
 
-    return Api(request=request, response=response, handle=handle)
+    return Api(request=request, response=response, handle=handle_quorum)
 
 
 def refuse_new_voter(request: AddRaftVoterRequest, error: KafkaError) -> AddRaftVoterResponse:

@@ -8,7 +8,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerContext
 
 
-async def handle(request: UnregisterBrokerRequest, context: ControllerContext) -> UnregisterBrokerResponse:
+async def handle_unregister_broker(
+    request: UnregisterBrokerRequest, context: ControllerContext
+) -> UnregisterBrokerResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -22,4 +24,4 @@ def refuse(request: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBro
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-API = Api(request=UnregisterBrokerRequest, response=UnregisterBrokerResponse, handle=handle)
+API = Api(request=UnregisterBrokerRequest, response=UnregisterBrokerResponse, handle=handle_unregister_broker)

@@ -15,7 +15,7 @@ from kwire.server.requests.services import ControllerContext
 SINGLE_RESULTS_UNTIL = 1
 
 
-async def handle(request: UpdateFeaturesRequest, context: ControllerContext) -> UpdateFeaturesResponse:
+async def handle_update_features(request: UpdateFeaturesRequest, context: ControllerContext) -> UpdateFeaturesResponse:
     updates = [
         FeatureUpdate(
             name=update.feature,
@@ -46,4 +46,4 @@ def refuse(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesR
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-API = Api(request=UpdateFeaturesRequest, response=UpdateFeaturesResponse, handle=handle)
+API = Api(request=UpdateFeaturesRequest, response=UpdateFeaturesResponse, handle=handle_update_features)

@@ -20,7 +20,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerContext
 
 
-async def handle(request: AlterClientQuotasRequest, context: ControllerContext) -> AlterClientQuotasResponse:
+async def handle_alter_client_quotas(
+    request: AlterClientQuotasRequest, context: ControllerContext
+) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
         return await in_turns(refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
     requested = await in_turns(mapped_in_pieces(request.entries, _requested))
@@ -69,4 +71,4 @@ def _entry(entity: QuotaEntity, error: KafkaError | None) -> Pieces[AlterClientQ
     )
 
 
-API = Api(request=AlterClientQuotasRequest, response=AlterClientQuotasResponse, handle=handle)
+API = Api(request=AlterClientQuotasRequest, response=AlterClientQuotasResponse, handle=handle_alter_client_quotas)

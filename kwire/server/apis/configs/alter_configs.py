@@ -33,7 +33,7 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
     return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
-async def handle(request: AlterConfigsRequest, context: ControllerContext) -> AlterConfigsResponse:
+async def handle_alter_configs(request: AlterConfigsRequest, context: ControllerContext) -> AlterConfigsResponse:
     accepted, refused = await sift(request.resources, context, _checked)
     requested = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await context.services.controller.replace_configs(
@@ -69,5 +69,5 @@ def refuse(request: AlterConfigsRequest, error: KafkaError) -> Pieces[AlterConfi
     return AlterConfigsResponse(responses=responses)
 
 
-API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle)
+API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle_alter_configs)
 AT_BROKER = API.served_by(handle_at_broker)

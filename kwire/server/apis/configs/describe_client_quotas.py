@@ -18,7 +18,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(
+def handle_describe_client_quotas(
     request: DescribeClientQuotasRequest, context: RequestContext
 ) -> Generator[None, None, DescribeClientQuotasResponse]:
     try:
@@ -46,4 +46,6 @@ def _entry(entity: QuotaEntity, values: Mapping[str, float]) -> DescribeClientQu
     )
 
 
-API = Api(request=DescribeClientQuotasRequest, response=DescribeClientQuotasResponse, handle=handle)
+API = Api(
+    request=DescribeClientQuotasRequest, response=DescribeClientQuotasResponse, handle=handle_describe_client_quotas
+)

@@ -32,7 +32,7 @@ Any group name can be described, so that a short request would otherwise get an 
 """
 
 
-def handle(request: DescribeConfigsRequest, context: NodeContext) -> Pieces[DescribeConfigsResponse]:
+def handle_describe_configs(request: DescribeConfigsRequest, context: NodeContext) -> Pieces[DescribeConfigsResponse]:
     # A repeated resource is described once: a short request must not get an unbounded response.
     wanted: dict[tuple[int, str], DescribeConfigsResource] = {}
     kinds: set[int] = set()
@@ -166,4 +166,4 @@ def _shown(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfi
     )
 
 
-API = Api(request=DescribeConfigsRequest, response=DescribeConfigsResponse, handle=handle)
+API = Api(request=DescribeConfigsRequest, response=DescribeConfigsResponse, handle=handle_describe_configs)

@@ -17,7 +17,7 @@ from kwire.server.requests.context import RequestContext
 PREFERRED_COMPRESSION = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
 
 
-def handle(
+def handle_get_telemetry_subscriptions(
     request: GetTelemetrySubscriptionsRequest, context: RequestContext
 ) -> Pieces[GetTelemetrySubscriptionsResponse]:
     services = context.services
@@ -54,6 +54,6 @@ def client_attributes(context: RequestContext) -> Mapping[str, str]:
 API = Api(
     request=GetTelemetrySubscriptionsRequest,
     response=GetTelemetrySubscriptionsResponse,
-    handle=handle,
+    handle=handle_get_telemetry_subscriptions,
     is_advertised=False,
 )

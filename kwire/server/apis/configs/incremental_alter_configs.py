@@ -44,7 +44,7 @@ async def handle_at_broker(
     return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
 
 
-async def handle(
+async def handle_incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: ControllerContext
 ) -> IncrementalAlterConfigsResponse:
     sifted, refused = await sift(request.resources, context, _checked)
@@ -116,5 +116,9 @@ def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Pieces
     return IncrementalAlterConfigsResponse(responses=responses)
 
 
-API = Api(request=IncrementalAlterConfigsRequest, response=IncrementalAlterConfigsResponse, handle=handle)
+API = Api(
+    request=IncrementalAlterConfigsRequest,
+    response=IncrementalAlterConfigsResponse,
+    handle=handle_incremental_alter_configs,
+)
 AT_BROKER = API.served_by(handle_at_broker)

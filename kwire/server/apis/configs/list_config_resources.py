@@ -16,7 +16,9 @@ _T = ConfigResourceType
 LISTED = (_T.TOPIC, _T.BROKER, _T.BROKER_LOGGER, _T.CLIENT_METRICS, _T.GROUP)
 
 
-def handle(request: ListConfigResourcesRequest, context: RequestContext) -> ListConfigResourcesResponse:
+def handle_list_config_resources(
+    request: ListConfigResourcesRequest, context: RequestContext
+) -> ListConfigResourcesResponse:
     if not context.allows_cluster():
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.version == 0:
@@ -43,4 +45,4 @@ def _names(kind: int, context: RequestContext) -> list[str]:
     return [name for owner, name in image.configs if owner == kind]
 
 
-API = Api(request=ListConfigResourcesRequest, response=ListConfigResourcesResponse, handle=handle)
+API = Api(request=ListConfigResourcesRequest, response=ListConfigResourcesResponse, handle=handle_list_config_resources)

@@ -10,7 +10,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: PushTelemetryRequest, context: RequestContext) -> Pieces[PushTelemetryResponse]:
+def handle_push_telemetry(request: PushTelemetryRequest, context: RequestContext) -> Pieces[PushTelemetryResponse]:
     services = context.services
     try:
         yield from services.client_telemetry.push(
@@ -27,4 +27,6 @@ def handle(request: PushTelemetryRequest, context: RequestContext) -> Pieces[Pus
     return PushTelemetryResponse()
 
 
-API = Api(request=PushTelemetryRequest, response=PushTelemetryResponse, handle=handle, is_advertised=False)
+API = Api(
+    request=PushTelemetryRequest, response=PushTelemetryResponse, handle=handle_push_telemetry, is_advertised=False
+)

@@ -12,7 +12,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: DeleteGroupsRequest, context: RequestContext) -> Pieces[Answer[DeleteGroupsResponse]]:
+def handle_delete_groups(request: DeleteGroupsRequest, context: RequestContext) -> Pieces[Answer[DeleteGroupsResponse]]:
     results = yield from mapped(list(dict.fromkeys(request.groups_names)), partial(_delete, context))
     return (yield from when_many_answered(results, lambda done: DeleteGroupsResponse(results=done)))
 
@@ -23,4 +23,4 @@ def _delete(context: RequestContext, group_id: str) -> Answer[DeletableGroupResu
     return context.services.groups.delete_group(group_id)
 
 
-API = Api(request=DeleteGroupsRequest, response=DeleteGroupsResponse, handle=handle)
+API = Api(request=DeleteGroupsRequest, response=DeleteGroupsResponse, handle=handle_delete_groups)

@@ -18,7 +18,7 @@ from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: DescribeGroupsRequest, context: RequestContext) -> Pieces[DescribeGroupsResponse]:
+def handle_describe_groups(request: DescribeGroupsRequest, context: RequestContext) -> Pieces[DescribeGroupsResponse]:
     group_ids = list(dict.fromkeys(request.groups))  # each group is described once
     groups = yield from mapped(group_ids, partial(_described, context, request.include_authorized_operations))
     return DescribeGroupsResponse(groups=groups)
@@ -33,4 +33,4 @@ def _described(context: RequestContext, with_operations: bool, group_id: str) ->
     return described
 
 
-API = Api(request=DescribeGroupsRequest, response=DescribeGroupsResponse, handle=handle)
+API = Api(request=DescribeGroupsRequest, response=DescribeGroupsResponse, handle=handle_describe_groups)

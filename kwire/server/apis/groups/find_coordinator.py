@@ -37,7 +37,7 @@ _REFUSALS = {
 }
 
 
-def handle(
+def handle_find_coordinator(
     request: FindCoordinatorRequest, context: RequestContext
 ) -> Pieces[FindCoordinatorResponse] | Awaitable[FindCoordinatorResponse]:
     topic = _TOPICS.get(KeyType(request.key_type)) if request.key_type in KeyType.__members__.values() else None
@@ -106,4 +106,4 @@ def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str,
     return leader, *endpoint
 
 
-API = Api(request=FindCoordinatorRequest, response=FindCoordinatorResponse, handle=handle)
+API = Api(request=FindCoordinatorRequest, response=FindCoordinatorResponse, handle=handle_find_coordinator)

@@ -8,10 +8,10 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
+def handle_heartbeat(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     if not context.allows_group(request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     return context.services.groups.heartbeat(request)
 
 
-API = Api(request=HeartbeatRequest, response=HeartbeatResponse, handle=handle)
+API = Api(request=HeartbeatRequest, response=HeartbeatResponse, handle=handle_heartbeat)

@@ -12,7 +12,7 @@ from kwire.server.requests.context import RequestContext
 PROTOCOL_NAME_MAY_BE_NULL_SINCE = 7
 
 
-def handle(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGroupResponse]:
+def handle_join_group(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGroupResponse]:
     if not context.allows_group(request.group_id):
         return _for_version(refused_join(ErrorCode.GROUP_AUTHORIZATION_FAILED), context)
     answer = context.services.groups.join(
@@ -34,6 +34,6 @@ def _for_version(response: JoinGroupResponse, context: RequestContext) -> JoinGr
 API = Api(
     request=JoinGroupRequest,
     response=JoinGroupResponse,
-    handle=handle,
+    handle=handle_join_group,
     elements_of=lambda response: len(response.members),
 )

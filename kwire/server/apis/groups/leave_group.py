@@ -14,7 +14,7 @@ LEAVE_AT_ONCE = 512
 """Members that are removed in one step of the event loop."""
 
 
-def handle(
+def handle_leave_group(
     request: LeaveGroupRequest, context: RequestContext
 ) -> Answer[LeaveGroupResponse] | Pieces[Answer[LeaveGroupResponse]]:
     if not context.allows_group(request.group_id):
@@ -53,4 +53,4 @@ def _of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=code)
 
 
-API = Api(request=LeaveGroupRequest, response=LeaveGroupResponse, handle=handle)
+API = Api(request=LeaveGroupRequest, response=LeaveGroupResponse, handle=handle_leave_group)

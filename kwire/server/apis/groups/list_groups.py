@@ -10,7 +10,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: ListGroupsRequest, context: RequestContext) -> Generator[None, None, ListGroupsResponse]:
+def handle_list_groups(
+    request: ListGroupsRequest, context: RequestContext
+) -> Generator[None, None, ListGroupsResponse]:
     response = ListGroupsResponse()
     may_see_all = context.allows_cluster()
     try:
@@ -22,4 +24,4 @@ def handle(request: ListGroupsRequest, context: RequestContext) -> Generator[Non
     return response
 
 
-API = Api(request=ListGroupsRequest, response=ListGroupsResponse, handle=handle)
+API = Api(request=ListGroupsRequest, response=ListGroupsResponse, handle=handle_list_groups)

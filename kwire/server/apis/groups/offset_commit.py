@@ -24,7 +24,7 @@ COMMITTED_AT_ONCE = 256
 """Partitions in one batch. The offsets of one commit are stored together, in ten milliseconds at most."""
 
 
-def handle(
+def handle_offset_commit(
     request: OffsetCommitRequest, context: RequestContext
 ) -> Answer[OffsetCommitResponse] | Pieces[Answer[OffsetCommitResponse]]:
     if sum(len(topic.partitions) or 1 for topic in request.topics) > COMMITTED_AT_ONCE:
@@ -91,4 +91,4 @@ def _sort(
         accepted.append(topic)
 
 
-API = Api(request=OffsetCommitRequest, response=OffsetCommitResponse, handle=handle)
+API = Api(request=OffsetCommitRequest, response=OffsetCommitResponse, handle=handle_offset_commit)

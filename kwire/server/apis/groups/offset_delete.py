@@ -23,7 +23,7 @@ DELETED_AT_ONCE = 256
 """Partitions whose offsets are deleted in one step of the event loop."""
 
 
-def handle(
+def handle_offset_delete(
     request: OffsetDeleteRequest, context: RequestContext
 ) -> Answer[OffsetDeleteResponse] | Pieces[Answer[OffsetDeleteResponse]]:
     if not context.allows_group(request.group_id):
@@ -104,4 +104,4 @@ def _merged(response: OffsetDeleteResponse, refused: dict[str, OffsetDeleteRespo
     return response
 
 
-API = Api(request=OffsetDeleteRequest, response=OffsetDeleteResponse, handle=handle)
+API = Api(request=OffsetDeleteRequest, response=OffsetDeleteResponse, handle=handle_offset_delete)

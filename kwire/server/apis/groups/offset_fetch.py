@@ -33,7 +33,7 @@ MANY_GROUPS_SINCE = 8
 TOPIC_IDS_SINCE = 10
 
 
-def handle(
+def handle_offset_fetch(
     request: OffsetFetchRequest, context: RequestContext
 ) -> Answer[OffsetFetchResponse] | Pieces[Answer[OffsetFetchResponse]]:
     if context.version < MANY_GROUPS_SINCE:
@@ -189,4 +189,4 @@ def _old_response(asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGrou
     )
 
 
-API = Api(request=OffsetFetchRequest, response=OffsetFetchResponse, handle=handle)
+API = Api(request=OffsetFetchRequest, response=OffsetFetchResponse, handle=handle_offset_fetch)

@@ -11,7 +11,7 @@ from kwire.server.requests.context import RequestContext
 PROTOCOL_GIVEN_SINCE = 5
 
 
-def handle(request: SyncGroupRequest, context: RequestContext) -> Answer[SyncGroupResponse]:
+def handle_sync_group(request: SyncGroupRequest, context: RequestContext) -> Answer[SyncGroupResponse]:
     if not context.allows_group(request.group_id):
         return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if context.version >= PROTOCOL_GIVEN_SINCE and None in (request.protocol_type, request.protocol_name):
@@ -19,4 +19,4 @@ def handle(request: SyncGroupRequest, context: RequestContext) -> Answer[SyncGro
     return context.services.groups.sync(request)
 
 
-API = Api(request=SyncGroupRequest, response=SyncGroupResponse, handle=handle)
+API = Api(request=SyncGroupRequest, response=SyncGroupResponse, handle=handle_sync_group)

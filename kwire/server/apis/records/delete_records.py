@@ -29,7 +29,7 @@ Waiting = list[tuple[Partition, int, DeleteRecordsPartitionResult]]
 """Partition whose followers have not advanced yet, its new log start, and its part of the response."""
 
 
-def handle(
+def handle_delete_records(
     request: DeleteRecordsRequest, context: RequestContext
 ) -> Pieces[DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]]:
     waiting: Waiting = []
@@ -94,4 +94,4 @@ def _partition(
     return result
 
 
-API = Api(request=DeleteRecordsRequest, response=DeleteRecordsResponse, handle=handle)
+API = Api(request=DeleteRecordsRequest, response=DeleteRecordsResponse, handle=handle_delete_records)

@@ -21,7 +21,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext) -> Pieces[DescribeProducersResponse]:
+def handle_describe_producers(
+    request: DescribeProducersRequest, context: RequestContext
+) -> Pieces[DescribeProducersResponse]:
     # Each partition once: a short request must not get an unbounded response.
     indexes = yield from once_each((topic.name, topic.partition_indexes) for topic in request.topics)
     topics = yield from mapped_in_pieces(indexes.items(), partial(_topic, context))
@@ -61,4 +63,4 @@ def _producer(entry: ProducerEntry) -> ProducerState:
     )
 
 
-API = Api(request=DescribeProducersRequest, response=DescribeProducersResponse, handle=handle)
+API = Api(request=DescribeProducersRequest, response=DescribeProducersResponse, handle=handle_describe_producers)

@@ -19,7 +19,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(
+def handle_fetch(
     request: FetchRequest, context: RequestContext
 ) -> FetchResponse | Awaitable[FetchResponse] | Pieces[FetchResponse | Awaitable[FetchResponse]]:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -64,6 +64,6 @@ def _answer(fetch: Fetch, plan: FetchPlan) -> FetchResponse | Awaitable[FetchRes
 API = Api(
     request=FetchRequest,
     response=FetchResponse,
-    handle=handle,
+    handle=handle_fetch,
     elements_of=lambda response: sum(len(topic.partitions) for topic in response.responses),
 )

@@ -48,7 +48,7 @@ NOT_FOUND: Found = (-1, -1, -1)
 OFFSET_NOT_AVAILABLE_SINCE = 5
 
 
-def handle(
+def handle_list_offsets(
     request: ListOffsetsRequest, context: RequestContext
 ) -> ListOffsetsResponse | Generator[None, None, ListOffsetsResponse | asyncio.Future[ListOffsetsResponse]]:
     answer = _answer(request, context)
@@ -177,4 +177,4 @@ def _end_offset(partition: Partition, request: ListOffsetsRequest) -> int:
     return partition.end_offset(request.isolation_level) if is_consumer else partition.log.log_end_offset
 
 
-API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle)
+API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle_list_offsets)

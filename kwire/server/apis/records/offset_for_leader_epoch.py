@@ -15,7 +15,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: OffsetForLeaderEpochRequest, context: RequestContext) -> Pieces[OffsetForLeaderEpochResponse]:
+def handle_offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, context: RequestContext
+) -> Pieces[OffsetForLeaderEpochResponse]:
     topics = yield from mapped_by_group(
         request.topics,
         lambda topic: topic.partitions,
@@ -39,4 +41,6 @@ def _partition(
     return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-API = Api(request=OffsetForLeaderEpochRequest, response=OffsetForLeaderEpochResponse, handle=handle)
+API = Api(
+    request=OffsetForLeaderEpochRequest, response=OffsetForLeaderEpochResponse, handle=handle_offset_for_leader_epoch
+)

@@ -87,7 +87,7 @@ class _FencedError(KafkaError):
     """Error of a batch with an old producer epoch, found before any other error: as in Kafka, it has no log start."""
 
 
-def handle(
+def handle_produce(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     """Append every batch; its result is stored in its part of the exchange."""
@@ -467,7 +467,7 @@ CODEC = HandWrittenCodec(exchange_decoder, exchange_framer, exchange_pieces_fram
 API = Api(
     request=ProduceRequest,
     response=ProduceResponse,
-    handle=handle,
+    handle=handle_produce,
     elements_of=lambda exchange: sum(len(topic.partitions) for topic in exchange.topics),
     advertised_min=0,
     pipelined=True,

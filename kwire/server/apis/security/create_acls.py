@@ -9,7 +9,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: CreateAclsRequest, context: NodeContext) -> Pieces[CreateAclsResponse]:
+def handle_create_acls(request: CreateAclsRequest, context: NodeContext) -> Pieces[CreateAclsResponse]:
     elements = (
         (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
         for each in request.creations
@@ -17,4 +17,4 @@ def handle(request: CreateAclsRequest, context: NodeContext) -> Pieces[CreateAcl
     return CreateAclsResponse(results=(yield from refuse_all(AclCreationResult, elements)))
 
 
-API = Api(request=CreateAclsRequest, response=CreateAclsResponse, handle=handle)
+API = Api(request=CreateAclsRequest, response=CreateAclsResponse, handle=handle_create_acls)

@@ -14,7 +14,9 @@ NEVER = -1
 OWNERS_SINCE = 3
 
 
-def handle(request: CreateDelegationTokenRequest, context: NodeContext) -> CreateDelegationTokenResponse:
+def handle_create_delegation_token(
+    request: CreateDelegationTokenRequest, context: NodeContext
+) -> CreateDelegationTokenResponse:
     kind, _, name = context.connection.principal.partition(":")
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
@@ -33,4 +35,6 @@ def handle(request: CreateDelegationTokenRequest, context: NodeContext) -> Creat
     return response
 
 
-API = Api(request=CreateDelegationTokenRequest, response=CreateDelegationTokenResponse, handle=handle)
+API = Api(
+    request=CreateDelegationTokenRequest, response=CreateDelegationTokenResponse, handle=handle_create_delegation_token
+)

@@ -9,7 +9,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: DeleteAclsRequest, context: NodeContext) -> Pieces[DeleteAclsResponse]:
+def handle_delete_acls(request: DeleteAclsRequest, context: NodeContext) -> Pieces[DeleteAclsResponse]:
     elements = (
         (each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type)
         for each in request.filters
@@ -17,4 +17,4 @@ def handle(request: DeleteAclsRequest, context: NodeContext) -> Pieces[DeleteAcl
     return DeleteAclsResponse(filter_results=(yield from refuse_all(DeleteAclsFilterResult, elements)))
 
 
-API = Api(request=DeleteAclsRequest, response=DeleteAclsResponse, handle=handle)
+API = Api(request=DeleteAclsRequest, response=DeleteAclsResponse, handle=handle_delete_acls)

@@ -9,7 +9,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: DescribeAclsRequest, context: NodeContext) -> DescribeAclsResponse:
+def handle_describe_acls(request: DescribeAclsRequest, context: NodeContext) -> DescribeAclsResponse:
     check_elements(
         request.resource_type_filter,
         request.pattern_type_filter,
@@ -21,4 +21,4 @@ def handle(request: DescribeAclsRequest, context: NodeContext) -> DescribeAclsRe
     )
 
 
-API = Api(request=DescribeAclsRequest, response=DescribeAclsResponse, handle=handle)
+API = Api(request=DescribeAclsRequest, response=DescribeAclsResponse, handle=handle_describe_acls)

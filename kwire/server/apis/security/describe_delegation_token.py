@@ -11,8 +11,14 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: DescribeDelegationTokenRequest, context: NodeContext) -> DescribeDelegationTokenResponse:
+def handle_describe_delegation_token(
+    request: DescribeDelegationTokenRequest, context: NodeContext
+) -> DescribeDelegationTokenResponse:
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 
-API = Api(request=DescribeDelegationTokenRequest, response=DescribeDelegationTokenResponse, handle=handle)
+API = Api(
+    request=DescribeDelegationTokenRequest,
+    response=DescribeDelegationTokenResponse,
+    handle=handle_describe_delegation_token,
+)

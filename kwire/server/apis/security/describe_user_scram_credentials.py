@@ -18,7 +18,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(
+def handle_describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, context: NodeContext
 ) -> Pieces[DescribeUserScramCredentialsResponse]:
     if not context.allows_cluster():
@@ -54,4 +54,8 @@ def _result(users: ScramCredentials, named: tuple[str, int]) -> DescribeUserScra
     )
 
 
-API = Api(request=DescribeUserScramCredentialsRequest, response=DescribeUserScramCredentialsResponse, handle=handle)
+API = Api(
+    request=DescribeUserScramCredentialsRequest,
+    response=DescribeUserScramCredentialsResponse,
+    handle=handle_describe_user_scram_credentials,
+)

@@ -10,10 +10,14 @@ from kwire.server.requests.services import NodeContext
 NEVER = -1
 
 
-def handle(request: ExpireDelegationTokenRequest, context: NodeContext) -> ExpireDelegationTokenResponse:
+def handle_expire_delegation_token(
+    request: ExpireDelegationTokenRequest, context: NodeContext
+) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
     )
 
 
-API = Api(request=ExpireDelegationTokenRequest, response=ExpireDelegationTokenResponse, handle=handle)
+API = Api(
+    request=ExpireDelegationTokenRequest, response=ExpireDelegationTokenResponse, handle=handle_expire_delegation_token
+)

@@ -10,10 +10,14 @@ from kwire.server.requests.services import NodeContext
 NEVER = -1
 
 
-def handle(request: RenewDelegationTokenRequest, context: NodeContext) -> RenewDelegationTokenResponse:
+def handle_renew_delegation_token(
+    request: RenewDelegationTokenRequest, context: NodeContext
+) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
     )
 
 
-API = Api(request=RenewDelegationTokenRequest, response=RenewDelegationTokenResponse, handle=handle)
+API = Api(
+    request=RenewDelegationTokenRequest, response=RenewDelegationTokenResponse, handle=handle_renew_delegation_token
+)

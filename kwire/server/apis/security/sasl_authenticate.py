@@ -8,11 +8,11 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: SaslAuthenticateRequest, context: NodeContext) -> SaslAuthenticateResponse:
+def handle_sasl_authenticate(request: SaslAuthenticateRequest, context: NodeContext) -> SaslAuthenticateResponse:
     return SaslAuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",
     )
 
 
-API = Api(request=SaslAuthenticateRequest, response=SaslAuthenticateResponse, handle=handle)
+API = Api(request=SaslAuthenticateRequest, response=SaslAuthenticateResponse, handle=handle_sasl_authenticate)

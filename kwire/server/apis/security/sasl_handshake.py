@@ -10,7 +10,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
 
-def handle(request: SaslHandshakeRequest, context: NodeContext) -> SaslHandshakeResponse:
+def handle_sasl_handshake(request: SaslHandshakeRequest, context: NodeContext) -> SaslHandshakeResponse:
     host, listener = context.connection.peer_host, context.listener_name
     context.services.messages.log(
         logging.WARNING,
@@ -23,4 +23,4 @@ def handle(request: SaslHandshakeRequest, context: NodeContext) -> SaslHandshake
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
 
 
-API = Api(request=SaslHandshakeRequest, response=SaslHandshakeResponse, handle=handle)
+API = Api(request=SaslHandshakeRequest, response=SaslHandshakeResponse, handle=handle_sasl_handshake)

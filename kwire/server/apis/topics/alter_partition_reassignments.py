@@ -11,7 +11,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerContext
 
 
-async def handle(
+async def handle_alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, context: ControllerContext
 ) -> AlterPartitionReassignmentsResponse:
     try:
@@ -29,4 +29,8 @@ def refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> Al
     return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-API = Api(request=AlterPartitionReassignmentsRequest, response=AlterPartitionReassignmentsResponse, handle=handle)
+API = Api(
+    request=AlterPartitionReassignmentsRequest,
+    response=AlterPartitionReassignmentsResponse,
+    handle=handle_alter_partition_reassignments,
+)

@@ -17,7 +17,9 @@ from kwire.server.requests.services import ControllerContext
 STRICT_QUOTA_SINCE = 3
 
 
-async def handle(request: CreatePartitionsRequest, context: ControllerContext) -> CreatePartitionsResponse:
+async def handle_create_partitions(
+    request: CreatePartitionsRequest, context: ControllerContext
+) -> CreatePartitionsResponse:
     repeats = await in_turns(repeated(topic.name for topic in request.topics))
     refused: dict[str, CreatePartitionsTopicResult] = {}
     accepted: list[CreatePartitionsTopic] = []
@@ -64,4 +66,4 @@ def refuse(request: CreatePartitionsRequest, error: KafkaError) -> Pieces[Create
     return CreatePartitionsResponse(results=results)
 
 
-API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle)
+API = Api(request=CreatePartitionsRequest, response=CreatePartitionsResponse, handle=handle_create_partitions)

@@ -22,7 +22,7 @@ CONFIGS_SINCE = 5
 STRICT_QUOTA_SINCE = 6
 
 
-async def handle(request: CreateTopicsRequest, context: ControllerContext) -> CreateTopicsResponse:
+async def handle_create_topics(request: CreateTopicsRequest, context: ControllerContext) -> CreateTopicsResponse:
     results: dict[str, CreatableTopicResult] = {}
     accepted = []
     repeats = await in_turns(repeated(topic.name for topic in request.topics))
@@ -111,4 +111,4 @@ def refuse(request: CreateTopicsRequest, error: KafkaError) -> Pieces[CreateTopi
     return CreateTopicsResponse(topics=topics)
 
 
-API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle)
+API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle_create_topics)

@@ -24,7 +24,7 @@ STRICT_QUOTA_SINCE = 5
 _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied.")
 
 
-async def handle(request: DeleteTopicsRequest, context: ControllerContext) -> DeleteTopicsResponse:
+async def handle_delete_topics(request: DeleteTopicsRequest, context: ControllerContext) -> DeleteTopicsResponse:
     wanted = await in_turns(_wanted(request))
     repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in wanted))
     refused: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
@@ -119,4 +119,4 @@ def refuse(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopi
     return DeleteTopicsResponse(responses=responses)
 
 
-API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle)
+API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle_delete_topics)

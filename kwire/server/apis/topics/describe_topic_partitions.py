@@ -28,7 +28,7 @@ NAMES_AT_ONCE: Final = 1024
 """Names that are filtered in one step: each takes less time than the description of a topic."""
 
 
-def handle(
+def handle_describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, context: RequestContext
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     limit = context.services.settings.of(RequestSettings).described_partitions_max
@@ -136,4 +136,8 @@ def _partition(topic: TopicImage, index: int, context: RequestContext) -> Descri
     )
 
 
-API = Api(request=DescribeTopicPartitionsRequest, response=DescribeTopicPartitionsResponse, handle=handle)
+API = Api(
+    request=DescribeTopicPartitionsRequest,
+    response=DescribeTopicPartitionsResponse,
+    handle=handle_describe_topic_partitions,
+)

@@ -18,7 +18,7 @@ from kwire.server.requests.services import ControllerContext
 TOP_LEVEL_ERROR_SINCE = 1
 
 
-async def handle(request: ElectLeadersRequest, context: ControllerContext) -> ElectLeadersResponse:
+async def handle_elect_leaders(request: ElectLeadersRequest, context: ControllerContext) -> ElectLeadersResponse:
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -57,7 +57,7 @@ def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> P
 API = Api(
     request=ElectLeadersRequest,
     response=ElectLeadersResponse,
-    handle=handle,
+    handle=handle_elect_leaders,
     elements_of=lambda response: sum(len(topic.partition_result) + 1 for topic in response.replica_election_results),
 )
 AT_BROKER = API.served_by(handle_at_broker)

@@ -13,7 +13,7 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerContext
 
 
-def handle(
+def handle_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: ControllerContext
 ) -> ListPartitionReassignmentsResponse | Pieces[ListPartitionReassignmentsResponse]:
     if not context.allows_cluster():
@@ -28,4 +28,8 @@ def refuse(request: ListPartitionReassignmentsRequest, error: KafkaError) -> Lis
     return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-API = Api(request=ListPartitionReassignmentsRequest, response=ListPartitionReassignmentsResponse, handle=handle)
+API = Api(
+    request=ListPartitionReassignmentsRequest,
+    response=ListPartitionReassignmentsResponse,
+    handle=handle_list_partition_reassignments,
+)

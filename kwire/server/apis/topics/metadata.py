@@ -39,7 +39,7 @@ IDS_OR_NAMES_SINCE = 12
 """First version that uses topic ids; versions 10 and 11 have a field for ids, which must be empty."""
 
 
-def handle(
+def handle_metadata(
     request: MetadataRequest, context: RequestContext
 ) -> MetadataResponse | Generator[None, None, MetadataResponse]:
     topics = context.services.image.topics
@@ -234,4 +234,4 @@ def _brokers(context: RequestContext) -> list[MetadataResponseBroker]:
     return brokers
 
 
-API = Api(request=MetadataRequest, response=MetadataResponse, handle=handle)
+API = Api(request=MetadataRequest, response=MetadataResponse, handle=handle_metadata)

@@ -18,7 +18,9 @@ from kwire.server.requests.context import RequestContext
 FENCED_SINCE = 2
 
 
-def handle(request: AddOffsetsToTxnRequest, context: RequestContext) -> Answer[AddOffsetsToTxnResponse]:
+def handle_add_offsets_to_txn(
+    request: AddOffsetsToTxnRequest, context: RequestContext
+) -> Answer[AddOffsetsToTxnResponse]:
     def refuse(error: KafkaError) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
@@ -52,4 +54,4 @@ def _add(request: AddOffsetsToTxnRequest, context: RequestContext) -> Answer[Non
     )
 
 
-API = Api(request=AddOffsetsToTxnRequest, response=AddOffsetsToTxnResponse, handle=handle)
+API = Api(request=AddOffsetsToTxnRequest, response=AddOffsetsToTxnResponse, handle=handle_add_offsets_to_txn)

@@ -34,7 +34,9 @@ FENCED_SINCE = 2
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
-def handle(request: AddPartitionsToTxnRequest, context: RequestContext) -> Pieces[Answer[AddPartitionsToTxnResponse]]:
+def handle_add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: RequestContext
+) -> Pieces[Answer[AddPartitionsToTxnResponse]]:
     if context.version >= MANY_SINCE:
         return (yield from _handle_many(request, context))
     transaction = AddPartitionsToTxnTransaction(
@@ -140,4 +142,4 @@ def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> Pieces[list
     )
 
 
-API = Api(request=AddPartitionsToTxnRequest, response=AddPartitionsToTxnResponse, handle=handle)
+API = Api(request=AddPartitionsToTxnRequest, response=AddPartitionsToTxnResponse, handle=handle_add_partitions_to_txn)

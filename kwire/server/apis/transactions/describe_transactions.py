@@ -18,7 +18,9 @@ from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: DescribeTransactionsRequest, context: RequestContext) -> Pieces[DescribeTransactionsResponse]:
+def handle_describe_transactions(
+    request: DescribeTransactionsRequest, context: RequestContext
+) -> Pieces[DescribeTransactionsResponse]:
     transactional_ids = list(dict.fromkeys(request.transactional_ids))
     states = yield from mapped(transactional_ids, partial(_described, context))
     return DescribeTransactionsResponse(transaction_states=states)
@@ -46,4 +48,6 @@ def _described(context: RequestContext, transactional_id: str) -> DescribeTransa
     )
 
 
-API = Api(request=DescribeTransactionsRequest, response=DescribeTransactionsResponse, handle=handle)
+API = Api(
+    request=DescribeTransactionsRequest, response=DescribeTransactionsResponse, handle=handle_describe_transactions
+)

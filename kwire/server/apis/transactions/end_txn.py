@@ -16,7 +16,7 @@ FENCED_SINCE = 2
 NEXT_EPOCH_SINCE = 5
 
 
-def handle(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
+def handle_end_txn(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
     def refuse(error: KafkaError) -> EndTxnResponse:
         return EndTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
@@ -34,4 +34,4 @@ def handle(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResp
     )
 
 
-API = Api(request=EndTxnRequest, response=EndTxnResponse, handle=handle)
+API = Api(request=EndTxnRequest, response=EndTxnResponse, handle=handle_end_txn)

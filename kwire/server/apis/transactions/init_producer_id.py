@@ -14,7 +14,7 @@ from kwire.server.requests.context import RequestContext
 FENCED_SINCE = 4
 
 
-async def handle(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
+async def handle_init_producer_id(request: InitProducerIdRequest, context: RequestContext) -> InitProducerIdResponse:
     try:
         producer_id, epoch = await _initialise(request, context)
     except KafkaError as error:
@@ -41,4 +41,4 @@ async def _initialise(request: InitProducerIdRequest, context: RequestContext) -
     return await services.transactions.initialise(transactional_id, request.transaction_timeout_ms, expected)
 
 
-API = Api(request=InitProducerIdRequest, response=InitProducerIdResponse, handle=handle, stable_max=5)
+API = Api(request=InitProducerIdRequest, response=InitProducerIdResponse, handle=handle_init_producer_id, stable_max=5)

@@ -17,7 +17,9 @@ from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: ListTransactionsRequest, context: RequestContext) -> Pieces[ListTransactionsResponse]:
+def handle_list_transactions(
+    request: ListTransactionsRequest, context: RequestContext
+) -> Pieces[ListTransactionsResponse]:
     try:
         wanted = ListingFilter(
             states=frozenset(request.state_filters) & KNOWN_STATES,
@@ -58,4 +60,4 @@ def _pattern(pattern: str | None, matcher: Matcher) -> Pieces[Pattern | None]:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 
-API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle)
+API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle_list_transactions)

@@ -36,7 +36,9 @@ COMMITTED_AT_ONCE = 256
 Topics = list[TxnOffsetCommitResponseTopic]
 
 
-def handle(request: TxnOffsetCommitRequest, context: RequestContext) -> Answer[TxnOffsetCommitResponse]:
+def handle_txn_offset_commit(
+    request: TxnOffsetCommitRequest, context: RequestContext
+) -> Answer[TxnOffsetCommitResponse]:
     if sum([len(topic.partitions) or 1 for topic in request.topics]) > COMMITTED_AT_ONCE:
         return _in_slices(request, context)
     answer = _commit(request, request.topics, context)
@@ -145,4 +147,4 @@ def _sorted(
     return accepted, refused
 
 
-API = Api(request=TxnOffsetCommitRequest, response=TxnOffsetCommitResponse, handle=handle)
+API = Api(request=TxnOffsetCommitRequest, response=TxnOffsetCommitResponse, handle=handle_txn_offset_commit)

@@ -21,7 +21,9 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
 
-def handle(request: WriteTxnMarkersRequest, context: RequestContext) -> Pieces[Answer[WriteTxnMarkersResponse]]:
+def handle_write_txn_markers(
+    request: WriteTxnMarkersRequest, context: RequestContext
+) -> Pieces[Answer[WriteTxnMarkersResponse]]:
     def finish(all_outcomes: list[Outcomes]) -> Pieces[WriteTxnMarkersResponse]:
         """Return a response with each producer once, as in Kafka, and without producers that have no partition."""
         by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
@@ -91,4 +93,4 @@ def _result(producer_id: int, outcomes: Outcomes) -> Pieces[WritableTxnMarkerRes
     )
 
 
-API = Api(request=WriteTxnMarkersRequest, response=WriteTxnMarkersResponse, handle=handle)
+API = Api(request=WriteTxnMarkersRequest, response=WriteTxnMarkersResponse, handle=handle_write_txn_markers)
