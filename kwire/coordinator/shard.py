@@ -349,7 +349,7 @@ class Shard(Generic[R, M]):
 
 
 def _batch_ends(stored: Sequence[tuple[bytes, bytes | None]], bytes_max: int) -> Iterable[int]:
-    """Yield the ends of batches that the partition accepts; an oversized single record is left to its validation."""
+    """Yield the ends of batches that the partition accepts; the append rejects a single record that is too large."""
     size = BATCH_HEADER_BYTES
     start = 0
     for index, (key, value) in enumerate(stored):

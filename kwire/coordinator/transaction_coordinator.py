@@ -1,7 +1,7 @@
 """Transaction coordinator: finds the shard of a transactional id and answers requests by the transaction's rules.
 
-Every method returns the API's answer, at once or as an awaitable if it must wait until the answer is durable.
-Awaitables also raise errors; the APIs put them into their responses.
+Each method returns the answer, or an awaitable of it if the answer must become durable first. Both the call and the
+awaitable may raise KafkaError, which the API converts to an error code.
 """
 
 from __future__ import annotations
@@ -343,7 +343,7 @@ class TransactionCoordinator:
     def _store_completion(self, shard: TransactionShard, transactional_id: str) -> None:
         decided = shard.machine.transactions.get(transactional_id)
         if decided is None or decided.state not in PREPARED:
-            return  # the state loaded since has completed without these markers
+            return  # another coordinator has completed the transaction since
         after = completed(decided, now_ms=self._clock.wall_ms())
         check_step(decided, after)
 

@@ -49,7 +49,7 @@ from kwire.protocol.records import (
 logger = logging.getLogger(__name__)
 
 STEPS_AT_ONCE: Final = 4
-"""Settle steps that a new leader runs at once, which take a few milliseconds."""
+"""Steps of an incomplete truncation that a new leader runs at once: a few milliseconds."""
 NO_LIMIT: Final = 2**63 - 1
 GATHERED_BYTES_MIN: Final = 64 * 1024
 """Size from which writing a batch in two parts is cheaper than copying it into one."""
@@ -60,7 +60,7 @@ class PartitionLog(LogState):
     """Log of one partition; created by kwire.log.recovery.open_log."""
 
     before_truncation: Callable[[bool], None] | None = None
-    """Callback between the lowering of offsets and a truncation; its argument is True if the log start was lowered.
+    """Called after offsets are lowered, before files are truncated. The argument is True if the log start was lowered.
 
     The lowered offsets must become durable before files are truncated. Otherwise a start after a crash would consider
     the shorter log damaged, or all of its records deleted.
@@ -339,7 +339,7 @@ class PartitionLog(LogState):
         self.complete_truncation()
 
     def cut_to(self, offset: int) -> None:
-        """Do the first part of `truncate_to`.
+        """Remove the records from `offset` on; the new end is not durable yet.
 
         `complete_truncation`, or `complete_truncation_in_steps` and a flush, must precede an append.
         """

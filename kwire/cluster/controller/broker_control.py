@@ -128,7 +128,7 @@ class BrokerControl:
         """
 
         def has_session(existing: BrokerRegistration) -> bool:
-            # An earlier process of the broker in this process is gone: the directories were locked again.
+            # The local broker's earlier process has ended: this process holds the directory locks.
             return request.incarnation_id != self._incarnation_beside and self._has_session(
                 BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
@@ -373,7 +373,7 @@ class BrokerControl:
         sessions.forget(expired)
 
     def unwatched_brokers(self) -> list[int]:
-        """Return the unfenced brokers that would not be fenced without heartbeats. There must never be any."""
+        """Return the unfenced brokers without a session, which would never be fenced. There must never be any."""
         sessions = self._sessions
         if sessions is None or not self._log.is_active or self._sessions_epoch != self._log.epoch:
             return []

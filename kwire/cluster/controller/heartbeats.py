@@ -87,7 +87,7 @@ class BrokerSessions:
         return contact is not None and not self._is_over(contact, now_ms)
 
     def has_heartbeat(self, broker_id: int) -> bool:
-        """Return True if the broker's registered process was answered by this controller without a shutdown."""
+        """Return True if this controller has answered a heartbeat of the broker's process without shutting it down."""
         progress = self._progress.get(broker_id)
         return progress is not None and progress.has_heartbeat
 
@@ -121,7 +121,7 @@ class BrokerSessions:
             self._progress[broker_id] = _Progress()
 
     def unregistered(self, broker_id: int, broker_epoch: int) -> None:
-        """Process that a broker was unregistered."""
+        """Remove the state of an unregistered broker."""
         self._progress.pop(broker_id, None)
         self.forget(BrokerIncarnation(broker_id, broker_epoch))
 
@@ -143,7 +143,7 @@ class BrokerSessions:
     def state(self, image: MetadataImage, broker_id: int) -> BrokerState:
         """Return the state of a registered broker.
 
-        A broker requests a controlled shutdown again if an earlier controller granted it, and it is granted again.
+        A new controller does not know of a granted shutdown: the broker requests it again, and it is granted again.
         Fencing ends a controlled shutdown.
         """
         if image.brokers[broker_id].fenced:
@@ -152,7 +152,7 @@ class BrokerSessions:
         return BrokerState.CONTROLLED_SHUTDOWN if is_stopping else BrokerState.UNFENCED
 
     def can_shut_down(self, image: MetadataImage, broker_id: int) -> bool:
-        """Return True if all remaining brokers know the new leaders of a broker in controlled shutdown's partitions."""
+        """Return True if all unfenced brokers have applied the new leaders of a stopping broker's partitions."""
         shutdown_offset = self._of(broker_id).shutdown_offset
         return shutdown_offset is not None and all(
             self._of(other).metadata_offset >= shutdown_offset
@@ -269,7 +269,7 @@ def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, dec
 def plan_expiry(view: ControllerView, expired: BrokerIncarnation) -> Pieces[list[Any]]:
     """Return the records that fence a broker whose session is over; none for a process that is no longer registered.
 
-    Brokers are fenced one at a time, so that the next plan does not count on this one.
+    Brokers are fenced one at a time, so that the next plan does not elect a broker that is being fenced.
     """
     broker = view.image.brokers.get(expired.broker_id)
     if broker is None or broker.broker_epoch != expired.broker_epoch or broker.fenced:

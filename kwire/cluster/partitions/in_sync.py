@@ -153,7 +153,7 @@ class InSync:
     # --- changes
 
     def propose_joining(self, broker_id: int, high_watermark: int) -> bool:
-        """Propose a follower that has all committed records and all earlier than this epoch; True if proposed."""
+        """Propose to add a follower that has all committed records and all of earlier epochs; True if proposed."""
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
             return False  # a replica in a lost directory could not lead
         follower = self._followers[broker_id]

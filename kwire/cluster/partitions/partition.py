@@ -6,7 +6,7 @@ leader sends and takes over its high watermark. Without other replicas the high 
 once.
 
 If flush.messages requires a flush first, records that are not durable do not count: neither for the high watermark nor
-as fetched by a follower. The partition itself holds its waiters; there is no purgatory. A delayed fetch is notified of
+as fetched by a follower. The partition stores its waiters. A delayed fetch is notified of
 each new range of bytes and decides itself when it has enough.
 """
 
@@ -228,7 +228,7 @@ class Partition:
 
     @property
     def durable_end(self) -> int:
-        """End offset of the part of the log that counts: the flushed part if a flush is required, else all of it."""
+        """End offset of the records that may be committed: of the flushed ones if a flush is required, else of all."""
         return self.log.recovery_point if self._unflushed_bytes else self.log.log_end_offset
 
     def is_answered(self, last_offset: int, acks: int) -> bool:

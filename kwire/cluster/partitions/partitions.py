@@ -34,7 +34,10 @@ OPENED_AT_ONCE: Final = 8
 OPENED_IN_TURN: Final = 8
 """Further new partitions opened in one step: a device may take milliseconds for each, and blocks the event loop."""
 CONFIGURED_AT_ONCE: Final = 64
-"""Topics whose logs take their new configuration in one step. A wide topic counts once per CONFIGURED_PARTITIONS."""
+"""Topics whose logs take their new configuration in one step.
+
+A topic counts once more for each CONFIGURED_PARTITIONS of its partitions.
+"""
 CONFIGURED_PARTITIONS: Final = 64
 _NO_LIMIT: Final = 2**62
 
@@ -80,7 +83,7 @@ class Partitions:
     # --- finding
 
     def find(self, topic: str, index: int, *, can_follow: bool = False) -> Partition:
-        """Return the partition that this broker leads, or at least follows. Raises KafkaError that says where it is."""
+        """Return a partition that this broker leads, or at least follows. Raises KafkaError if it is elsewhere or offline."""
         partition = self.get(topic, index)
         if partition is None or not (partition.is_led or can_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))
@@ -137,9 +140,9 @@ class Partitions:
 
         From now on, the listener is called with every change of the partitions.
 
-        Logs that the stages of loading() have not opened are opened immediately. If a log directory is missing, a
-        partition that is in no other directory may be there. It stays closed while this replica may have records that
-        no other one has.
+        Logs that the stages of loading() have not opened are opened immediately. A missing log directory may contain
+        logs that the other directories lack. Such a partition stays closed while its replica may have records that no
+        other replica has.
         """
         self._image = image
         self._listener = listener
@@ -186,7 +189,7 @@ class Partitions:
         """Apply a committed change of the metadata."""
         self._image = new = delta.after
         if delta.has_config_changes:
-            # Configurations come before in-sync sets: a new set commits only with the min.insync.replicas valid then.
+            # Configurations first: with a new in-sync set, the new min.insync.replicas must already apply.
             self._reconfigure(delta)  # _follow and _standings_changed configure the topics that are left for later
         if changed := delta.changed_topics():
             deleted = deleted_topics(changed)
@@ -201,7 +204,7 @@ class Partitions:
                     room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
             self.removals.notify(INTERNAL_TOPICS)  # partitions that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
-            # Coordinators write tombstones for deleted topics: they know by now which partitions they lead.
+            # Coordinators write tombstones for deleted topics, after they were notified of all changes of leaders.
             for gone in deleted:
                 self._listener.topic_deleted(gone)
         if delta.has_broker_changes:

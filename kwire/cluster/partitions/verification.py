@@ -18,4 +18,4 @@ class Verification:
         self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
         """Waiting batches as (sequence, kwire.coordinator.transaction.gate.Entered), in their order of arrival."""
         self.refusal: KafkaError | None = None
-        """Error for all waiting batches, whatever the coordinator answers: transaction or leader epoch have ended."""
+        """Error for all waiting batches; set when the transaction or the leader epoch ends."""

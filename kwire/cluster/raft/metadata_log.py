@@ -91,7 +91,7 @@ class MetadataLog:
         self._active_epoch: int | None = None
         """Epoch in which this node leads and may write."""
         self._led_epoch: int | None = None
-        """Epoch in which the quorum has elected this node; active when all committed records are replayed."""
+        """Epoch in which the quorum has elected this node. It is active when all committed records are replayed."""
         self.newest_image = MetadataImage()
         """Image with uncommitted records; on a node that does not lead, the committed image."""
         self.image = MetadataImage()

@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_REST_MS: Final = 25.0
 FIRST_SETTLING_WAIT_MS: Final = 2.0
-"""Wait limit of the first request without a partition whose log is being flushed."""
+"""Maximum wait of the first request that leaves out a partition while its log is being flushed."""
 BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
 """Bytes appended before other tasks get a turn."""
 
@@ -247,8 +247,8 @@ class ReplicaFetcher:
     def _wait_max_ms(self) -> int:
         """Return the max wait time of a request, which is short while a log is being flushed.
 
-        The partition of that log is in no request until the flush ends. Its new position must not then wait for a
-        request without news of the other partitions. The longer the flush takes, the longer the requests wait.
+        The partition of that log is in no request until the flush ends. After the flush, its position is sent with the
+        next request, so the current request must return soon. The longer the flush takes, the longer the requests wait.
         """
         wait_ms = self._settings.wait_ms_max
         if not self._settling:
@@ -325,7 +325,7 @@ class ReplicaFetcher:
             self._rest(partition)  # the leader may repeat the error, and nothing else would delay the next request
 
     async def _offset(self, partition: Partition, timestamp: int) -> int | None:
-        """Return the leader's first or last offset; None if it returns an error."""
+        """Return the leader's earliest or latest offset; None if it returns an error."""
         asked = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
         )

@@ -35,7 +35,7 @@ _RETRIABLE = frozenset(
 )
 
 Entered = Callable[[KafkaError | None], KafkaError | None]
-"""Callback when a batch may be written, or with the error; returns the error if the batch was not written.
+"""Callback after verification, with None or the error. Returns the error of a batch that was not written, else None.
 
 Called once.
 """
@@ -211,7 +211,7 @@ def _complete(
         for sequence, entered in verification.waiting:
             refusal = error or _out_of_order_error(partition, producer, sequence)
             failure = entered(refusal)
-            # A batch without space is already stored in `refused`, and later ones are rejected with the same code.
+            # The log has already recorded a batch that found no disk space in `refused`.
             if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _record_rejection(partition, producer, sequence)
 

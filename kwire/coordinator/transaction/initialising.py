@@ -57,7 +57,7 @@ def new_transaction(transactional_id: str, producer_id: int, *, timeout_ms: int,
 def initialised(
     transaction: Transaction, expected: Producer | None, *, new_producer_id: int, timeout_ms: int, now_ms: int
 ) -> Transaction:
-    """Return the transactional id, which must be at rest, with its next epoch. Pass new_producer_id only if needed.
+    """Return a transactional id without an open transaction, with its next epoch. Pass new_producer_id only if needed.
 
     Raises KafkaError PRODUCER_FENCED if the client's epoch is neither the current one nor that of a retried request.
     """

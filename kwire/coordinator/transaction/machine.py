@@ -61,9 +61,9 @@ class TransactionMachine:
         self._allocate_producer_id = allocate_producer_id
         self._decided = decided
         self._began_ms: dict[str, float] = {}
-        """Begin of each open transaction, by the monotonic clock."""
+        """Start of each open transaction, by the monotonic clock."""
         self._late: deque[str] = deque()
-        """Transactions that have timed out, found together and aborted one after another."""
+        """Transactions that have timed out. One scan finds all of them; each timer step aborts one."""
 
     # --- interface for the runtime
 
@@ -113,8 +113,8 @@ class TransactionMachine:
     def _update_start_time(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
         """Start the timeout of a transaction that is now open.
 
-        The stored wall-clock time is used only for the time before it was loaded. This host's wall clock may be set
-        back, or be behind that of the previous host, by more than a reader can wait.
+        The stored wall-clock time is used only for the time before it was loaded. Wall clocks are not compared, because
+        this host's may be hours behind: readers would wait that long.
         """
         if after is None or after.state is not TransactionState.ONGOING:
             self._began_ms.pop(transactional_id, None)

@@ -99,4 +99,4 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     def directory_failed(self) -> None:
         """Report a log directory that has failed, and notify the waiters of its partitions."""
         self.lifecycle.heartbeat_soon()
-        asyncio.get_running_loop().call_soon(self.partitions.wake_failed)  # after the call that met the failure
+        asyncio.get_running_loop().call_soon(self.partitions.wake_failed)  # after the failed call

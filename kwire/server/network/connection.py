@@ -140,7 +140,7 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Return True to keep the transport open for requests to serve, not for one that only waits (a long poll)."""
+        """Return True, which keeps the transport open, if requests are left to serve. A long poll is dropped."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._responses):
             self._end_reason = self._end_reason or "sends no more"
@@ -163,7 +163,7 @@ class Connection:
         self._listener.disconnected(self)
 
     def _free_objects(self, being_served: list[QueuedResponse]) -> None:
-        """Free the objects of a disconnected client: each of many clients may leave millions."""
+        """Free the objects of a disconnected client in steps: there may be millions of them."""
         steps = [self._frames.clear, self._arriving.end, *self._ended_work()]
         steps += [each.waiting_for.cancel for each in being_served if each.only_waits and each.waiting_for is not None]
         self._frames, self._arriving = deque(), ArrivingFrame()
@@ -187,7 +187,7 @@ class Connection:
     # --- frames
 
     def _cut(self, view: memoryview, count: int) -> None:
-        """Take whole frames out of the receive buffer; a rest goes to the arriving frame."""
+        """Take whole frames out of the receive buffer. Bytes of an incomplete frame go to the arriving frame."""
         position = 0
         while count - position >= 4:
             end = position + 4 + self._frame_size(view, position)
@@ -391,7 +391,7 @@ class Connection:
             self.mute(answer.throttle_ms)
 
     def _refuse(self, error: BaseException, answer: QueuedResponse | None = None) -> None:
-        """Close the connection because of a request without a response, after the responses to earlier requests."""
+        """Close the connection after a request that gets no response. Earlier requests are answered first."""
         reason = close_reason(error, self, self._listener)
         self._responses.drop_from(answer)
         if self._transport is None or not self._responses:
@@ -466,11 +466,11 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """True if the client waits for a response, so that the connection is not idle, however long it takes."""
+        """True if the client waits for a response: such a connection never counts as idle."""
         return len(self._responses) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
-        """Return True if the client has read nothing for so long of a full output buffer, or of a closing one."""
+        """Return True if the client has read nothing for so long, and the output buffer is full or closing."""
         return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
     def close(self, reason: str) -> None:

@@ -1,6 +1,6 @@
 """Proposals of leaders to change in-sync replicas, sent to the controller in batches by AlterPartition (KIP-497).
 
-The result of a change arrives with the metadata; the response only says if there will be one.
+The result of a change arrives with the metadata; the response only says whether the change will be made.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class InSyncChanges:
     async def _send_waiting(self) -> bool:
         """Send the waiting proposals, as many as a request may have.
 
-        This is a call of its own so that no variable outlives it: partitions may be deleted.
+        This is a separate function, so that no local variable keeps deleted partitions in memory.
         """
         taken = [self._waiting.pop(key) for key in list(islice(self._waiting, PARTITIONS_MAX))]
         proposed = _proposals(taken)

@@ -92,7 +92,7 @@ class Dispatcher(Generic[DispatchedT]):
         self._quotas = services.quotas
         self._listener_name = listener_name
         unguarded = [api.key for api in self._apis.values() if api.key not in ACCESS]
-        assert not unguarded, f"APIs without an entry in the authorisation table: {unguarded}"
+        assert not unguarded, f"APIs without an entry in the authorization table: {unguarded}"
 
     def handle(self, connection: Connection, frame: bytes) -> Outcome:
         """Serve one request. Raises ProtocolError or CloseConnection if it cannot be answered."""

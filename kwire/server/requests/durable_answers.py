@@ -1,7 +1,7 @@
 """Delayed Produce responses: they wait until appends are durable, as flush.messages requires, or, with acks=all, until
 all in-sync replicas have them.
 
-Every append waits separately, so that a flush that completes one of thousands of appends costs no more than with few.
+Each append waits at its own partition: the cost of a flush does not depend on how many other appends wait.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Append = tuple[Partition, ProducedPartition, int]
 
 
 class DurableAnswer:
-    """Delayed response to one request; its future gets the exchange when no append waits any more."""
+    """Delayed response to one request; its future returns the exchange when the last append is complete."""
 
     def __init__(self, exchange: ProduceExchange, appends: Iterable[Append], partitions: Partitions) -> None:
         self.future: asyncio.Future[ProduceExchange] = asyncio.get_running_loop().create_future()
@@ -44,7 +44,7 @@ class DurableAnswer:
             self.future.set_result(self._exchange)
 
     def check(self) -> None:
-        """Check all appends again: a flush that ended before notifies no waiter."""
+        """Check all appends now: a flush that has already ended does not notify them."""
         for waiting in list(self._waiting):
             waiting.state_changed()
 
@@ -62,7 +62,7 @@ class DurableAnswer:
 
 
 class Admission:
-    """Response to a request with batches that wait for transaction verification, and then perhaps to be durable."""
+    """Response to a request whose batches wait for verification of their transaction, and then for durability."""
 
     def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
         """`appends` grows with each verified batch; batch_verified() is called for each batch, verified or rejected."""

@@ -97,7 +97,7 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any
 def plan_new_incarnation(
     view: ControllerView, broker_id: int, *, directories: Collection[UUID], was_clean: bool
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """Register a new process of a broker: it is in no in-sync set yet.
+    """Remove a broker from the in-sync sets when a new process of it registers.
 
     After an unclean end, such as a power cut, its logs may lack acknowledged records (KIP-966). After a clean end,
     partitions with no other replica are unchanged and need no record: there may be many of them. `directories` are the

@@ -1,8 +1,9 @@
 """Produce: append record batches to partitions led by this broker.
 
-All batches are appended before anything is waited for, so that the batches of one connection reach their partitions in
-the order in which they were sent. The exception is the first batch of a transaction in a partition. It waits for the
-verification of the transaction, and later batches of its producer wait behind it (kwire.coordinator.transaction.gate).
+The handler appends all batches before it waits for anything, so that the batches of one connection reach their
+partitions in the order in which they were sent. The exception is the first batch of a transaction in a partition. It
+waits for the verification of the transaction, and later batches of its producer wait behind it
+(kwire.coordinator.transaction.gate).
 
 The response waits for that, and for durable records if flush.messages requires them. With acks=0 there is no response.
 If an append fails then, the connection is closed instead, because such a client can receive no error.
@@ -187,7 +188,7 @@ async def _continue(
 
 
 def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Steps[Appended]:
-    """Append every batch in order; one that takes long is validated before."""
+    """Append every batch in order. A batch whose validation takes long is validated in steps before its append."""
     waiting: list[Append] = []
     at_gate: list[AtGate] = []
     work = 0
@@ -222,7 +223,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
 
 
 def _validate(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Steps[Validated | None]:
-    """Validate a batch that takes long, for the configuration that its topic has at the end."""
+    """Validate a batch in steps. If its topic's configuration changes meanwhile, validate the batch again."""
     services = context.services
     while True:
         partition = _partition_of(topic, data, context)
@@ -335,7 +336,7 @@ def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | 
 def _resolve(
     topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
 ) -> tuple[str, KafkaError | None]:
-    """Return the topic's name, and the error if none of its batches is stored."""
+    """Return the topic's name, and the error that rejects all its batches, or None."""
     name = topic.name
     if topic.topic_id is not None:
         name = context.services.image.topic_names.get(topic.topic_id, "")
