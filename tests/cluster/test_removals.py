@@ -277,17 +277,21 @@ class TurningWorkers(InlineWorkers):
 
 def test_the_loop_turns_between_two_parts_and_a_worker_waits_for_the_disk(tmp_path: Path) -> None:
     image = wide("t", COUNT)
-    partitions = started(tmp_path, image)
+    listener = RecordedPartitions()
+    partitions = started(tmp_path, image, listener=listener)
     workers = TurningWorkers(partitions._logs)
     left: list[int] = []
 
     async def act() -> None:
-        turning = asyncio.get_running_loop().create_task(PartitionTurns(partitions, workers).run())
+        turns = PartitionTurns(partitions, workers)
+        listener.on_more_work = turns.more_work_found
+        turning = asyncio.get_running_loop().create_task(turns.run())
         await asyncio.sleep(0)
         partitions.follow(MetadataDelta(image, NOTHING))
-        while not partitions.removals.is_done:
-            left.append(logs_left(partitions))
-            await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            while not partitions.removals.is_done:
+                left.append(logs_left(partitions))
+                await asyncio.sleep(0)
         turning.cancel()
 
     asyncio.run(act())

@@ -14,7 +14,6 @@ from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.plans.topics import TopicDefaults
 from kwire.cluster.partitions.group_commit import GroupCommit
-from kwire.cluster.partitions.partition_listener import PartitionListener
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.log_manager import LogManager
@@ -26,7 +25,7 @@ from kwire.server.replication.partition_turns import PartitionTurns
 from kwire.server.settings.config import BrokerConfig, make_config
 from tests.crash.disk import RecordingDisk
 from tests.log.support import NOW_MS, ManualClock
-from tests.support.listeners import PublishedTo
+from tests.support.listeners import PublishedTo, RecordedPartitions
 from tests.support.metadata import Alone, NoPeers, lead, register_broker
 
 T = TypeVar("T")
@@ -97,8 +96,10 @@ async def start_node(
         peers=Alone(),
         settings_of=lambda image: CONFIG.parsed,
     )
-    partitions.start(metadata_log.image, PartitionListener())
+    listener = RecordedPartitions()
     turns = PartitionTurns(partitions, LateWorkers())
+    listener.on_more_work = turns.more_work_found
+    partitions.start(metadata_log.image, listener)
     metadata_log.publish_to(PublishedTo(partitions.follow))
     await register_broker(
         metadata_log,

@@ -22,6 +22,8 @@ class RecordedPartitions(PartitionListener):
         """Closed partitions: topic, index, and whether the log is damaged."""
         self.work_left = 0
         """Number of calls of more_work_found."""
+        self.on_more_work: Callable[[], None] = lambda: None
+        """Called with each of them."""
 
     def partition_removed(self, partition: Partition) -> None:
         self.removed.append(partition.index)
@@ -31,6 +33,7 @@ class RecordedPartitions(PartitionListener):
 
     def more_work_found(self) -> None:
         self.work_left += 1
+        self.on_more_work()
 
 
 class ForwardedPartitions(PartitionListener):
