@@ -58,7 +58,7 @@ def test_a_broken_invariant_of_durable_data_ends_the_broker_and_is_no_clean_end(
 
 
 @pytest.mark.parametrize(
-    "error", [failed_assertion("kwire.server.fetching.fetch_sessions"), RuntimeError("nobody thought of this")], ids=str
+    "error", [failed_assertion("kwire.server.fetching.fetch_sessions"), RuntimeError("an unexpected error")], ids=str
 )
 def test_any_other_failure_ends_the_request_alone(tmp_path: Path, error: Exception) -> None:
     with RunningBroker(tmp_path) as broker:

@@ -127,8 +127,7 @@ class ControllerRole:
         return api.handle(request, context)
 
     def stop_accepting(self) -> None:
-        self.listeners.stop_accepting()
-        self.listeners.abort_connections("the controller stops")
+        self.listeners.close("the controller stops")
 
 
 def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveController:

@@ -5,17 +5,19 @@ The ports are bound first, so that a port in use leaves the disk untouched.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kwire.server.assembly.controller_role import ControllerRole, active_controller_client
+from kwire.server.network.connection_limits import refuses_none
 from kwire.server.network.listeners import Listeners
 from kwire.server.node.node import Node
 from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.settings.config import ListenerAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +51,29 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
     clients = client_quotas = controllers = None
     if config.is_broker:
         client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))
-        clients = Listeners(
-            config,
-            runtime.settings,
-            config.listeners,
-            turns=runtime.turns,
-            on_request_error=runtime.background.fail_if_data_threatened,
-            refused_ms=client_quotas.connection_refused_ms,
-        )
-        undo.callback(_close, clients)
-        await clients.bind()
+        clients = await _bind(runtime, config.listeners, client_quotas.connection_refused_ms, undo)
     if config.is_controller:
-        controllers = Listeners(
-            config,
-            runtime.settings,
-            config.controller_listeners,
-            turns=runtime.turns,
-            on_request_error=runtime.background.fail_if_data_threatened,
-        )
-        undo.callback(_close, controllers)
-        await controllers.bind()
+        controllers = await _bind(runtime, config.controller_listeners, refuses_none, undo)
     return BoundListeners(clients=clients, client_quotas=client_quotas, controllers=controllers)
 
 
-def _close(listeners: Listeners) -> None:
-    listeners.stop_accepting()
-    listeners.abort_connections("the start has failed")
+async def _bind(
+    runtime: NodeRuntime,
+    addresses: Sequence[ListenerAddress],
+    refused_ms: Callable[[str], int],
+    undo: AsyncExitStack,
+) -> Listeners:
+    listeners = Listeners(
+        runtime.config,
+        runtime.settings,
+        addresses,
+        turns=runtime.turns,
+        on_request_error=runtime.background.fail_if_data_threatened,
+        refused_ms=refused_ms,
+    )
+    undo.callback(listeners.close, "the start has failed")
+    await listeners.bind()
+    return listeners
 
 
 async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:

@@ -110,6 +110,11 @@ class Listeners:
         for listener in self._listeners:
             listener.stop_accepting()
 
+    def close(self, reason: str) -> None:
+        """Stop accepting connections, and abort those that are open."""
+        self.stop_accepting()
+        self.abort_connections(reason)
+
     def abort_connections(self, reason: str) -> None:
         for connection in list(self.table.connections):
             connection.abort(reason)
