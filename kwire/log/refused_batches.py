@@ -1,7 +1,7 @@
 """Rejected batches of idempotent producers: a later batch must not be stored before the retry of a rejected one.
 
 A batch is rejected because the disk is full, or because its transaction's coordinator does not have the partition
-(kwire.coordinator.transaction.gate). A client with several requests in flight may receive the error long after its
+(kwire.coordinator.transaction.verifier). A client with several requests in flight may receive the error long after its
 cause has ended, because responses arrive in order. If the producer's state is unknown, a later batch would then be
 stored in place of the rejected one. When librdkafka receives an error for a gap, it begins a new epoch, and sends
 batches without a response again, which duplicates them.

@@ -13,9 +13,9 @@ import pytest
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.shard import ShardState, Write
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.coordinator.transaction.states import STATE_NAMES
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -363,17 +363,17 @@ def test_waiting_offsets_of_a_disconnected_client_are_not_committed(
         producer_id: int = (await init(world)).producer_id
         request = AddOffsetsToTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=0, group_id="g")
         assert (await world.ask(add_offsets_to_txn.API, request, 3)).error_code == E.NONE
-        entries: list[Entry] = []
+        batches: list[UnverifiedBatch] = []
 
-        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
-            entries.extend(asked)
+        def verify(claim: TransactionClaim, asked: list[UnverifiedBatch]) -> None:
+            batches.extend(asked)
 
-        monkeypatch.setattr(world.gate, "enter", enter)
+        monkeypatch.setattr(world.transaction_verifier, "verify", verify)
         waiting = loop.create_task(world.ask(txn_offset_commit.API, commit_of_offsets(producer_id), 5))
         await settle()
         waiting.cancel()
         await settle()
-        entries[0].entered(None)
+        batches[0].on_verified(None)
         assert world.partition(f"{GROUP_OFFSETS_TOPIC}-0").log.log_end_offset == 0
         assert world.groups._runtime.active(0).state is ShardState.ACTIVE
 

@@ -12,8 +12,8 @@ import pytest
 from kwire.cluster.partitions.commits import committed
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.shard import ShardState
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -208,12 +208,12 @@ def test_offsets_are_committed_within_the_call_that_lets_them_in(
         producer_id = await initialised(world)
         add = AddOffsetsToTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=0, group_id="g")
         assert (await world.ask(add_offsets_to_txn.API, add, 3)).error_code == 0
-        entries: list[Entry] = []
+        batches: list[UnverifiedBatch] = []
 
-        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
-            entries.extend(asked)
+        def verify(claim: TransactionClaim, asked: list[UnverifiedBatch]) -> None:
+            batches.extend(asked)
 
-        monkeypatch.setattr(world.gate, "enter", enter)
+        monkeypatch.setattr(world.transaction_verifier, "verify", verify)
         commit = TxnOffsetCommitRequest(
             transactional_id="x",
             group_id="g",
@@ -227,7 +227,7 @@ def test_offsets_are_committed_within_the_call_that_lets_them_in(
         )
         waiting = loop.create_task(world.ask(txn_offset_commit.API, commit, 5))
         await settle()
-        entries[0].entered(None)
+        batches[0].on_verified(None)
         marker = Marker(
             producer_id=producer_id, producer_epoch=1, is_commit=True, coordinator_epoch=0, transaction_version=2
         )

@@ -1,4 +1,4 @@
-"""Bugs in transactions: coordinator, transaction gate, markers, and pending offsets."""
+"""Bugs in transactions: coordinator, transaction verifier, markers, and pending offsets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.transaction import adding, completion, ending, initialising, machine
-from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.transaction import Transaction
+from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.log.producer_state import ProducerState
 from kwire.protocol.records import NO_PRODUCER_ID
 from tests.planted.bug import Catalogue, always, nothing
@@ -30,16 +30,16 @@ def _script(name: str) -> str:
     "T6",
     _script("a_batch_of_a_classic_client_must_have_been_added"),
     _script("a_batch_that_begins_a_transaction_adds_its_partition"),
-    "coordinator/test_transaction_gate.py::test_an_open_transaction_passes",
+    "coordinator/test_transaction_verifier.py::test_an_open_transaction_passes",
 )
-def the_gate_is_open(patch: pytest.MonkeyPatch) -> None:
+def every_batch_passes_the_verifier(patch: pytest.MonkeyPatch) -> None:
     """Batches of a transaction are written without a request to its coordinator."""
-    patch.setattr(TransactionGate, "is_open", always)
+    patch.setattr(TransactionVerifier, "can_write", always)
 
 
-@_bug("T6", "coordinator/test_transaction_gate.py::test_a_marker_makes_a_wait_void")
+@_bug("T6", "coordinator/test_transaction_verifier.py::test_a_marker_makes_a_wait_void")
 def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
-    """A batch that waited at the gate while its transaction ended is written, and stays open forever."""
+    """A batch that waited for verification while its transaction ended is written, and stays open forever."""
     append_marker = Partition.append_marker
 
     def append_only(partition: Partition, *arguments: Any, **named: Any) -> Any:

@@ -20,7 +20,7 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.pending import Pending
-from kwire.server.requests.durable_answers import Admission, Append
+from kwire.server.requests.durable_answers import Append, VerifiedAnswer
 from tests.cluster.replication.world import KnownPeers, append, image, replica
 from tests.support.waiting import until
 
@@ -191,34 +191,34 @@ def test_half_frames_that_become_whole_are_served_one_at_a_time_when_memory_is_f
     asyncio.run(main())
 
 
-def test_batches_at_a_gate_are_held_until_they_are_through_though_their_client_has_gone() -> None:
+def test_unverified_batches_are_held_until_they_are_verified_though_their_client_has_gone() -> None:
     async def main() -> None:
         appends: list[Append] = []
         partitions: Any = None  # nothing is appended yet
-        admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
-        answer = admission.answer()
+        verified_answer = VerifiedAnswer(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = verified_answer.answer()
         assert isinstance(answer, asyncio.Task)
         await asyncio.sleep(0)
         answer.cancel()
         done, _ = await asyncio.wait([answer], timeout=0)
-        assert not done, "what is at the gate has the request's bytes"
-        admission.batch_verified()
+        assert not done, "what waits for verification has the request's bytes"
+        verified_answer.batch_verified()
         with pytest.raises(asyncio.CancelledError):
             await answer
 
     asyncio.run(main())
 
 
-def test_batches_that_are_through_the_gate_are_not_waited_for_when_their_client_goes(tmp_path: Path) -> None:
+def test_verified_batches_are_not_waited_for_when_their_client_goes(tmp_path: Path) -> None:
     async def main() -> None:
         partition = replica(tmp_path, image((1, 2)), KnownPeers())
         append(partition, b"a")
         partitions: Any = SimpleNamespace(get=lambda topic, index: partition)
         appends: list[Append] = [(partition, ProducedPartition(0, None), 0)]
-        admission = Admission(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
-        answer = admission.answer()
+        verified_answer = VerifiedAnswer(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = verified_answer.answer()
         assert isinstance(answer, asyncio.Task)
-        admission.batch_verified()
+        verified_answer.batch_verified()
         await until(lambda: len(partition._waiters) == 1)
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):

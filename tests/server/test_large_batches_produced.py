@@ -197,8 +197,8 @@ def test_a_plain_batch_is_packed_elsewhere(broker: RunningBroker, client: RawCli
         assert other.receive(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
-def test_batches_of_a_partition_pass_the_gate_in_their_order(client: RawClient) -> None:
-    """The second batch is compressed again meanwhile, and batches at the transaction gate must wait for it."""
+def test_batches_of_a_partition_are_verified_in_their_order(client: RawClient) -> None:
+    """The second batch is compressed again meanwhile, and batches that wait for verification must wait for it."""
     topic, _ = create_topic(client, compression_type="gzip")
     producer = init(client)
     add(client, producer, topic, 0)

@@ -257,7 +257,7 @@ def test_nobody_answers_without_acks(client: RawClient) -> None:
     assert send(client, producer, topic, b"b", 1).base_offset == 1
 
 
-def test_without_acks_a_refusal_at_the_gate_ends_the_connection(client: RawClient, broker: RunningBroker) -> None:
+def test_without_acks_a_rejection_by_the_verifier_ends_the_connection(client: RawClient, broker: RunningBroker) -> None:
     """The refusal may arrive late: the request stays in progress until then."""
     topic, _ = create_topic(client)
     producer = init(client)

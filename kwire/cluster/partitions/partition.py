@@ -161,7 +161,7 @@ class Partition:
             # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
             if waiting_id == producer_id and is_over:
-                verification.refusal = KafkaError(
+                verification.error = KafkaError(
                     ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
                 )
         self._appended(len(batch))
@@ -467,7 +467,7 @@ class Partition:
         if is_new_epoch or was_led != is_led:
             # Batches that wait to join a transaction are rejected: the end marker may be in another leader's log.
             for verification in self.verifications.values():
-                verification.refusal = verification.refusal or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                verification.error = verification.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()
 
     def _lead(self, image: PartitionImage) -> None:

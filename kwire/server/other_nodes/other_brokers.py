@@ -121,7 +121,7 @@ class MarkersEverywhere:
 
 
 class TransactionsEverywhere:
-    """Implementation of kwire.coordinator.transaction.gate.Coordinator, for coordinators on any broker."""
+    """Implementation of kwire.coordinator.transaction.verifier.Coordinator, for coordinators on any broker."""
 
     def __init__(self, here: TransactionCoordinator, others: OtherBrokers) -> None:
         self._here = here

@@ -61,35 +61,37 @@ class DurableAnswer:
         self._waiting.clear()
 
 
-class Admission:
+class VerifiedAnswer:
     """Response to a request whose batches wait for verification of their transaction, and then for durability."""
 
-    def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
+    def __init__(
+        self, exchange: ProduceExchange, appends: list[Append], unverified: int, partitions: Partitions
+    ) -> None:
         """`appends` grows with each verified batch; batch_verified() is called for each batch, verified or rejected."""
         self._exchange = exchange
         self._appends = appends
-        self._at_gate = at_gate
+        self._unverified = unverified
         self._partitions = partitions
-        self._all_through: asyncio.Future[None] | None = None
+        self._all_verified: asyncio.Future[None] | None = None
 
     def batch_verified(self) -> None:
-        self._at_gate -= 1
-        if self._at_gate == 0 and self._all_through is not None and not self._all_through.done():
-            self._all_through.set_result(None)
+        self._unverified -= 1
+        if self._unverified == 0 and self._all_verified is not None and not self._all_verified.done():
+            self._all_verified.set_result(None)
 
     def answer(self) -> Awaitable[ProduceExchange] | None:
         """Return an awaitable of the response; None if nothing waits any more."""
-        if self._at_gate == 0:
+        if self._unverified == 0:
             return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
-        self._all_through = asyncio.get_running_loop().create_future()
-        return asyncio.ensure_future(self._later(self._all_through))
+        self._all_verified = asyncio.get_running_loop().create_future()
+        return asyncio.ensure_future(self._later(self._all_verified))
 
-    async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
+    async def _later(self, all_verified: asyncio.Future[None]) -> ProduceExchange:
         try:
-            await asyncio.shield(all_through)
+            await asyncio.shield(all_verified)
         except asyncio.CancelledError:
             # The client has disconnected, but its batches still wait for verification and are stored if it succeeds.
-            await all_through
+            await all_verified
             raise
         if self._appends:
             durable = DurableAnswer(self._exchange, self._appends, self._partitions)

@@ -11,8 +11,8 @@ from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group_coordinator import refused_transactional_commit
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -78,7 +78,7 @@ async def _commit_accepted(
     context: RequestContext,
 ) -> Topics:
     try:
-        answer = _enter(request, accepted, context)
+        answer = _verify_and_commit(request, accepted, context)
         while inspect.isawaitable(answer):  # for verification, and then perhaps for durability
             answer = await answer
         committed = answer
@@ -90,7 +90,7 @@ async def _commit_accepted(
     return merged(refused, committed)
 
 
-def _enter(
+def _verify_and_commit(
     request: TxnOffsetCommitRequest, accepted: list[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> Answer[Answer[Topics]]:
     """Commit once the group's partition is verified to be in the transaction. Raises KafkaError."""
@@ -99,25 +99,25 @@ def _enter(
     producer = Producer(request.producer_id, request.producer_epoch)
     adds = context.version >= ADDS_SINCE
     partition.log.producers.check_epoch(*producer)
-    if services.gate.is_open(partition, producer, adds=adds):
+    if services.transaction_verifier.can_write(partition, producer, adds=adds):
         return services.groups.commit_offsets_in_transaction(request, accepted)
-    entered: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
+    verified: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
 
     def settle(error: KafkaError | None) -> KafkaError | None:
-        if entered.done():  # the client has disconnected
+        if verified.done():  # the client has disconnected
             return error
         if error is None:
             # Within this call: if a marker came before the next one, the offsets would stay pending for ever.
-            entered.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
+            verified.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
-            entered.set_exception(error)
+            verified.set_exception(error)
         return error
 
     claim = TransactionClaim(
         transactional_id=request.transactional_id, adds=adds, supports_abortable=context.version >= ABORTABLE_SINCE
     )
-    services.gate.enter(claim, [Entry(partition, producer, NO_SEQUENCE, settle)])
-    return entered
+    services.transaction_verifier.verify(claim, [UnverifiedBatch(partition, producer, NO_SEQUENCE, settle)])
+    return verified
 
 
 def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorCode:
