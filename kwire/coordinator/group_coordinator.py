@@ -144,7 +144,7 @@ class GroupCoordinator:
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
-            self._runtime.follow(partition)
+            self._runtime.serve_or_release(partition)
 
     # --- shards
 
@@ -159,7 +159,7 @@ class GroupCoordinator:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(GROUP_OFFSETS_TOPIC, index)
             if partition is not None:
-                self._runtime.follow(partition)
+                self._runtime.serve_or_release(partition)
         return self._runtime.active(index)
 
     def _shard_of_valid_group_id(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:

@@ -335,7 +335,7 @@ def test_a_broker_without_the_partition_is_no_coordinator(loop: VirtualLoop, wor
             elsewhere = dataclasses.replace(topic.partitions[0], replicas=(2,), isr=(2,), leader=2)
             moved = dataclasses.replace(topic, partitions=(elsewhere,))
             old, world.image = world.image, dataclasses.replace(world.image, topics={**world.image.topics, name: moved})
-            world.partitions.follow(MetadataDelta(old, world.image))
+            world.partitions.apply(MetadataDelta(old, world.image))
         assert world.transactions._runtime.find(0) is None
         assert (await init(world)).error_code == E.NOT_COORDINATOR
         assert code_of(await world.ask(txn_offset_commit.API, commit_of_offsets(1), 4)) is E.NOT_COORDINATOR

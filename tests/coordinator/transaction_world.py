@@ -192,7 +192,7 @@ class TransactionWorld:
     def delete_topic(self, name: str) -> None:
         topics = {key: topic for key, topic in self.image.topics.items() if key != name}
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(MetadataDelta(old, self.image))
+        self.partitions.apply(MetadataDelta(old, self.image))
 
     def refuse_appends(self, name: str, *, refuse: bool) -> None:
         """Reject appends to a partition: min.insync.replicas exceeds the number of replicas."""

@@ -143,7 +143,7 @@ class World:
 
     def _have_topics(self, topics: dict[str, TopicImage]) -> None:
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(MetadataDelta(old, self.image))
+        self.partitions.apply(MetadataDelta(old, self.image))
 
     def refuse_appends(self, *, refuse: bool) -> None:
         """Reject appends to the partition: min.insync.replicas exceeds the number of replicas."""

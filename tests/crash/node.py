@@ -100,7 +100,7 @@ async def start_node(
     turns = PartitionTurns(partitions, LateWorkers())
     listener.on_more_work = turns.more_work_found
     partitions.start(metadata_log.image, listener)
-    metadata_log.publish_to(PublishedTo(partitions.follow))
+    metadata_log.publish_to(PublishedTo(partitions.apply))
     await register_broker(
         metadata_log,
         broker_id=CONFIG.node_id,

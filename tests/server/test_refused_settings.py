@@ -175,7 +175,7 @@ def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.
     dynamic.start(good)
     for old, new, roll_ms in ((good, bad, 7000), (bad, other, 7000), (other, mended, 9000)):
         before = dynamic.settings_of(old)["log.roll.ms"]
-        assert dynamic.follow(MetadataDelta(old, new))
+        assert dynamic.apply(MetadataDelta(old, new))
         assert (settings.values["log.roll.ms"], dynamic.settings_of(new)["log.roll.ms"]) == (roll_ms, roll_ms)
         assert dynamic.settings_of(old)["log.roll.ms"] == before
     assert caplog.text.count("the dynamic configuration could not be applied: ") == 1

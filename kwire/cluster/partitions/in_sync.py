@@ -80,7 +80,7 @@ class InSync:
         }
         self._note_maximal()
 
-    def follow(self, image: PartitionImage) -> None:
+    def update(self, image: PartitionImage) -> None:
         """Apply newer metadata of the same leader epoch. A new partition epoch ends the proposal."""
         before, self._image = self._image, image
         if image.partition_epoch != before.partition_epoch:

@@ -460,7 +460,7 @@ class Partition:
         if is_led and (is_new_epoch or not was_led):
             self._lead(image)
         elif is_led:
-            self._follow_in_sync(image)
+            self._update_in_sync(image)
             self._notify_tail_of_change()
         elif was_led or is_new_epoch:
             self._follow()
@@ -475,9 +475,9 @@ class Partition:
         self.log.try_complete_truncation()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
-        self._follow_in_sync(image)
+        self._update_in_sync(image)
 
-    def _follow_in_sync(self, image: PartitionImage) -> None:
+    def _update_in_sync(self, image: PartitionImage) -> None:
         if len(image.replicas) == 1:
             self.in_sync = None
             if self.durable_end > self.high_watermark:  # the lagging replicas were removed
@@ -486,7 +486,7 @@ class Partition:
         if self.in_sync is None:
             self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)
         else:
-            self.in_sync.follow(image)
+            self.in_sync.update(image)
         self._advance_over_in_sync()
 
     def _follow(self) -> None:

@@ -99,7 +99,7 @@ class MetadataLog:
         self.failed = node.failed
         """Future with the error after which the log cannot be written or read any more: the node must stop."""
         self.failed.add_done_callback(self._fail_waiters)
-        node.follow(self)
+        node.set_listener(self)
 
     @property
     def node(self) -> RaftNode:

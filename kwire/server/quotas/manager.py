@@ -1,4 +1,4 @@
-"""Quotas of all clients: follows the metadata, measures requests, and returns throttle times.
+"""Quotas of all clients: applies committed quotas, measures requests, and returns throttle times.
 
     producer_byte_rate:         bytes of Produce requests
     consumer_byte_rate:         bytes of Fetch responses; a client above it gets an empty response
@@ -83,9 +83,9 @@ class ClientQuotaManager:
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_ms())
 
-    # --- following the metadata
+    # --- changes of the metadata
 
-    def follow(self, delta: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Apply committed quotas."""
         if delta.has_quota_changes:
             self.load(delta.after)

@@ -112,7 +112,7 @@ class Subscriptions:
         self._found_in: object = None
         self._configs: list[Mapping[str, str]] = []
 
-    def follow(self, image: MetadataImage) -> None:
+    def apply(self, image: MetadataImage) -> None:
         """Update the subscriptions from a metadata image."""
         if self._found_in is image.configs:
             return
@@ -190,7 +190,7 @@ class ClientTelemetry:
     def _instance(
         self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
     ) -> Pieces[ClientInstance]:
-        self._subscriptions.follow(image)
+        self._subscriptions.apply(image)
         version = self._subscriptions.version
         known = self._known(instance_id, version)
         if known is not None:

@@ -23,9 +23,9 @@ def test_it_is_idle_until_there_is_a_quota() -> None:
     quotas, _ = manager("producer_byte_rate", {})
     with_quota = image_of("producer_byte_rate", {EVERYBODY: 10.0})
     seen = [quotas.active]
-    quotas.follow(MetadataDelta(MetadataImage(), with_quota))
+    quotas.apply(MetadataDelta(MetadataImage(), with_quota))
     seen.append(quotas.active)
-    quotas.follow(MetadataDelta(with_quota, MetadataImage()))
+    quotas.apply(MetadataDelta(with_quota, MetadataImage()))
     seen.append(quotas.active)
     quotas.load(image_of("connection_creation_rate", {(("ip", None),): 5.0}))
     assert [*seen, quotas.active] == [False, True, False, False]
