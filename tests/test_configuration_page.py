@@ -41,7 +41,7 @@ def test_a_name_of_two_kinds_is_explained_twice() -> None:
 
 def test_an_own_default_is_told_beside_kafkas() -> None:
     assert "0 (Kafka: 3000)" in explain("group.initial.rebalance.delay.ms")
-    assert "refused, any value but the default" in explain("ssl.keystore.location")
+    assert "rejected, any value but the default" in explain("ssl.keystore.location")
 
 
 def test_the_value_of_a_file_is_told(tmp_path: Path) -> None:

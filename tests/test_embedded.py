@@ -72,14 +72,14 @@ def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolatio
 
 
 @pytest.mark.parametrize("name", ["my,data", "data ", "data\n", ""])
-def test_a_directory_that_log_dirs_cannot_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_directory_that_log_dirs_cannot_name_is_rejected(name: str, tmp_path: Path) -> None:
     """A log.dirs setting with such a name would mean another directory."""
     with pytest.raises(ValueError, match=r"^data_dir: "):
         kwire.Broker(data_dir=name and str(tmp_path / name))
 
 
 @pytest.mark.parametrize("arguments", [{"data_dir": b"/tmp/x"}, {"config": {1: "x"}}])
-def test_what_is_of_another_type_is_refused(arguments: dict[str, Any]) -> None:
+def test_what_is_of_another_type_is_rejected(arguments: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"^(data_dir|config): "):
         kwire.Broker(**arguments)
 

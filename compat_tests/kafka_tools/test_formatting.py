@@ -167,7 +167,7 @@ def test_the_same_files_are_written(tmp_path, node, options):
         ("controller", ["-s", "-S", ALICE, "-S", "SCRAM-SHA-256=[name=a]"]),
     ],
 )
-def test_the_same_is_refused_in_the_same_words(tmp_path, node, options):
+def test_the_same_is_rejected_in_the_same_words(tmp_path, node, options):
     kafka, kwire = format_each(tmp_path, node, *options)
     assert (kafka.returncode, kwire.returncode) == (1, 1), (kafka, kwire)
     assert kwire.stderr.removeprefix("kwire: ") == kafka.stderr

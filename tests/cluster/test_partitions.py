@@ -154,9 +154,9 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
         OPENED_AT_ONCE + 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         -1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }.items():
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             partitions.find("t", index)
-        assert refused.value.code is code
+        assert rejected.value.code is code
     assert not partitions.open_more()
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
 
@@ -365,9 +365,9 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     assert not is_more
     assert open_indexes(partitions, "t") == set()
     assert open_indexes(partitions, "u") == set(range(count))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", count - 1)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
@@ -408,9 +408,9 @@ def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_pat
     later = dataclasses.replace(topic.partitions[0], leader_epoch=topic.partitions[0].leader_epoch + 1)
     after = {"t": dataclasses.replace(topic, partitions=(later,))}
     partitions.apply(MetadataDelta(image, dataclasses.replace(image, topics=after)))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", 0)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
@@ -436,9 +436,9 @@ def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_pat
     made = dataclasses.replace(MetadataImage(), topics={"t": OURS}, topic_names={OURS.topic_id: "t"})
     partitions.apply(MetadataDelta(MetadataImage(), made))
     partitions.open_closed(MetadataImage())
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", 0)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     partitions.apply(MetadataDelta(made, MetadataImage()))
     assert not partitions.any_closed
     assert list(partitions) == []

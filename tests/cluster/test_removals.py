@@ -89,9 +89,9 @@ def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_
     partitions.apply(MetadataDelta(image, NOTHING))
     assert listener.work_left == 1
     assert (list(partitions), partitions.get("t", COUNT - 1)) == ([], None)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", COUNT - 1)
-    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rejected.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (listener.removed, last.is_removed, waiter.times) == (list(range(COUNT)), True, 1)
     for turn in range(1, TURNS):
         assert logs_left(partitions) == COUNT - turn * REMOVED_AT_ONCE
@@ -246,9 +246,9 @@ def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:
     partitions.start(image, PartitionListener())
     assert partitions.any_closed
     partitions.apply(MetadataDelta(image, NOTHING))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", COUNT - 1)
-    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rejected.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for _ in range(1, TURNS - 1):
         assert partitions.removals.do_more()
     assert not partitions.removals.do_more()

@@ -125,12 +125,12 @@ def test_features_come_first_and_the_metadata_version_before_them() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 60, 100, -1])
-def test_one_that_is_cut_short_is_refused(cut: int) -> None:
+def test_one_that_is_cut_short_is_rejected(cut: int) -> None:
     with pytest.raises(InvalidRecordsError):
         decode_snapshot(encoded(everything())[:cut])
 
 
-def test_one_without_its_footer_or_header_is_refused() -> None:
+def test_one_without_its_footer_or_header_is_rejected() -> None:
     content = encoded(everything())
     positions = [position for position, _ in iterate_headers(content)]
     for part in (content[: positions[-1]], content[positions[1] :], content[positions[1] : positions[-1]]):
@@ -145,7 +145,7 @@ def test_a_flipped_bit_is_noticed() -> None:
         decode_snapshot(bytes(content))
 
 
-def test_a_record_of_an_unknown_kind_is_refused() -> None:
+def test_a_record_of_an_unknown_kind_is_rejected() -> None:
     header, *_, footer = encode_snapshot([], epoch=3, now_ms=NOW_MS, last_contained_timestamp_ms=0)
     unknown = bytes(encode_batch([Record(value=b"\x01\x7f\x00")], base_offset=1))
     with pytest.raises(UnknownRecordTypeError):
@@ -177,7 +177,7 @@ def test_a_record_without_a_value_says_nothing() -> None:
     assert found.records == decode_snapshot(whole).records
 
 
-def test_a_control_record_that_is_not_the_quorums_is_refused() -> None:
+def test_a_control_record_that_is_not_the_quorums_is_rejected() -> None:
     marker = Record(key=b"\x00\x00\x00\x01", value=b"\x00" * 6, timestamp=0)
     with pytest.raises(UnknownRecordTypeError, match="unknown control record type 1"):
         decode_control(marker)

@@ -214,14 +214,14 @@ def test_a_broker_stops_while_it_fetches_a_producer_id(loop: VirtualLoop, world:
 def test_markers_that_a_later_load_has_overtaken_end_nothing_twice(loop: VirtualLoop, world: TransactionWorld) -> None:
     async def act() -> None:
         producer_id = await begin(world)
-        world.refuse_appends("t-0", refuse=True)
+        world.reject_appends("t-0", reject=True)
         assert (await commit(world, producer_id, 0)).error_code == E.NONE
-        world.refuse_appends(STATE, refuse=True)
-        world.refuse_appends("t-0", refuse=False)
+        world.reject_appends(STATE, reject=True)
+        world.reject_appends("t-0", reject=False)
         await asyncio.sleep(0.11)  # the marker is written, its completion is not
         assert world.partition("t-0").log.log_end_offset == 1
         assert states(world) == ["Empty", "Ongoing", "PrepareCommit"]
-        world.refuse_appends(STATE, refuse=False)
+        world.reject_appends(STATE, reject=False)
         world.transactions._resign(0)
         world.transactions.leadership_changed(world.partition(STATE))
         await world.transactions.loaded()
@@ -347,7 +347,7 @@ def test_a_broker_without_the_partition_is_no_coordinator(loop: VirtualLoop, wor
 # --- offsets
 
 
-def test_offsets_for_a_group_without_a_name_are_refused(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_offsets_for_a_group_without_a_name_are_rejected(loop: VirtualLoop, world: TransactionWorld) -> None:
     async def act() -> None:
         producer_id = await begin(world)
         answer = await world.ask(txn_offset_commit.API, commit_of_offsets(producer_id, group_id=""), 4)

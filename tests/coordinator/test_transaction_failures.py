@@ -73,7 +73,7 @@ def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
         world = TransactionWorld(tmp_path, loop)
         await world.start()
         await begin(world, timeout_ms=5_000)
-        world.refuse_appends(STATE, refuse=True)
+        world.reject_appends(STATE, reject=True)
         tries = []
         encode = world.machine().encode
 
@@ -85,7 +85,7 @@ def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
         monkeypatch.setattr(world.machine(), "encode", encoding)
         await asyncio.sleep(35)
         assert len(tries) == 3
-        world.refuse_appends(STATE, refuse=False)
+        world.reject_appends(STATE, reject=False)
         await asyncio.sleep(10)
         assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
         world.stop()
@@ -189,9 +189,9 @@ def test_a_wait_for_an_impossible_commit_fails(tmp_path: Path, loop: VirtualLoop
             partition.log.health.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
         else:
             world.delete_topic("t")
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             await asyncio.wait_for(committed(partition, 0), 60)
-        assert refused.value.code is code
+        assert rejected.value.code is code
         world.kill()
 
     loop.run_until_complete(main())

@@ -109,7 +109,7 @@ def test_records_of_another_type_are_known_as_such() -> None:
 
 
 @pytest.mark.parametrize("status", ["06", "07", "09", "ff"])
-def test_a_state_that_is_never_stored_is_refused(status: str) -> None:
+def test_a_state_that_is_never_stored_is_rejected(status: str) -> None:
     value = encode_transaction_record(TransactionRecord("x", transaction(S.EMPTY, 0)), version=0)[1]
     assert value is not None
     at = 2 + 8 + 2 + 4

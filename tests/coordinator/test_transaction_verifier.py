@@ -17,7 +17,7 @@ from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
 from kwire.coordinator.transaction.verifier import TransactionClaim, TransactionVerifier, UnverifiedBatch
-from kwire.log.refused_batches import PRODUCERS_MAX
+from kwire.log.rejected_batches import PRODUCERS_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.world import no_group_commit, topic_image
@@ -108,8 +108,8 @@ class VerifierWorld:
             if error is None:
                 try:
                     self.write(producer, name, index)
-                except KafkaError as refusal:
-                    error = refusal
+                except KafkaError as rejection:
+                    error = rejection
             self.told.append(name if error is None else f"{name} {error.code.name}")
             return error
 
@@ -335,7 +335,7 @@ def test_an_end_under_way_at_another_broker_is_waited_for_too(world: VerifierWor
     assert world.told == ["a"]
 
 
-def test_another_refusal_while_waiting_ends_it(world: VerifierWorld) -> None:
+def test_another_rejection_while_waiting_ends_it(world: VerifierWorld) -> None:
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
     world.verify(world.entry("a"))
     world.wait(0.021)
@@ -350,7 +350,7 @@ def test_the_end_of_the_broker_answers_all(world: VerifierWorld) -> None:
     assert world.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
 
 
-def test_what_was_refused_must_come_before_what_follows_it(world: VerifierWorld) -> None:
+def test_what_was_rejected_must_come_before_what_follows_it(world: VerifierWorld) -> None:
     world.verify(world.entry("a", sequence=3))
     world.verify(world.entry("b", sequence=4))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -360,11 +360,11 @@ def test_what_was_refused_must_come_before_what_follows_it(world: VerifierWorld)
     world.answers()
     world.verify(world.entry("b", SECOND, sequence=4))
     world.answers()
-    refused = ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS", "b OUT_OF_ORDER_SEQUENCE_NUMBER"]
-    assert world.told == [*refused, "a", "b"]
+    rejected = ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS", "b OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert world.told == [*rejected, "a", "b"]
 
 
-def test_a_later_batch_does_not_follow_one_that_the_append_refused(world: VerifierWorld) -> None:
+def test_a_later_batch_does_not_follow_one_that_the_append_rejected(world: VerifierWorld) -> None:
     verified = {("t", 0): E.NONE}
     world.append_errors = {"a": KafkaError(E.MESSAGE_TOO_LARGE)}
     world.verify(world.entry("a", sequence=0), world.entry("b", sequence=5), adds=False)
@@ -378,7 +378,7 @@ def test_a_later_batch_does_not_follow_one_that_the_append_refused(world: Verifi
     assert world.verifier.can_write(world.partitions[0], FIRST, adds=False), "the log checks the sequences from here on"
 
 
-def test_an_append_that_is_refused_twice_is_remembered_by_its_lowest_sequence(world: VerifierWorld) -> None:
+def test_an_append_that_is_rejected_twice_is_remembered_by_its_lowest_sequence(world: VerifierWorld) -> None:
     verified = {("t", 0): E.NONE}
     for name, sequence in (("later", 7), ("first", 2), ("later", 7)):
         world.append_errors = {name: KafkaError(E.NOT_ENOUGH_REPLICAS)}
@@ -399,11 +399,11 @@ def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(world: Verifie
     world.answers()
     world.verify(world.entry("later", SECOND, sequence=4))
     world.answers()
-    refused = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
-    assert world.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    rejected = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
+    assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_a_newer_epoch_was_refused_is_remembered_while_an_older_one_comes(world: VerifierWorld) -> None:
+def test_what_a_newer_epoch_was_rejected_is_remembered_while_an_older_one_comes(world: VerifierWorld) -> None:
     newer, older = Producer(1, 1), Producer(1, 0)
     world.verify(world.entry("new", newer, sequence=3))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -413,11 +413,11 @@ def test_what_a_newer_epoch_was_refused_is_remembered_while_an_older_one_comes(w
     world.answers()
     world.verify(world.entry("later", newer, sequence=4))
     world.answers()
-    refused = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
-    assert world.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    rejected = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
+    assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_was_refused_does_not_matter_after_a_marker(world: VerifierWorld) -> None:
+def test_what_was_rejected_does_not_matter_after_a_marker(world: VerifierWorld) -> None:
     world.verify(world.entry("a", sequence=3))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.mark(FIRST, version=CLASSIC)
@@ -426,7 +426,7 @@ def test_what_was_refused_does_not_matter_after_a_marker(world: VerifierWorld) -
     assert world.told == ["a NOT_ENOUGH_REPLICAS", "b"]
 
 
-def test_a_refused_repetition_is_not_waited_for(world: VerifierWorld) -> None:
+def test_a_rejected_repetition_is_not_waited_for(world: VerifierWorld) -> None:
     """The duplicate's transaction has ended, and the classic client's next transaction continues with the next
     sequence.
     """
@@ -440,7 +440,7 @@ def test_a_refused_repetition_is_not_waited_for(world: VerifierWorld) -> None:
 
 
 def test_what_another_leader_let_in_is_not_waited_for(world: VerifierWorld) -> None:
-    """The first leader refused the batch, another one wrote it, and the first one leads again for the next batch."""
+    """The first leader rejected the batch, another one wrote it, and the first one leads again for the next batch."""
     world.write(FIRST, "before")
     world.mark(FIRST, version=CLASSIC)
     world.verify(world.entry("first", sequence=1), adds=False)
@@ -451,10 +451,10 @@ def test_what_another_leader_let_in_is_not_waited_for(world: VerifierWorld) -> N
     assert world.told == ["first NOT_ENOUGH_REPLICAS", "second"]
 
 
-def test_so_many_refusals_are_remembered(world: VerifierWorld) -> None:
+def test_so_many_rejections_are_remembered(world: VerifierWorld) -> None:
     claim = TransactionClaim(transactional_id="x", adds=True, supports_abortable=True)
     for number in range(PRODUCERS_MAX + 5):
         world.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
         producer = Producer(number, 0)
         world.verifier.verify(claim, [world.entry("a", producer, sequence=0)])
-    assert len(world.partitions[0].log.producers.refused._not_admitted) == PRODUCERS_MAX
+    assert len(world.partitions[0].log.producers.rejected._not_admitted) == PRODUCERS_MAX

@@ -194,11 +194,11 @@ class TransactionWorld:
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
         self.partitions.apply(MetadataDelta(old, self.image))
 
-    def refuse_appends(self, name: str, *, refuse: bool) -> None:
+    def reject_appends(self, name: str, *, reject: bool) -> None:
         """Reject appends to a partition: min.insync.replicas exceeds the number of replicas."""
         partition = self.partition(name)
         partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
-        config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if refuse else 1)
+        config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if reject else 1)
         partition.log.update_config(config)
 
     # --- queries

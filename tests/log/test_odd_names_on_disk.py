@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.state import FILE_NAME, load_quorum_state
-from kwire.cluster.raft.metadata_damage import refuse_damage
+from kwire.cluster.raft.metadata_damage import reject_damage
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.files import base_offset_of
@@ -39,7 +39,7 @@ def test_a_log_opens_beside_files_with_odd_names(tmp_path: Path, name: str, also
     assert values(again) == [b"v"]
     assert (tmp_path / name).read_bytes() == b"odd"
     again.close(clean=True)
-    refuse_damage(RealDisk(), str(tmp_path))
+    reject_damage(RealDisk(), str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_offset_in_a_name(name: str, offset: int | None) -> None:
         '{"leaderId":1,"leaderEpoch":"1","votedId":-1}',
     ],
 )
-def test_a_quorum_state_that_says_nonsense_is_refused(tmp_path: Path, content: str) -> None:
+def test_a_quorum_state_that_says_nonsense_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE_NAME).write_text(content)
-    with pytest.raises(DirectoryRefused, match="cannot be read"):
+    with pytest.raises(DirectoryRejected, match="cannot be read"):
         load_quorum_state(RealDisk(), str(tmp_path))

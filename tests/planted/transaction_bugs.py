@@ -132,7 +132,7 @@ def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
 
 
 @_bug("T7", _script("a_partition_that_takes_no_marker_is_tried_again"))
-def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
+def a_rejected_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
     """A partition that rejects a marker once never gets it."""
     apply_results = completion.Markers._apply_results
 
@@ -145,7 +145,7 @@ def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
 
 @_bug(
     "T10",
-    _script("a_marker_of_an_older_coordinator_is_refused"),
+    _script("a_marker_of_an_older_coordinator_is_rejected"),
 )
 def any_coordinators_marker_is_taken(patch: pytest.MonkeyPatch) -> None:
     """A marker of a replaced coordinator ends a transaction."""

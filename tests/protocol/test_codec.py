@@ -97,7 +97,7 @@ def test_unknown_tags_are_skipped() -> None:
         pytest.param("01" + "00" + "ffffffff7f", id="varint of 35 bits"),
     ],
 )
-def test_bad_tags_are_refused(tags: str) -> None:
+def test_bad_tags_are_rejected(tags: str) -> None:
     plain = bytearray()
     encode(MetadataRequest(topics=[]), 9, plain)
     with pytest.raises(ProtocolError):
@@ -125,7 +125,7 @@ def test_a_known_tag_must_have_its_size() -> None:
         pytest.param(9, "02" + "81800400" + "00" * 9, id="string of more than 32767 bytes"),
     ],
 )
-def test_nonsense_is_refused(version: int, frame: str) -> None:
+def test_nonsense_is_rejected(version: int, frame: str) -> None:
     with pytest.raises(ProtocolError):
         decode(MetadataRequest, version, bytes.fromhex(frame))
 

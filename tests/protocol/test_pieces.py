@@ -80,7 +80,7 @@ def test_they_stop_in_lists_of_ids_too() -> None:
     assert run(pieces_decoder(BrokerHeartbeatRequest, 1)(frame, 0)) == ((request, len(frame)), 2)
 
 
-def test_what_cannot_be_written_is_refused() -> None:
+def test_what_cannot_be_written_is_rejected() -> None:
     bad = MetadataRequest(topics=[MetadataRequestTopic(name=None)])
     with pytest.raises(EncodeError, match=r"^MetadataRequest v1: "):
         run(pieces_encoder(MetadataRequest, 1)(bad, bytearray(), None))

@@ -255,7 +255,7 @@ def test_there_are_no_transactions(client: RawClient) -> None:
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-class Refuse:
+class Reject:
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
@@ -265,7 +265,7 @@ class Refuse:
 def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
-    broker.authorize_by(Refuse())
+    broker.authorize_by(Reject())
     forbidden = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     try:
         assert describe_quorum(client, (METADATA, [0])).error_code == forbidden

@@ -44,11 +44,11 @@ def test_what_claims_to_be_long_takes_little() -> None:
     assert frame._content.getbuffer().nbytes == 2000
 
 
-def test_a_length_that_is_refused_is_told_at_once() -> None:
-    def refuse(data: bytes, position: int) -> int:
+def test_a_length_that_is_rejected_is_told_at_once() -> None:
+    def reject(data: bytes, position: int) -> int:
         raise ValueError(data[position:])
 
     frame = ArrivingFrame()
-    assert frame.take(memoryview(b"\xff\xff"), refuse) == 2
+    assert frame.take(memoryview(b"\xff\xff"), reject) == 2
     with pytest.raises(ValueError, match="xff"):
-        frame.take(memoryview(b"\xff\xff\x00"), refuse)
+        frame.take(memoryview(b"\xff\xff\x00"), reject)

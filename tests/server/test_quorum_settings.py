@@ -136,11 +136,11 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "words"), BAD)
-def test_what_cannot_be_together_is_refused_in_one_line(text: str, words: str) -> None:
-    with pytest.raises(SettingError) as refused:
+def test_what_cannot_be_together_is_rejected_in_one_line(text: str, words: str) -> None:
+    with pytest.raises(SettingError) as rejected:
         configured(text)
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert words in str(rejected.value)
+    assert "\n" not in str(rejected.value)
 
 
 def test_a_broker_alone_joins_nothing() -> None:

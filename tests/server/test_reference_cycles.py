@@ -96,7 +96,7 @@ def test_a_controller_that_cannot_be_reached() -> None:
     assert watched[0]() is None
 
 
-def test_a_node_that_refuses_the_connection() -> None:
+def test_a_node_that_rejects_the_connection() -> None:
     channel = NodeChannel(client_id="c", software_version="1", timeout_ms=5000)
 
     async def fail(work: Work) -> None:

@@ -69,13 +69,13 @@ def test_one_bad_wish_leaves_the_others_alone(client: RawClient) -> None:
     assert all(answer.error_message for answer in answers if answer.error_code)
 
 
-def test_a_name_that_collides_is_refused_until_the_other_is_gone(client: RawClient) -> None:
+def test_a_name_that_collides_is_rejected_until_the_other_is_gone(client: RawClient) -> None:
     """Metrics of both topics would have the same name."""
     name, _ = create_topic(client, name=f"{unique()}.x")
     other = name.replace(".", "_")
-    refused = client.ask(create_request(other), 7).topics[0]
-    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert refused.error_message == f"Topic '{other}' collides with existing topic: {name}"
+    rejected = client.ask(create_request(other), 7).topics[0]
+    assert rejected.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert rejected.error_message == f"Topic '{other}' collides with existing topic: {name}"
     client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6)
     assert client.ask(create_request(other), 7).topics[0].error_code == 0
 
@@ -298,7 +298,7 @@ def test_offsets_that_cannot_be_looked_up(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_versions_that_have_room_for_ids_too_early_refuse_them(client: RawClient, version: int) -> None:
+def test_versions_that_have_room_for_ids_too_early_reject_them(client: RawClient, version: int) -> None:
     wishes = [MetadataRequestTopic(name="here"), MetadataRequestTopic(name="there", topic_id=UUID(int=77))]
     answer = metadata(client, version, topics=wishes)
     assert [(each.name, each.error_code) for each in answer.topics] == [("here", 42), ("there", 42)]

@@ -123,7 +123,7 @@ def test_sets_that_overlap_have_one_leader_by_its_own_set(simulation: Simulation
     nodes.check_all_live()
 
 
-def test_a_second_leader_of_an_epoch_is_refused_and_both_live_on(
+def test_a_second_leader_of_an_epoch_is_rejected_and_both_live_on(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Node 1 is a majority of its own set; Apache Kafka's controllers exit when two such leaders meet."""

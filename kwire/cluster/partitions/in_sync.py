@@ -181,7 +181,7 @@ class InSync:
         self._propose(staying)
         return True
 
-    def refused(self, proposal: Proposal) -> None:
+    def rejected(self, proposal: Proposal) -> None:
         """Drop a proposal that the controller rejected while the partition is unchanged."""
         if self.proposal is proposal:
             self.proposal = None

@@ -108,7 +108,7 @@ class RaftNode:
     ) -> None:
         """Create the node. `directory` is that of __cluster_metadata-0, with quorum-state in it. The log must be open.
 
-        Raises DirectoryRefused for a quorum-state that cannot be read.
+        Raises DirectoryRejected for a quorum-state that cannot be read.
         """
         self.log = log
         self._directory = directory

@@ -107,7 +107,7 @@ class TransactionVerifier:
             elif verification.claim != claim:
                 # A pending verification of another request, maybe with another transactional id, does not apply here.
                 _record_rejection(partition, producer, sequence)
-                on_verified(_refusal(ErrorCode.NETWORK_EXCEPTION, claim))
+                on_verified(_rejection(ErrorCode.NETWORK_EXCEPTION, claim))
                 continue
             verification.waiting.append((sequence, on_verified))
         for producer, verifications in pending.items():
@@ -206,29 +206,29 @@ def _complete(
         if isinstance(outcome, Mapping) and outcome[key] is not ErrorCode.NONE:
             error = KafkaError(outcome[key])
         if error is not None:
-            error = _refusal(error.code, claim)
+            error = _rejection(error.code, claim)
         error = error or verification.error
         for sequence, on_verified in verification.waiting:
-            refusal = error or _out_of_order_error(partition, producer, sequence)
-            failure = on_verified(refusal)
-            # The log has already recorded a batch that found no disk space in `refused`.
-            if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
+            rejection = error or _out_of_order_error(partition, producer, sequence)
+            failure = on_verified(rejection)
+            # The log has already recorded a batch that found no disk space in `rejected`.
+            if rejection is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _record_rejection(partition, producer, sequence)
 
 
 def _record_rejection(partition: Partition, producer: Producer, sequence: int) -> None:
     """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
-    partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
+    partition.log.producers.rejected.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
     """Return the error for a batch if a rejected one must precede it, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
-    return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
+    return producers.rejected.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
-def _refusal(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
+def _rejection(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
     """Return the error for the producer, chosen so that old clients react correctly."""
     if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
         # Retriable, and without a metadata refresh first.

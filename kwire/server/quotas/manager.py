@@ -176,7 +176,7 @@ class ClientQuotaManager:
 
     # --- connections
 
-    def connection_refused_ms(self, host: str) -> int:
+    def connection_rejected_ms(self, host: str) -> int:
         """Count a new connection of an address. Above 0, it is closed after this time, and is not counted."""
         if not self._connections.limits:
             return 0

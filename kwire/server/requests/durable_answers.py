@@ -50,7 +50,7 @@ class DurableAnswer:
 
     def _time_out(self) -> None:
         for waiting in list(self._waiting):
-            waiting.refuse(ErrorCode.REQUEST_TIMED_OUT)
+            waiting.reject(ErrorCode.REQUEST_TIMED_OUT)
 
     def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
         """Stop waiting, also when the client has disconnected: its records are stored all the same."""
@@ -121,23 +121,23 @@ class _WaitingAppend:
         if self._complete_if_durable():
             return
         if partition.log.failure is not None:
-            self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.reject(ErrorCode.KAFKA_STORAGE_ERROR)
         elif self._partitions.get(partition.topic, partition.index) is not partition:
-            self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self.reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not partition.is_led:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.reject(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _complete_if_durable(self) -> bool:
         partition = self.partition
         if not partition.is_answered(self._last_offset, self._acks):
             return False
         if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
-            self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            self.reject(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         else:
             self._answer.append_ended(self)
         return True
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         """Set an error for the append; the records may be stored nevertheless."""
         data = self._data
         data.error_code = code

@@ -98,16 +98,16 @@ def test_what_a_leader_may_not_say(wanted: AlterPartitionRequestPartitionData, c
     assert (made, answer.error_code) == ([], code)
 
 
-def test_who_does_not_lead_is_refused() -> None:
+def test_who_does_not_lead_is_rejected() -> None:
     view = one_partition([1, 2, 3])
     assert altered(view, request(wish([1, 2]), leader=2))[1][0].error_code == ErrorCode.INVALID_REQUEST
     assert altered(view, request(wish([1, 2]), topic=UUID(int=1)))[1][0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     asked = request(wish([1, 2]))
     for broker, broker_epoch in ((1, epoch(1) - 1), (9, 0)):
         asked.broker_id, asked.broker_epoch = broker, broker_epoch
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             IsrChanges(asked, view, version=3)
-        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+        assert rejected.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -92,21 +92,21 @@ def handle_produce(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     """Append every batch; its result is stored in its part of the exchange."""
-    refused = None
+    rejected = None
     if exchange.transactional_id is not None or exchange.acks not in _ACKS:
-        refused = _refusal(exchange, context)
+        rejected = _rejection(exchange, context)
     is_quick = exchange.is_small and not exchange.codecs
-    if refused is None and not is_quick and _takes_long(exchange, context):
+    if rejected is None and not is_quick and _takes_long(exchange, context):
         return _begin_steps(exchange, context)
     waiting: list[Append] = []
     unverified: list[Unverified] = []
     for topic in exchange.topics:
-        name, why = _resolve(topic, context, refused)
+        name, why = _resolve(topic, context, rejected)
         for data in topic.partitions:
             if why is None:
                 _append(name, data, exchange, context, waiting, unverified)
             else:
-                _refuse(data, why)
+                _reject(data, why)
     return _answer(exchange, waiting, unverified, context)
 
 
@@ -204,7 +204,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
                 if validated is not None:  # the topic may have been deleted or recreated meanwhile
                     name, why = _resolve(topic, context, None)
             if why is not None:
-                _refuse(data, why)
+                _reject(data, why)
                 work += 1
                 continue
             _append(name, data, exchange, context, waiting, unverified, validated)
@@ -296,13 +296,13 @@ def _unverified_batch(
 
     def on_verified(error: KafkaError | None) -> KafkaError | None:
         if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            _refuse_in(partition, data, error)
+            _reject_in(partition, data, error)
         elif error is not None:
-            _refuse(data, error)
+            _reject(data, error)
         elif partition.is_removed:
-            _refuse(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            _reject(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not partition.is_led:
-            _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            _reject(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
             error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
         verified()
@@ -325,7 +325,7 @@ def _close_on_error(topics: list[ProducedTopic]) -> None:
                 raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
 
 
-def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
+def _rejection(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
     """Return the error of the whole request, if it is rejected."""
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -336,17 +336,17 @@ def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | 
 
 
 def _resolve(
-    topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
+    topic: ProducedTopic, context: RequestContext, rejected: KafkaError | None
 ) -> tuple[str, KafkaError | None]:
     """Return the topic's name, and the error that rejects all its batches, or None."""
     name = topic.name
     if topic.topic_id is not None:
         name = context.services.image.topic_names.get(topic.topic_id, "")
         if not name:
-            return "", refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    if refused is None and not context.allows_topic(name):
-        refused = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return name, refused
+            return "", rejected or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if rejected is None and not context.allows_topic(name):
+        rejected = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return name, rejected
 
 
 def _append(
@@ -379,10 +379,10 @@ def _append(
                 unverified.append((partition, data, header, validated))
                 return
     except _FencedError as fenced:
-        _refuse(data, fenced)
+        _reject(data, fenced)
         return
     except KafkaError as error:
-        _refuse_in(partition, data, error)
+        _reject_in(partition, data, error)
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(name, data, exchange, context)
         return
@@ -434,7 +434,7 @@ def _store(
             partition.log.producers.check_begins(begins)
         result = partition.append(data.records, acks, validated=validated)
     except KafkaError as error:
-        _refuse_in(partition, data, error)
+        _reject_in(partition, data, error)
         return error
     except DiskFailure as failure:
         logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 no traceback needed
@@ -455,14 +455,14 @@ def _check_attributes(attributes: int, context: RequestContext, is_transactional
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _refuse_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
+def _reject_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
     """Set the error of a batch that a partition rejected, with the log start for most errors."""
-    _refuse(data, error)
+    _reject(data, error)
     if partition is not None and error.code not in _WITHOUT_LOG_START:
         data.log_start_offset = partition.log.log_start_offset
 
 
-def _refuse(data: ProducedPartition, error: KafkaError) -> None:
+def _reject(data: ProducedPartition, error: KafkaError) -> None:
     data.error_code = error.code
     data.record_errors = error.record_errors
     data.error_message = error.message
