@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from kwire.chunks import chunks
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
@@ -45,7 +46,6 @@ from kwire.coordinator.transaction.memory import TransactionMemory
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.coordinator.transaction.states import PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import (
-    EPOCH_PER_TRANSACTION,
     TopicPartition,
     Transaction,
     check_step,

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.transaction.records import (
     TransactionRecord,
     decode_transaction_record,
     encode_transaction_record,
 )
 from kwire.coordinator.transaction.states import TransactionState
-from kwire.coordinator.transaction.transaction import EPOCH_PER_TRANSACTION, Transaction
+from kwire.coordinator.transaction.transaction import Transaction
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 
 S = TransactionState

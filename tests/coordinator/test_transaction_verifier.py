@@ -10,12 +10,13 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import Marker, append_marker
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.initialising import Producer
-from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
+from kwire.coordinator.transaction.transaction import CLASSIC, TopicPartition
 from kwire.coordinator.transaction.verifier import TransactionClaim, TransactionVerifier, UnverifiedBatch
 from kwire.log.rejected_batches import PRODUCERS_MAX
 from kwire.protocol.error_codes import ErrorCode, KafkaError

@@ -22,7 +22,10 @@ KRAFT_VERSION_LEVEL = 1
 in the image."""
 
 TRANSACTION_VERSION = "transaction.version"
-TRANSACTION_VERSION_LEVEL = 2
+EPOCH_PER_TRANSACTION = 2
+"""Level at which a producer receives a new epoch with every EndTxn (KIP-890)."""
+TRANSACTION_VERSION_LEVEL = EPOCH_PER_TRANSACTION
+"""Highest supported level."""
 
 ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 ELIGIBLE_LEADER_REPLICAS_LEVEL = 1

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.divergence import EpochEnd, truncation_offset
 from kwire.cluster.partitions.group_commit import GroupCommit
@@ -32,8 +33,6 @@ from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers
 
 logger = logging.getLogger(__name__)
-EPOCH_BUMP_SINCE = 2
-"""Transaction version from which each transaction has its own producer epoch (KIP-890)."""
 NO_EPOCH = -1
 ACKS_ALL = -1
 READ_UNCOMMITTED = 0
@@ -157,9 +156,10 @@ class Partition:
             origin=AppendOrigin.COORDINATOR,
             transaction_version=transaction_version,
         )
+        has_next_epoch = transaction_version >= EPOCH_PER_TRANSACTION
         for (waiting_id, epoch), verification in self.verifications.items():
             # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
-            is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
+            is_over = epoch < producer_epoch or (epoch == producer_epoch and not has_next_epoch)
             if waiting_id == producer_id and is_over:
                 verification.error = KafkaError(
                     ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import (
     CLASSIC,
     EPOCH_MAX,
-    EPOCH_PER_TRANSACTION,
     Transaction,
 )
 from kwire.protocol.error_codes import ErrorCode, KafkaError

@@ -18,8 +18,6 @@ NO_TIMESTAMP: Final = -1
 EPOCH_MAX: Final = 2**15 - 1
 CLASSIC: Final = 0
 """Transaction version of clients that keep their epoch from one transaction to the next."""
-EPOCH_PER_TRANSACTION: Final = 2
-"""Transaction version of clients that receive a new epoch with every EndTxn (KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

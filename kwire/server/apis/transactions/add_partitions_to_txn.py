@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_by_group, mapped_in_pieces
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.coordinator.transaction.initialising import Producer
-from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION, TopicPartition
+from kwire.coordinator.transaction.transaction import CLASSIC, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.initialising import Producer
-from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION
+from kwire.coordinator.transaction.transaction import CLASSIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
