@@ -48,10 +48,10 @@ class Peers:
     def lag_max_ms(self) -> float:
         return 30_000.0
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+    def can_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
         return True
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         return True
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:

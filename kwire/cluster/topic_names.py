@@ -36,7 +36,7 @@ def check_topic_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {why}")
 
 
-def may_collide(name: str) -> bool:
+def can_collide(name: str) -> bool:
     """Return True if another name may have the same collision key."""
     return "." in name or "_" in name
 

@@ -195,7 +195,7 @@ def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> 
 class Alive(Alone):
     """Peers where all brokers are alive."""
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         return True
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:

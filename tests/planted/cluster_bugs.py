@@ -153,7 +153,7 @@ def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
     def propose_joining(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
         if in_sync.proposal is not None or broker_id in in_sync._image.isr:
             return False
-        if not in_sync._peers.may_join(broker_id, in_sync.follower(broker_id).broker_epoch):
+        if not in_sync._peers.can_join_isr(broker_id, in_sync.follower(broker_id).broker_epoch):
             return False
         in_sync._propose((*in_sync._image.isr, broker_id))
         return True

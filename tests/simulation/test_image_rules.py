@@ -47,7 +47,7 @@ def with_min_insync(view: ControllerView, value: int) -> ControllerView:
 
 
 def changed(view: ControllerView, *, alive: frozenset[int] = ALL_LIVE, **target: Any) -> ControllerView:
-    record = plan_partition_change(view, place_of(view), Target(**target), may_lead=lambda broker: broker in alive)
+    record = plan_partition_change(view, place_of(view), Target(**target), can_lead=lambda broker: broker in alive)
     return view.after([] if record is None else [record])
 
 

@@ -41,10 +41,10 @@ class Alone:
     def lag_max_ms(self) -> float:
         return 30_000.0
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+    def can_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         raise AssertionError(f"there is no broker {broker_id}")
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:

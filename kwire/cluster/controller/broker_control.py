@@ -110,7 +110,7 @@ class BrokerControl:
         self._settings = settings
         self._controller_id = controller_id
         self._cluster_id = cluster_id
-        self._incarnation_beside = local_broker_incarnation
+        self._local_broker_incarnation = local_broker_incarnation
         self._sessions: BrokerSessions | None = None
         self._sessions_epoch = -1
         """Leader epoch of the sessions."""
@@ -129,7 +129,7 @@ class BrokerControl:
 
         def has_session(existing: BrokerRegistration) -> bool:
             # The local broker's earlier process has ended: this process holds the directory locks.
-            return request.incarnation_id != self._incarnation_beside and self._has_session(
+            return request.incarnation_id != self._local_broker_incarnation and self._has_session(
                 BrokerIncarnation(existing.broker_id, existing.broker_epoch)
             )
 
@@ -380,7 +380,7 @@ class BrokerControl:
         return [
             broker.broker_id
             for broker in self._log.newest_image.brokers.values()
-            if not broker.fenced and not sessions.has_contact(broker.broker_id, broker.broker_epoch)
+            if not broker.fenced and not sessions.is_watched(broker.broker_id, broker.broker_epoch)
         ]
 
     def _active(self) -> tuple[BrokerSessions, ControllerView]:

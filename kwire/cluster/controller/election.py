@@ -41,13 +41,13 @@ class Candidates:
     replicas: Sequence[int]
     isr: Sequence[int]
     eligible: Sequence[int]
-    may_lead: Callable[[int], bool]
+    can_lead: Callable[[int], bool]
     """Function that returns True if a broker is live and has the replica in an online directory."""
     has_eligible_leaders: bool
 
     def is_clean(self, broker: int) -> bool:
         """Return True if a broker may lead and has all committed records."""
-        return broker in (self.isr or self.eligible) and self.may_lead(broker)
+        return broker in (self.isr or self.eligible) and self.can_lead(broker)
 
 
 def elect(election: Election, candidates: Candidates) -> Elected:
@@ -62,7 +62,7 @@ def elect(election: Election, candidates: Candidates) -> Elected:
         return Elected(candidates.partition.last_known_elr[0], is_unclean=True)
     if election is Election.UNCLEAN:
         for broker in candidates.replicas:
-            if candidates.may_lead(broker):
+            if candidates.can_lead(broker):
                 return Elected(broker, is_unclean=True)
     return Elected(NO_LEADER)
 
@@ -76,5 +76,5 @@ def _can_last_leader_return(candidates: Candidates) -> bool:
         and not candidates.eligible
         and len(last_known) == 1
         and last_known[0] in candidates.replicas
-        and candidates.may_lead(last_known[0])
+        and candidates.can_lead(last_known[0])
     )

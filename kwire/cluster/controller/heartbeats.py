@@ -103,7 +103,7 @@ class BrokerSessions:
         """Remove the session of a process that is fenced or no longer registered."""
         self._contacts.pop(incarnation, None)
 
-    def has_contact(self, broker_id: int, broker_epoch: int) -> bool:
+    def is_watched(self, broker_id: int, broker_epoch: int) -> bool:
         """Return True if a process has a session: without heartbeats, it is fenced in the end."""
         return BrokerIncarnation(broker_id, broker_epoch) in self._contacts
 

@@ -24,7 +24,7 @@ from kwire.cluster.metadata.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration, Endpoint, SupportedFeature
 from kwire.cluster.metadata.scram import ScramCredential, ScramCredentials
 from kwire.cluster.metadata.topic_id_map import TopicIdDraft, TopicIdMap
-from kwire.cluster.topic_names import collision_key, may_collide
+from kwire.cluster.topic_names import can_collide, collision_key
 from kwire.protocol.messages import metadata_records as records
 
 NO_LEADER = -1
@@ -223,7 +223,7 @@ def _feature_level(delta: _Delta, record: records.FeatureLevelRecord) -> None:
 def _topic(delta: _Delta, record: records.TopicRecord) -> None:
     delta.map("topics")[record.name] = TopicImage(name=record.name, topic_id=record.topic_id, partitions=())
     delta.map("topic_names")[record.topic_id] = record.name
-    if may_collide(record.name):
+    if can_collide(record.name):
         alike, key = delta.map("topics_by_collision_key"), collision_key(record.name)
         alike[key] = tuple(dict.fromkeys((*alike.get(key, ()), record.name)))
 
@@ -327,7 +327,7 @@ def _remove_topic(delta: _Delta, record: records.RemoveTopicRecord) -> None:
     delta.forget(record.topic_id)
     name = delta.map("topic_names").pop(record.topic_id)
     del delta.map("topics")[name]
-    if may_collide(name):
+    if can_collide(name):
         alike, key = delta.map("topics_by_collision_key"), collision_key(name)
         alike[key] = tuple(other for other in alike[key] if other != name)
         if not alike[key]:

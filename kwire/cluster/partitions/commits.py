@@ -15,22 +15,24 @@ async def committed(partition: Partition, last_offset: int) -> None:
         await until(partition, lambda: partition.high_watermark > last_offset)
 
 
-async def until(partition: Partition, holds: Callable[[], bool], *, for_tail: bool = False) -> None:
-    """Return when the condition holds. It is checked after each commit, or with `for_tail` after progress of followers.
+async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_tail: bool = False) -> None:
+    """Return when the condition is fulfilled.
 
-    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never hold, NOT_LEADER_OR_FOLLOWER if
-    the partition is no longer led here.
+    It is checked after each commit, or with `for_tail` after progress of followers.
+
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never be fulfilled,
+    NOT_LEADER_OR_FOLLOWER if the partition is no longer led here.
     """
-    await _Wait(partition, holds, for_tail=for_tail).future
+    await _Wait(partition, is_fulfilled, for_tail=for_tail).future
 
 
 class _Wait:
     """Waiter that its partition notifies of every change."""
 
-    def __init__(self, partition: Partition, holds: Callable[[], bool], *, for_tail: bool) -> None:
+    def __init__(self, partition: Partition, is_fulfilled: Callable[[], bool], *, for_tail: bool) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._partition = partition
-        self._holds = holds
+        self._is_fulfilled = is_fulfilled
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
         partition.wait(self, for_tail=for_tail)
         self.state_changed()  # earlier events are not notified
@@ -50,5 +52,5 @@ class _Wait:
             self.future.set_exception(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def _check(self) -> None:
-        if not self.future.done() and self._holds():
+        if not self.future.done() and self._is_fulfilled():
             self.future.set_result(None)

@@ -39,10 +39,10 @@ class Peers(Protocol):
     def lag_max_ms(self) -> float:
         """Return replica.lag.time.max.ms."""
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+    def can_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
         """Return True if the metadata have the broker with this epoch, unfenced and not in controlled shutdown."""
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         """Return True if the metadata have the broker as unfenced, even if it is in controlled shutdown."""
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:
@@ -141,12 +141,12 @@ class InSync:
             return False
         return follower.is_caught_up(
             leader_end=end, now_ms=peers.now_ms(), lag_max_ms=peers.lag_max_ms()
-        ) and peers.may_join(broker_id, follower.broker_epoch)
+        ) and peers.can_join_isr(broker_id, follower.broker_epoch)
 
     def low_watermark(self, log_start_offset: int) -> int:
         """Return the lowest log start offset of the leader and the live followers."""
         starts = [
-            follower.log_start_offset for broker, follower in self._followers.items() if self._peers.lives(broker)
+            follower.log_start_offset for broker, follower in self._followers.items() if self._peers.is_unfenced(broker)
         ]
         return min([log_start_offset, *starts])
 
@@ -159,7 +159,7 @@ class InSync:
         follower = self._followers[broker_id]
         if follower.log_end_offset < max(high_watermark, self.epoch_start):
             return False
-        if not self._peers.may_join(broker_id, follower.broker_epoch):
+        if not self._peers.can_join_isr(broker_id, follower.broker_epoch):
             return False
         self._propose((*self._image.isr, broker_id))
         return True

@@ -91,14 +91,14 @@ class Partitions:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
-    def _open_asked(self, name: str, index: int) -> Partition | None:
+    def _open_requested(self, name: str, index: int) -> Partition | None:
         """Open a requested partition before its turn; None without a replica here, or if the log cannot be opened."""
         topic = self._image.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return None
         if self._broker_id not in topic.partitions[index].replicas or (name, index) in self._closed:
             return None
-        return self._open(topic, index, self.config_of(name, self._image), may_be_new=True)
+        return self._open(topic, index, self.config_of(name, self._image), can_create=True)
 
     def _why_not_here(self, topic: str, index: int, partition: Partition | None) -> ErrorCode:
         if (topic, index) in self._closed or (partition is not None and partition.log.failure is not None):
@@ -119,7 +119,7 @@ class Partitions:
         partitions = self._by_topic.get(topic)
         partition = partitions.get(index) if partitions is not None else None
         if partition is None and topic in self._unopened:
-            return self._open_asked(topic, index)
+            return self._open_requested(topic, index)
         return partition
 
     def __iter__(self) -> Iterator[Partition]:
@@ -153,7 +153,7 @@ class Partitions:
                 self._set_aside(log)
         for topic_image in image.topics.values():
             self._apply_topic(
-                topic_image, image, may_be_new=not (is_directory_lost or self._logs.directories.any_offline)
+                topic_image, image, can_create=not (is_directory_lost or self._logs.directories.any_offline)
             )
 
     def loading(self, image: MetadataImage, *, at_once: int = 1) -> Iterator[Stage]:
@@ -181,7 +181,7 @@ class Partitions:
 
     def open_closed(self, image: MetadataImage) -> None:
         """Retry the logs that could not be opened, for example on a full disk: some now, the others by `open_more`."""
-        for name in {name for (name, _), may_be_tried in self._closed.items() if may_be_tried}:
+        for name in {name for (name, _), can_be_tried in self._closed.items() if can_be_tried}:
             if name in image.topics:
                 self._unopened.setdefault(name, 0)
         self.open_more()
@@ -192,7 +192,7 @@ class Partitions:
         self._image = new = delta.after
         if delta.has_config_changes:
             # Configurations first: with a new in-sync set, the new min.insync.replicas must already apply.
-            self._reconfigure(delta)  # _apply_topic and _standings_changed configure the topics that are left for later
+            self._reconfigure(delta)  # _apply_topic and _notify_leaders configure the topics that are left for later
         if changed := delta.changed_topics():
             deleted = deleted_topics(changed)
             for gone in deleted:
@@ -203,21 +203,21 @@ class Partitions:
             for _, topic in changed:
                 if topic is not None:
                     # A topic that reuses a name waits until the logs of the earlier topic are gone.
-                    room -= self._apply_topic(topic, new, room=0 if self.removals.holds(topic.name) else room)
+                    room -= self._apply_topic(topic, new, room=0 if self.removals.has_waiting(topic.name) else room)
             self.removals.notify(INTERNAL_TOPICS)  # partitions that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
             # Coordinators write tombstones for deleted topics, after they were notified of all changes of leaders.
             for gone in deleted:
                 self._listener.topic_deleted(gone)
         if delta.has_broker_changes:
-            self._standings_changed()
+            self._notify_leaders()
         self._notify_unfinished()
 
     def _notify_unfinished(self) -> None:
         if self._outdated or self._unopened or not self.removals.is_done:
             self._listener.more_work_found()
 
-    def _standings_changed(self) -> None:
+    def _notify_leaders(self) -> None:
         """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""
         self._have_live_replicas_changed = bool(self._outdated)
         if not self._outdated:
@@ -243,7 +243,7 @@ class Partitions:
         return replace(config, flush_messages=1) if topic == TRANSACTION_STATE_TOPIC else config
 
     def _apply_topic(
-        self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int = _NO_LIMIT
+        self, topic: TopicImage, image: MetadataImage, *, can_create: bool = True, room: int = _NO_LIMIT
     ) -> int:
         """Apply a topic's image, and try to open at most `room` new partitions; return how many were tried."""
         if topic.name in self._outdated:
@@ -265,10 +265,10 @@ class Partitions:
             else:
                 first = min(first, index)
         self.removals.add(topic.name, moved)
-        return self._open_from(first, topic, image, may_be_new=may_be_new, room=room)
+        return self._open_from(first, topic, image, can_create=can_create, room=room)
 
     def _open_from(
-        self, first: int, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int
+        self, first: int, topic: TopicImage, image: MetadataImage, *, can_create: bool = True, room: int
     ) -> int:
         """Try to open at most `room` closed partitions from index `first` on; return how many were tried.
 
@@ -286,16 +286,16 @@ class Partitions:
                 break
             tried += 1
             config = config or self.config_of(topic.name, image)
-            self._open(topic, index, config, may_be_new=may_be_new)
+            self._open(topic, index, config, can_create=can_create)
         return tried
 
-    def _open(self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool) -> Partition | None:
+    def _open(self, topic: TopicImage, index: int, config: LogConfig, *, can_create: bool) -> Partition | None:
         """Begin to lead or follow a partition; return None if its log stays closed."""
         image = topic.partitions[index]
         is_led = image.leader == self._broker_id
-        may_begin_anew = self._is_directory_lost and not self._logs.directories.any_offline
-        begins_anew = may_begin_anew and not _may_have_unique_records(image, self._broker_id)
-        log = self._open_log(topic, index, config, may_be_new=may_be_new, begins_anew=begins_anew)
+        has_lost_directory = self._is_directory_lost and not self._logs.directories.any_offline
+        can_start_empty = has_lost_directory and not _may_have_unique_records(image, self._broker_id)
+        log = self._open_log(topic, index, config, can_create=can_create, can_start_empty=can_start_empty)
         if log is None:
             return None
         partition = self._by_topic.setdefault(topic.name, {})[index] = Partition(
@@ -325,17 +325,17 @@ class Partitions:
         self._listener.partition_updated(partition)
 
     def _open_log(
-        self, topic: TopicImage, index: int, config: LogConfig, *, may_be_new: bool, begins_anew: bool
+        self, topic: TopicImage, index: int, config: LogConfig, *, can_create: bool, can_start_empty: bool
     ) -> PartitionLog | None:
         """Return the partition's log; None if it stays closed, with the reason logged once."""
         key = (topic.name, index)
-        if not self._closed.get(key, True) and not begins_anew:
+        if not self._closed.get(key, True) and not can_start_empty:
             if key in self._damaged:  # other replicas may be able to lead by now
                 self._listener.partition_closed(topic, index, True)
             return None  # until the next start
         try:
             self.removals.finish(topic.name, index)
-            if not (may_be_new or begins_anew) and self._logs.get(topic.name, index) is None:
+            if not (can_create or can_start_empty) and self._logs.get(topic.name, index) is None:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log may be in a log directory that is missing")
             log = self._logs.get_or_create(topic.name, index, config, topic.topic_id)
             log.update_config(config)  # it may have been opened with an older image
@@ -343,7 +343,7 @@ class Partitions:
             if key not in self._closed:
                 logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
             is_damaged = isinstance(error, CorruptLogError)
-            self._closed[key] = may_be_new and not is_damaged
+            self._closed[key] = can_create and not is_damaged
             if is_damaged:
                 self._damaged.add(key)
             if self._closed[key] or is_damaged:
@@ -383,7 +383,7 @@ class Partitions:
             name = next(iter(self._outdated))
             room -= 1 + self._configure(name) // CONFIGURED_PARTITIONS
         if self._have_live_replicas_changed and not self._outdated:
-            self._standings_changed()
+            self._notify_leaders()
         return bool(self._outdated)
 
     def _configure(self, name: str) -> int:

@@ -66,7 +66,7 @@ class Removals:
         """True if all logs are gone, durably."""
         return not (self._waiting or self._unmarked or self._logs.deletions.has_unsynced)
 
-    def holds(self, topic: str) -> bool:
+    def has_waiting(self, topic: str) -> bool:
         """Return True if logs of this topic, or of an earlier topic of the same name, wait for removal."""
         return topic in self._waiting
 

@@ -46,20 +46,20 @@ from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
 
-FIRST_REST_MS: Final = 25.0
-FIRST_SETTLING_WAIT_MS: Final = 2.0
+FIRST_PAUSE_MS: Final = 25.0
+FIRST_FLUSH_WAIT_MS: Final = 2.0
 """Maximum wait of the first request that leaves out a partition while its log is being flushed."""
-BYTES_BETWEEN_PAUSES: Final = 1024 * 1024
+BYTES_AT_ONCE: Final = 1024 * 1024
 """Bytes appended before other tasks get a turn."""
 
-Ask = Callable[[Any], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[Any]]
 """Function that sends a request to the leader and returns the response. Raises Unreachable."""
 
 
 class Throttle(Protocol):
     """Replication quota: pauses throttled replicas that have exceeded it (KIP-73)."""
 
-    def holds(self, partition: Partition, follower_id: int) -> bool:
+    def is_throttled(self, partition: Partition, follower_id: int) -> bool:
         """Return True if the partition must not be fetched now."""
 
     def record(self, partition: Partition, size: int) -> None:
@@ -91,19 +91,19 @@ class FetchingBroker:
 class ReplicaFetcher:
     """Owner of the fetch session with one leader."""
 
-    def __init__(self, leader_id: int, *, broker: FetchingBroker, ask: Ask) -> None:
+    def __init__(self, leader_id: int, *, broker: FetchingBroker, send: Send) -> None:
         self.leader_id = leader_id
         self._broker = broker
-        self._ask = ask
+        self._send = send
         self._session = FetchSession()
         self._partitions: dict[Key, Partition] = {}
-        self._resting: dict[Key, float] = {}
+        self._paused_until: dict[Key, float] = {}
         """End of the pause after an error, by partition."""
         self._failures: dict[Key, int] = {}
         """Number of errors since the last success, by partition."""
-        self._settling: dict[Key, float] = {}
+        self._flushing_since: dict[Key, float] = {}
         """Start of the wait for a flush of the log, by partition, the latest last."""
-        self._away = 0
+        self._unreachable_count = 0
         """Number of consecutive failures to reach the leader."""
         self._out_of_range: list[Partition] = []
         self._woken = asyncio.Event()
@@ -118,9 +118,9 @@ class ReplicaFetcher:
         """Follow a partition in its current leader epoch."""
         key = partition.topic_id, partition.index
         self._partitions[key] = partition
-        self._resting.pop(key, None)
+        self._paused_until.pop(key, None)
         self._failures.pop(key, None)
-        self._settling.pop(key, None)
+        self._flushing_since.pop(key, None)
         partition.on_log_durable = lambda: self._set_position(partition)
         self._set_position(partition)
 
@@ -128,25 +128,25 @@ class ReplicaFetcher:
         """Stop following a partition."""
         key = partition.topic_id, partition.index
         self._partitions.pop(key, None)
-        self._resting.pop(key, None)
+        self._paused_until.pop(key, None)
         self._failures.pop(key, None)
-        self._settling.pop(key, None)
+        self._flushing_since.pop(key, None)
         self._session.forget(key)
         partition.on_log_durable = None
 
     def _set_position(self, partition: Partition) -> None:
         """Set the next fetch position, unless the log end is not durable yet: then `on_log_durable` sets it."""
         key = partition.topic_id, partition.index
-        if key in self._resting or self._partitions.get(key) is not partition:
+        if key in self._paused_until or self._partitions.get(key) is not partition:
             return
-        self._settling.pop(key, None)
+        self._flushing_since.pop(key, None)
         if partition.waits_for_flush or partition.log.failure is not None:
             self._session.forget(key)  # a replica with a failed log must not appear to be in sync
             if partition.log.failure is None:
-                self._settling[key] = self._broker.clock.monotonic_ms()
+                self._flushing_since[key] = self._broker.clock.monotonic_ms()
             return
-        if partition.log.health.lacks_space or self._broker.throttle.holds(partition, self._broker.broker_id):
-            self._rest(partition)
+        if partition.log.health.lacks_space or self._broker.throttle.is_throttled(partition, self._broker.broker_id):
+            self._pause_partition(partition)
             return
         log = partition.log
         position = FetchPartition(
@@ -161,36 +161,36 @@ class ReplicaFetcher:
             self._session.set_position(key, position)
             self._woken.set()
 
-    def _rest(self, partition: Partition) -> None:
+    def _pause_partition(self, partition: Partition) -> None:
         key = partition.topic_id, partition.index
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self._resting[key] = self._broker.clock.monotonic_ms() + self._rest_ms(failures)
+        self._paused_until[key] = self._broker.clock.monotonic_ms() + self._pause_ms(failures)
         self._session.forget(key)
         self._woken.set()  # the idle loop must wait for this pause
 
-    def _rest_ms(self, failures: int) -> float:
+    def _pause_ms(self, failures: int) -> float:
         backoff_ms = float(self._settings.backoff_ms)
-        return min(FIRST_REST_MS * 2.0 ** min(failures, 16), backoff_ms)
+        return min(FIRST_PAUSE_MS * 2.0 ** min(failures, 16), backoff_ms)
 
-    def _end_rests(self) -> float | None:
+    def _end_pauses(self) -> float | None:
         """Fetch again what has paused long enough; return the seconds until the next pause ends."""
         now_ms = self._broker.clock.monotonic_ms()
-        rested = [key for key, until_ms in self._resting.items() if until_ms <= now_ms]
-        for key in rested:
-            del self._resting[key]
-        for key in rested:
+        resumed = [key for key, until_ms in self._paused_until.items() if until_ms <= now_ms]
+        for key in resumed:
+            del self._paused_until[key]
+        for key in resumed:
             self._set_position(self._partitions[key])
-        return (min(self._resting.values()) - now_ms) / 1000 if self._resting else None
+        return (min(self._paused_until.values()) - now_ms) / 1000 if self._paused_until else None
 
     # --- the fetch loop
 
     async def run(self) -> None:
         """Fetch while the broker runs."""
         while True:
-            seconds = self._end_rests()
+            seconds = self._end_pauses()
             if not self._session:
-                await self._pause(seconds)
+                await self._wait_for_position(seconds)
                 continue
             try:
                 await self._fetch()
@@ -199,11 +199,11 @@ class ReplicaFetcher:
             except Unreachable as error:
                 logger.debug("cannot fetch from broker %d: %s", self.leader_id, error)
                 self._session.reset()
-                await asyncio.sleep(self._rest_ms(self._away) / 1000)
-                self._away += 1
+                await asyncio.sleep(self._pause_ms(self._unreachable_count) / 1000)
+                self._unreachable_count += 1
             self._out_of_range.clear()
 
-    async def _pause(self, seconds: float | None) -> None:
+    async def _wait_for_position(self, seconds: float | None) -> None:
         self._woken.clear()
         try:
             async with asyncio.timeout(seconds):
@@ -222,8 +222,8 @@ class ReplicaFetcher:
             max_bytes=settings.bytes_max,
         )
         self._session.fill(request)
-        response: FetchResponse = await self._ask(request)
-        self._away = 0
+        response: FetchResponse = await self._send(request)
+        self._unreachable_count = 0
         if response.error_code != ErrorCode.NONE:
             logger.debug("broker %d: %s", self.leader_id, ErrorCode(response.error_code).name)
             self._session.reset()
@@ -239,8 +239,8 @@ class ReplicaFetcher:
                     self._consider(key, data)
                 except NotReadyError:
                     await in_turns(ready_in_steps(partial(self._consider, key, data)))
-                size += BYTES_BETWEEN_PAUSES if data.diverging_epoch.end_offset >= 0 else len(data.records or b"")
-                if size >= BYTES_BETWEEN_PAUSES:
+                size += BYTES_AT_ONCE if data.diverging_epoch.end_offset >= 0 else len(data.records or b"")
+                if size >= BYTES_AT_ONCE:
                     size = 0
                     await asyncio.sleep(0)
 
@@ -251,10 +251,10 @@ class ReplicaFetcher:
         next request, so the current request must return soon. The longer the flush takes, the longer the requests wait.
         """
         wait_ms = self._settings.wait_ms_max
-        if not self._settling:
+        if not self._flushing_since:
             return wait_ms
-        since_ms = next(reversed(self._settling.values()))
-        return int(min(max(self._broker.clock.monotonic_ms() - since_ms, FIRST_SETTLING_WAIT_MS), wait_ms))
+        since_ms = next(reversed(self._flushing_since.values()))
+        return int(min(max(self._broker.clock.monotonic_ms() - since_ms, FIRST_FLUSH_WAIT_MS), wait_ms))
 
     def _consider(self, key: Key, data: FetchPartitionData) -> None:
         """Apply a partition's response, if its request had the current position."""
@@ -269,7 +269,7 @@ class ReplicaFetcher:
             self._out_of_range.append(partition)
         elif data.error_code != ErrorCode.NONE:
             logger.info("%s-%d: %s", partition.topic, partition.index, ErrorCode(data.error_code).name)
-            self._rest(partition)
+            self._pause_partition(partition)
         else:
             self._guarded(partition, lambda: self._take(partition, data))
 
@@ -295,7 +295,7 @@ class ReplicaFetcher:
             if partition.log.failure is not None:
                 self.remove(partition)
             else:
-                self._rest(partition)
+                self._pause_partition(partition)
         else:
             self._failures.pop((partition.topic_id, partition.index), None)
             self._set_position(partition)
@@ -314,7 +314,7 @@ class ReplicaFetcher:
         if self._partitions.get(key) is not partition or partition.leader_epoch != leader_epoch:
             return
         if end is None or start is None:
-            self._rest(partition)
+            self._pause_partition(partition)
             return
         log_end = partition.log.log_end_offset
         if end < log_end:
@@ -322,16 +322,18 @@ class ReplicaFetcher:
         elif start > log_end:
             self._guarded(partition, lambda: partition.restart_log_at(start))
         else:
-            self._rest(partition)  # the leader may repeat the error, and nothing else would delay the next request
+            self._pause_partition(
+                partition
+            )  # the leader may repeat the error, and nothing else would delay the next request
 
     async def _offset(self, partition: Partition, timestamp: int) -> int | None:
         """Return the leader's earliest or latest offset; None if it returns an error."""
-        asked = ListOffsetsPartition(
+        partition_request = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=timestamp
         )
-        topic = ListOffsetsTopic(name=partition.topic, partitions=[asked])
+        topic = ListOffsetsTopic(name=partition.topic, partitions=[partition_request])
         request = ListOffsetsRequest(replica_id=self._broker.broker_id, topics=[topic])
-        response: ListOffsetsResponse = await self._ask(request)
+        response: ListOffsetsResponse = await self._send(request)
         for answer in response.topics[0].partitions if response.topics else ():
             if (answer.partition_index, answer.error_code) == (partition.index, ErrorCode.NONE):
                 return answer.offset

@@ -211,7 +211,7 @@ class Reading:
             self._note_follower(key, partition, asked)
             data.high_watermark = partition.high_watermark
         quota = self._context.services.leader_quota
-        if quota.holds(partition, self.replica_id) or self.unready.is_much:
+        if quota.is_throttled(partition, self.replica_id) or self.unready.is_much:
             return
         max_bytes = max(min(asked.partition_max_bytes, remaining), 0)
         records = b""

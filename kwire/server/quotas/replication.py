@@ -67,7 +67,7 @@ class ReplicationQuota:
         text = self._dynamic_configs.text_of(self._rate_key)
         return UNLIMITED if text is None else int(text)
 
-    def holds(self, partition: Partition, follower_id: int) -> bool:
+    def is_throttled(self, partition: Partition, follower_id: int) -> bool:
         """Return True if a partition must not be sent to a follower now."""
         if self.limit == UNLIMITED or follower_id in partition.image.isr or not self._is_chosen(partition):
             return False

@@ -59,13 +59,13 @@ class BrokerPeers:
     def lag_max_ms(self) -> float:
         return float(self._node.settings.of(ReplicationSettings).lag_time_max_ms)
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+    def can_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
         if broker is None or not broker.is_active:
             return False
         return broker_epoch in (UNKNOWN_EPOCH, broker.broker_epoch)
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         broker = self._node.metadata_log.image.brokers.get(broker_id)
         return broker is not None and not broker.fenced
 
@@ -135,7 +135,7 @@ class Replication:
             image=self._image,
             channel=channel,
         )
-        fetcher = ReplicaFetcher(leader_id, broker=self._broker, ask=partial(leader.send, leader_id))
+        fetcher = ReplicaFetcher(leader_id, broker=self._broker, send=partial(leader.send, leader_id))
         node.broker_tasks.run(fetcher.run())
         return fetcher
 

@@ -80,7 +80,7 @@ class ClientInstance:
     def is_forgotten(self, now_ms: float) -> bool:
         return now_ms - self.last_seen_ms >= max(FORGET_MS_MIN, FORGET_INTERVALS * self.interval_ms)
 
-    def may_get(self, now_ms: float) -> bool:
+    def can_get(self, now_ms: float) -> bool:
         """True if the client may request its subscription now: its interval is over or the last push said so.
 
         Records it.
@@ -92,7 +92,7 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
         return True
 
-    def may_push(self, now_ms: float) -> bool:
+    def can_push(self, now_ms: float) -> bool:
         """True if the client may push now.
 
         The first push after a subscription may come early: clients spread their pushes.
@@ -146,7 +146,7 @@ class ClientTelemetry:
         if instance_id == ZERO_UUID:
             instance_id = self._random_source.uuid()
         instance = yield from self._instance(instance_id, attributes, image)
-        if not instance.may_get(self._clock.monotonic_ms()):
+        if not instance.can_get(self._clock.monotonic_ms()):
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         metrics, instance.interval_ms = yield from _chosen(attributes, self._subscriptions.all)
         instance.subscription_id = _subscription_id(instance_id, metrics, instance.interval_ms)
@@ -179,7 +179,7 @@ class ClientTelemetry:
         """Return the error code of a rejected push, or NONE."""
         if instance.is_terminating:
             return ErrorCode.INVALID_REQUEST
-        if not instance.may_push(self._clock.monotonic_ms()) and not is_terminating:
+        if not instance.can_push(self._clock.monotonic_ms()) and not is_terminating:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
         if subscription_id != instance.subscription_id:
             return ErrorCode.UNKNOWN_SUBSCRIPTION_ID

@@ -117,10 +117,10 @@ class Scene:
             clock=VirtualClock(loop),
             throttle=self,
         )
-        self.fetcher = ReplicaFetcher(1, broker=broker, ask=self.leader.ask)
+        self.fetcher = ReplicaFetcher(1, broker=broker, send=self.leader.ask)
         self._task = loop.create_task(self.fetcher.run())
 
-    def holds(self, partition: Partition, follower_id: int) -> bool:
+    def is_throttled(self, partition: Partition, follower_id: int) -> bool:
         return self.is_held
 
     def record(self, partition: Partition, size: int) -> None:
@@ -258,9 +258,9 @@ def test_an_answer_without_what_was_asked_ends_nothing(scene: Scene) -> None:
     assert scene.follower.log.log_end_offset == 10
 
 
-def test_a_leader_that_contradicts_itself_is_asked_again_after_a_rest(scene: Scene) -> None:
+def test_a_leader_that_contradicts_itself_is_asked_again_after_a_pause(scene: Scene) -> None:
     def reject_what_is_there(asked: FetchPartition) -> ErrorCode:
-        assert len(scene.leader.asked) < 100, "it asks without a rest"
+        assert len(scene.leader.asked) < 100, "it asks without a pause"
         return ErrorCode.OFFSET_OUT_OF_RANGE
 
     scene.leader.trouble = reject_what_is_there
@@ -290,7 +290,7 @@ def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) 
     scene.fetcher.add(scene.follower)
     scene.run(0.2)
     soon = len(scene.leader.asked)
-    assert 3 <= soon <= 5, "at first it rests for moments"
+    assert 3 <= soon <= 5, "at first it pauses for moments"
     scene.run(2)
     before = len(scene.leader.asked)
     scene.run(10 * BACKOFF_MS / 1000)
@@ -300,7 +300,7 @@ def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) 
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
 
 
-def test_a_new_epoch_ends_a_rest(scene: Scene) -> None:
+def test_a_new_epoch_ends_a_pause(scene: Scene) -> None:
     scene.leader.trouble = lambda asked: (
         ErrorCode.FENCED_LEADER_EPOCH if asked.current_leader_epoch < 1 else ErrorCode.NONE
     )
@@ -420,7 +420,7 @@ def test_what_is_held_back_is_not_fetched(scene: Scene) -> None:
     assert scene.recorded[0] == scene.follower.log.size_in_bytes > 0
 
 
-def test_a_log_that_became_durable_does_not_end_a_rest(scene: Scene) -> None:
+def test_a_log_that_became_durable_does_not_end_a_pause(scene: Scene) -> None:
     scene.is_held = True
     scene.fetcher.add(scene.follower)
     scene.is_held = False
@@ -444,16 +444,16 @@ def test_a_request_that_is_rejected_as_a_whole_is_repeated(scene: Scene, code: E
             return FetchResponse(error_code=code)
         return await ask(request)
 
-    scene.fetcher._ask = reject
+    scene.fetcher._send = reject
     scene.fetcher.add(scene.follower)
     scene.run(4 * BACKOFF_MS / 1000)
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
-    rests = [round(later - earlier) for earlier, later in itertools.pairwise(rejected)]
-    assert rests == ([0, 0] if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else [1, 1])
+    pauses = [round(later - earlier) for earlier, later in itertools.pairwise(rejected)]
+    assert pauses == ([0, 0] if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else [1, 1])
 
 
 def test_a_large_answer_lets_others_in_between(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetcher, "BYTES_BETWEEN_PAUSES", 1)
+    monkeypatch.setattr(fetcher, "BYTES_AT_ONCE", 1)
     turns: list[tuple[int, int]] = []
 
     def take_turn() -> None:
@@ -478,11 +478,11 @@ def test_a_partition_that_went_while_the_leader_was_asked_for_its_range_is_left_
             scene.fetcher.remove(scene.follower)
         return await ask(request)
 
-    scene.fetcher._ask = take_away
+    scene.fetcher._send = take_away
     scene.fetcher.add(scene.follower)
     scene.run(5)
     assert scene.follower.log.log_end_offset == 0
-    scene.fetcher._ask = ask
+    scene.fetcher._send = ask
     scene.fetcher.add(scene.follower)
     scene.run(5)
     assert scene.follower.log.log_end_offset == 10

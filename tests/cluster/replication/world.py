@@ -39,10 +39,10 @@ class KnownPeers:
     def lag_max_ms(self) -> float:
         return LAG_MAX_MS
 
-    def may_join(self, broker_id: int, broker_epoch: int) -> bool:
+    def can_join_isr(self, broker_id: int, broker_epoch: int) -> bool:
         return broker_id in self.epochs and broker_epoch in (UNKNOWN_EPOCH, self.epochs[broker_id])
 
-    def lives(self, broker_id: int) -> bool:
+    def is_unfenced(self, broker_id: int) -> bool:
         return broker_id in self.epochs or broker_id in self.leaving
 
     def is_superseded(self, broker_id: int, broker_epoch: int) -> bool:

@@ -46,7 +46,7 @@ def plan_updates(
     """
     removed_ids = {removed, lost}
 
-    def may_lead(broker: int) -> bool:
+    def can_lead(broker: int) -> bool:
         return broker not in removed_ids and (broker == added or view.is_active(broker))
 
     def plan(place: Place) -> PartitionChangeRecord | None:
@@ -55,7 +55,7 @@ def plan_updates(
             election=Election.UNCLEAN if view.allows_unclean_election(place.topic) else Election.ONLINE,
             lost=frozenset() if lost is None else frozenset({lost}),
         )
-        return plan_partition_change(view, place, target, may_lead=may_lead)
+        return plan_partition_change(view, place, target, can_lead=can_lead)
 
     return records_for(places, plan)
 

@@ -53,14 +53,14 @@ class _Assignment(NamedTuple):
 
 
 def plan_partition_change(
-    view: ControllerView, place: Place, target: Target, *, may_lead: Callable[[int], bool] | None = None
+    view: ControllerView, place: Place, target: Target, *, can_lead: Callable[[int], bool] | None = None
 ) -> PartitionChangeRecord | None:
     """Return the record that changes a partition to the target, with all consequences; None if nothing changes.
 
-    `may_lead` returns True for live brokers; by default those are the active brokers of the image.
+    `can_lead` returns True for live brokers; by default those are the active brokers of the image.
     """
     old = place.partition
-    is_alive = may_lead or view.is_active
+    is_alive = can_lead or view.is_active
     wanted = _completed(_assignment(old, target))
     eligible = _eligible(view, place, wanted, target.lost)
     candidates = Candidates(
@@ -68,7 +68,7 @@ def plan_partition_change(
         replicas=wanted.replicas,
         isr=wanted.isr,
         eligible=eligible,
-        may_lead=lambda broker: is_alive(broker) and view.has_online_replica(old, broker),
+        can_lead=lambda broker: is_alive(broker) and view.has_online_replica(old, broker),
         has_eligible_leaders=view.has_eligible_leaders,
     )
     elected = elect(target.election, candidates)

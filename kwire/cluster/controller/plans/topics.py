@@ -20,7 +20,7 @@ from kwire.cluster.controller.view import usable_brokers
 from kwire.cluster.directory_ids import default_directory
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.placement import place
-from kwire.cluster.topic_names import METADATA_TOPIC, check_topic_name, collision_key, may_collide
+from kwire.cluster.topic_names import METADATA_TOPIC, can_collide, check_topic_name, collision_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kwire.seams import RandomSource
@@ -155,7 +155,7 @@ def plan_removal(image: MetadataImage, topic: TopicImage) -> list[Any]:
 
 def _colliding(image: MetadataImage, name: str) -> tuple[str, ...]:
     """Return the topics whose metric names collide with those of a topic of this name."""
-    return image.topics_by_collision_key.get(collision_key(name), ()) if may_collide(name) else ()
+    return image.topics_by_collision_key.get(collision_key(name), ()) if can_collide(name) else ()
 
 
 def _check_collision(image: MetadataImage, name: str) -> None:
