@@ -116,7 +116,7 @@ def test_what_a_node_asks_for_itself_goes_as_it_is() -> None:
     channel = Channel(lambda destination, request: OK)
 
     async def scenario(way: ActiveController) -> None:
-        assert await way.ask(HEARTBEAT) is OK
+        assert await way.send(HEARTBEAT) is OK
         assert channel.asked == [(1, HEARTBEAT)]
 
     run(Log(ONE), channel, scenario)
@@ -132,8 +132,8 @@ def test_the_node_that_leads_serves_itself() -> None:
         return OK
 
     async def scenario(way: ActiveController) -> None:
-        assert await way.ask(HEARTBEAT) is OK
-        assert await way.ask(HEARTBEAT, CLIENT) is OK
+        assert await way.send(HEARTBEAT) is OK
+        assert await way.send(HEARTBEAT, CLIENT) is OK
         assert seen == [(HEARTBEAT, None), (HEARTBEAT, 7)]
 
     run(log, Channel(unreachable), scenario, here=later)
@@ -153,7 +153,7 @@ def test_a_client_is_forwarded_in_an_envelope_with_who_it_is() -> None:
         return EnvelopeResponse(response_data=b"".join(encode_response(42, response, 7))[SIZE_BYTES:])
 
     async def scenario(way: ActiveController) -> None:
-        assert (await way.ask(wanted, CLIENT)).throttle_time_ms == 5
+        assert (await way.send(wanted, CLIENT)).throttle_time_ms == 5
 
     run(Log(ONE), Channel(answer), scenario)
 
@@ -174,7 +174,7 @@ def test_who_leads_no_more_is_not_asked_for_long(rejection: Any) -> None:
         loop = asyncio.get_running_loop()
         if rejection is None:
             loop.call_later(0.03, log.led_by, TWO)
-        assert await way.ask_until_answered(HEARTBEAT) is OK
+        assert await way.send_until_answered(HEARTBEAT) is OK
         assert loop.time() == pytest.approx(0.03), "as soon as it was known who leads"
 
     run(log, Channel(answer), scenario)
@@ -186,7 +186,7 @@ def test_a_leader_that_does_not_answer_is_given_up_when_another_one_leads() -> N
 
     async def scenario(way: ActiveController) -> None:
         asyncio.get_running_loop().call_later(0.5, log.led_by, TWO)
-        assert await way.ask_until_answered(HEARTBEAT) is OK
+        assert await way.send_until_answered(HEARTBEAT) is OK
         assert [node_id for node_id, _ in channel.asked] == [1, 2]
 
     run(log, channel, scenario)
@@ -203,7 +203,7 @@ def test_those_who_wait_for_a_free_way_do_not_take_it_to_who_leads_no_more() -> 
     async def scenario(way: ActiveController) -> None:
         loop = asyncio.get_running_loop()
         loop.call_later(0.5, log.led_by, TWO)
-        many = [way.ask_until_answered(CreateTopicsRequest(), CLIENT) for _ in range(2 * ENVELOPES_AT_ONCE)]
+        many = [way.send_until_answered(CreateTopicsRequest(), CLIENT) for _ in range(2 * ENVELOPES_AT_ONCE)]
         await asyncio.gather(*many)
         assert loop.time() < 1
         assert [node_id for node_id, _ in channel.asked].count(1) == ENVELOPES_AT_ONCE
@@ -216,7 +216,7 @@ def test_giving_up_the_question_gives_up_the_answer() -> None:
     channel.held.add(1)
 
     async def scenario(way: ActiveController) -> None:
-        asking = asyncio.ensure_future(way.ask(HEARTBEAT))
+        asking = asyncio.ensure_future(way.send(HEARTBEAT))
         await asyncio.sleep(0.1)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -230,9 +230,9 @@ def test_giving_up_the_question_gives_up_the_answer() -> None:
 def test_nobody_answers(leader: Destination | None) -> None:
     async def scenario(way: ActiveController) -> None:
         with pytest.raises(NoActiveControllerError):
-            await way.ask(HEARTBEAT)
+            await way.send(HEARTBEAT)
         with pytest.raises(KafkaError) as raised:
-            await way.ask_until_answered(HEARTBEAT)
+            await way.send_until_answered(HEARTBEAT)
         assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
         assert str(raised.value.message).endswith("; this node's metadata are 14 s old")
         assert 1.0 <= asyncio.get_running_loop().time() < 1.2
@@ -246,7 +246,7 @@ def test_a_node_that_no_controller_has_ever_answered_says_so() -> None:
 
     async def scenario(way: ActiveController) -> None:
         with pytest.raises(KafkaError) as raised:
-            await way.ask_until_answered(HEARTBEAT)
+            await way.send_until_answered(HEARTBEAT)
         assert str(raised.value.message).endswith("; no controller has answered this node yet")
 
     run(log, Channel(unreachable), scenario)
@@ -265,10 +265,10 @@ def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_reject
 
     async def scenario(way: ActiveController) -> None:
         if code is ErrorCode.NOT_CONTROLLER:
-            assert await way.ask_until_answered(HEARTBEAT) is OK
+            assert await way.send_until_answered(HEARTBEAT) is OK
             return
         with pytest.raises(KafkaError) as raised:
-            await way.ask_until_answered(HEARTBEAT)
+            await way.send_until_answered(HEARTBEAT)
         assert raised.value.code is code
 
     run(log, Channel(unreachable), scenario, here=here)
@@ -286,7 +286,7 @@ def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_reject
 def test_an_envelope_that_is_rejected_is_an_error_of_the_server(answer: EnvelopeResponse) -> None:
     async def scenario(way: ActiveController) -> None:
         with pytest.raises(KafkaError) as raised:
-            await way.ask(CreateTopicsRequest(), CLIENT)
+            await way.send(CreateTopicsRequest(), CLIENT)
         assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
     run(Log(ONE), Channel(lambda destination, request: answer), scenario)

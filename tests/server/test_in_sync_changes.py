@@ -28,7 +28,7 @@ class Controller:
     def __init__(self) -> None:
         self.decided: list[int] = []
 
-    async def ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def send(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         body = bytearray()
         encode(request, 3, body)
         (topic,) = decode(AlterPartitionRequest, 3, bytes(body)).topics

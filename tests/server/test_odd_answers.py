@@ -56,14 +56,14 @@ class Asked:
         self.answers = list(answers)
         self.requests: list[Any] = []
 
-    async def ask(self, request: Any) -> Any:
+    async def send(self, request: Any) -> Any:
         self.requests.append(request)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    ask_until_answered = ask
+    send_until_answered = send
 
 
 def play(act: Callable[[VirtualLoop], Awaitable[None]]) -> None:

@@ -87,7 +87,7 @@ def test_a_controller_that_cannot_be_reached() -> None:
         request = Work()
         watched.append(weakref.ref(request))
         with pytest.raises(NoActiveControllerError) as raised:
-            await way.ask(request)
+            await way.send(request)
         del request, raised
 
     channel = Channel(unreachable)

@@ -145,7 +145,7 @@ class BrokerLifecycle:
             cordoned_log_dirs=self._directories.cordoned(self._metadata_log.image),
         )
         try:
-            response: BrokerHeartbeatResponse = await self._active_controller.ask(request)
+            response: BrokerHeartbeatResponse = await self._active_controller.send(request)
         except (KafkaError, NoActiveControllerError) as error:
             logger.debug("no answer to a heartbeat: %s", error)
             if self._clock.monotonic_ms() - self._answered_ms >= self._settings.session_timeout_ms:

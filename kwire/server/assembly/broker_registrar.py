@@ -142,7 +142,7 @@ class BrokerRegistrar:
 
     async def _try_to_register(self, request: BrokerRegistrationRequest, *, is_last: bool) -> int | None:
         try:
-            response = await self._active_controller.ask(request)
+            response = await self._active_controller.send(request)
         except NoActiveControllerError as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error

@@ -61,7 +61,7 @@ class ControllerRegistration:
         if self._is_known():
             return True
         try:
-            response = await self._active_controller.ask(self._request)
+            response = await self._active_controller.send(self._request)
         except (KafkaError, NoActiveControllerError) as error:
             logger.debug("cannot register the controller yet: %s", error)
             return False

@@ -119,7 +119,7 @@ class Coordinators:
     async def _allocate_producer_ids(self) -> range:
         """Return a block of producer ids. Raises a retriable KafkaError."""
         request = AllocateProducerIdsRequest(broker_id=self._node.config.node_id, broker_epoch=self._broker_epoch())
-        response = await self._active_controller.ask_until_answered(request)
+        response = await self._active_controller.send_until_answered(request)
         if response.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode(response.error_code).name)
         return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)

@@ -82,21 +82,21 @@ class ActiveController:
         self._leader_changed: asyncio.Event = asyncio.Event()
         self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
 
-    async def ask(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
+    async def send(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
         """Return the response of the current leader. Raises NoActiveControllerError, also for NOT_CONTROLLER."""
         request_origin = request_origin or self._itself
         if self._metadata_log.is_active and self._here is not None:
-            response = await self._ask_here(request, request_origin)
+            response = await self._send_here(request, request_origin)
         else:
             leader = self._metadata_log.node.quorum.leader
             if leader is None:
                 raise NoActiveControllerError("no controller is known to be active")
-            response = await self._ask_there(leader, request, request_origin)
+            response = await self._send_there(leader, request, request_origin)
         if says_not_controller(response):
             raise NoActiveControllerError("the requested controller is no longer active")
         return response
 
-    async def ask_until_answered(
+    async def send_until_answered(
         self, request: Any, request_origin: RequestOrigin | None = None, *, timeout_ms: int | None = None
     ) -> Any:
         """Return the response of the active controller, retrying for `timeout_ms`, or else
@@ -108,7 +108,7 @@ class ActiveController:
         while True:
             self._leader_changed.clear()
             try:
-                return await self.ask(request, request_origin)
+                return await self.send(request, request_origin)
             except NoActiveControllerError as error:
                 if self._clock.monotonic_ms() >= deadline_ms:
                     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{error}; {self._age()}") from error
@@ -125,7 +125,7 @@ class ActiveController:
 
     # --- one try
 
-    async def _ask_here(self, request: Any, request_origin: RequestOrigin) -> Any:
+    async def _send_here(self, request: Any, request_origin: RequestOrigin) -> Any:
         assert self._here is not None
         try:
             return await whole(self._here(request, request_origin))
@@ -134,7 +134,7 @@ class ActiveController:
                 raise
             raise NoActiveControllerError("this controller is no longer active") from error
 
-    async def _ask_there(self, leader: Destination, request: Any, request_origin: RequestOrigin) -> Any:
+    async def _send_there(self, leader: Destination, request: Any, request_origin: RequestOrigin) -> Any:
         if request_origin.version is None:
             return await self._send(leader, request)
         frame = await in_turns(

@@ -24,7 +24,7 @@ def forwarded(api: Api[ControllerServices], reject: Reject, *, timeout_ms: int |
 
     async def handle(request: Any, context: RequestContext) -> Any:
         try:
-            return await context.services.active_controller.ask_until_answered(
+            return await context.services.active_controller.send_until_answered(
                 request, request_origin_of(context), timeout_ms=timeout_ms
             )
         except KafkaError as error:

@@ -70,7 +70,7 @@ class TopicCreator:
             await self._woken.wait()
             self._woken.clear()
             while names := list(self._wanted):
-                await self._ask(names)
+                await self._create(names)
                 for name in names:
                     del self._wanted[name]
 
@@ -80,16 +80,16 @@ class TopicCreator:
         The topics without an error are in this broker's metadata on return.
         """
         names = list(names)
-        errors = await self._ask(names)
+        errors = await self._create(names)
         await self._known([name for name in names if name not in errors])
         return errors
 
-    async def _ask(self, names: Sequence[str]) -> dict[str, KafkaError]:
+    async def _create(self, names: Sequence[str]) -> dict[str, KafkaError]:
         """Return the errors of the controller, by name."""
         request = CreateTopicsRequest(topics=[self._creatable_topic(name) for name in names])
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                response = await self._active_controller.ask_until_answered(request)
+                response = await self._active_controller.send_until_answered(request)
         except (KafkaError, TimeoutError):
             unknown_yet = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
             return {topic.name: unknown_yet for topic in request.topics}

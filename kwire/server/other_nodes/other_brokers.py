@@ -146,7 +146,7 @@ class TransactionsEverywhere:
         leader_id = self._leader_of(transactional_id)
         if leader_id == self._others.broker_id:
             return self._here.verify(transactional_id, producer, partitions)
-        return self._ask(leader_id, transactional_id, producer, partitions, verify_only=True)
+        return self._request_codes(leader_id, transactional_id, producer, partitions, verify_only=True)
 
     def _leader_of(self, transactional_id: str) -> int:
         """Return the broker that coordinates a transactional id. Raises KafkaError if there is none."""
@@ -159,13 +159,13 @@ class TransactionsEverywhere:
     async def _add_there(
         self, leader_id: int, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
     ) -> None:
-        codes = await self._ask(leader_id, transactional_id, producer, partitions, verify_only=False)
+        codes = await self._request_codes(leader_id, transactional_id, producer, partitions, verify_only=False)
         rejected = [code for code in codes.values() if code is not ErrorCode.NONE]
         if rejected:
             reasons = [code for code in rejected if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
             raise KafkaError(reasons[0] if reasons else rejected[0])
 
-    async def _ask(
+    async def _request_codes(
         self,
         leader_id: int,
         transactional_id: str,

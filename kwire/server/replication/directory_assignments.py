@@ -129,7 +129,7 @@ class DirectoryAssignments:
             broker_id=self._broker_id, broker_epoch=self._broker_epoch(), directories=_by_directory(assigned)
         )
         try:
-            response: AssignReplicasToDirsResponse = await self._active_controller.ask_until_answered(request)
+            response: AssignReplicasToDirsResponse = await self._active_controller.send_until_answered(request)
         except KafkaError as error:
             logger.warning("the controller could not be told of log directories: %s", error)
             return False

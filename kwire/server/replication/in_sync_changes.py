@@ -91,7 +91,7 @@ class InSyncChanges:
     async def _send(self, proposed: Sequence[_Proposed]) -> bool:
         """Send proposals; return True if each was decided. The others wait again."""
         try:
-            response: AlterPartitionResponse = await self._active_controller.ask(self._request(proposed))
+            response: AlterPartitionResponse = await self._active_controller.send(self._request(proposed))
         except (NoActiveControllerError, KafkaError) as error:
             logger.debug("no controller changes in-sync replicas: %s", error)
             return self._try_again(proposed)

@@ -70,7 +70,7 @@ async def pass_on(
     if not accepted:
         return responses
     try:
-        response = await context.services.active_controller.ask_until_answered(request, request_origin_of(context))
+        response = await context.services.active_controller.send_until_answered(request, request_origin_of(context))
     except KafkaError as error:
         rejection = error.without_traceback()  # without the traceback, which keeps this frame
         return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, rejection)))

@@ -31,7 +31,7 @@ async def handle_elect_leaders(request: ElectLeadersRequest, context: Controller
 
 async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
     try:
-        response: ElectLeadersResponse = await context.services.active_controller.ask_until_answered(
+        response: ElectLeadersResponse = await context.services.active_controller.send_until_answered(
             request, request_origin_of(context)
         )
     except KafkaError as error:
