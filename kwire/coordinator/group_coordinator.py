@@ -25,7 +25,7 @@ from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.key_partitions import KeyPartitions
-from kwire.coordinator.markers import Marker
+from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
 from kwire.coordinator.timers import Timers
@@ -270,7 +270,7 @@ class GroupCoordinator:
             return reject(error.code)
         return _write(shard, write, reject)
 
-    def end_transaction(self, index: int, marker: Marker) -> AppendResult:
+    def end_transaction(self, index: int, marker: TransactionMarker) -> AppendResult:
         """Append a transaction's marker to a partition of __consumer_offsets.
 
         The offsets of the transaction in this partition are then committed or dropped. Raises KafkaError or

@@ -34,8 +34,8 @@ _NOT_COORDINATING = frozenset(
 )
 
 
-class Marker(NamedTuple):
-    """Marker for the end of a producer's transaction."""
+class TransactionMarker(NamedTuple):
+    """Transaction marker to write: the end of a producer's transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -47,11 +47,11 @@ class Marker(NamedTuple):
 class OffsetShards(Protocol):
     """Interface to the group coordinator, whose state changes when a transaction ends in __consumer_offsets."""
 
-    def end_transaction(self, index: int, marker: Marker) -> AppendResult:
+    def end_transaction(self, index: int, marker: TransactionMarker) -> AppendResult:
         """Append a marker. Raises KafkaError or DiskFailure."""
 
 
-def append_marker(partition: Partition, marker: Marker, now_ms: int) -> AppendResult:
+def append_marker(partition: Partition, marker: TransactionMarker, now_ms: int) -> AppendResult:
     """Append a marker to a partition. Raises KafkaError or DiskFailure."""
     batch = encode_marker_batch(
         EndTransactionMarker(is_commit=marker.is_commit, coordinator_epoch=marker.coordinator_epoch),
@@ -64,20 +64,22 @@ def append_marker(partition: Partition, marker: Marker, now_ms: int) -> AppendRe
     )
 
 
-class MarkerWriter:
-    """Writer of markers for this broker's transaction coordinator and those of other brokers."""
+class LocalMarkerWriter:
+    """Writer of markers to partitions that this broker leads, for the transaction coordinators of all brokers."""
 
     def __init__(self, *, partitions: Partitions, offsets: OffsetShards, clock: Clock) -> None:
         self._partitions = partitions
         self._offsets = offsets
         self._clock = clock
 
-    def write(self, marker: Marker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
+    def write(self, marker: TransactionMarker, partitions: Collection[TopicPartition]) -> Answer[Outcomes]:
         """Return the result for each partition; an awaitable if some are not written or committed yet."""
         pieces = self.write_in_pieces(marker, partitions)
         return at_once(pieces) if len(partitions) <= MARKERS_AT_ONCE else _run_in_turns(pieces)
 
-    def write_in_pieces(self, marker: Marker, partitions: Iterable[TopicPartition]) -> Pieces[Answer[Outcomes]]:
+    def write_in_pieces(
+        self, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> Pieces[Answer[Outcomes]]:
         """Return the result for each partition; an awaitable if some are not committed yet."""
         outcomes: dict[TopicPartition, ErrorCode] = {}
         waiting: list[tuple[TopicPartition, Partition, int]] = []
@@ -98,7 +100,7 @@ class MarkerWriter:
                 waiting.append(((topic, index), partition, result.last_offset))
         return _wait_committed(outcomes, waiting) if waiting else outcomes
 
-    def _append(self, topic: str, index: int, marker: Marker) -> tuple[Partition, AppendResult]:
+    def _append(self, topic: str, index: int, marker: TransactionMarker) -> tuple[Partition, AppendResult]:
         partition = self._partitions.find(topic, index)
         if topic == GROUP_OFFSETS_TOPIC:
             return partition, self._offsets.end_transaction(index, marker)

@@ -26,7 +26,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from kwire.cluster.partitions.partition import ACKS_ALL, Partition
 from kwire.coordinator.errors import coordinator_error
-from kwire.coordinator.markers import Marker, append_marker
+from kwire.coordinator.markers import TransactionMarker, append_marker
 from kwire.coordinator.timers import Timers
 from kwire.invariants import BROKEN_STATE, threatens_durable_data
 from kwire.log.append_result import AppendResult
@@ -225,7 +225,7 @@ class Shard(Generic[R, M]):
             for offset, record in enumerate(records, result.base_offset):
                 self.machine.replay(record, offset, write.producer_id)
 
-    def end_transaction(self, marker: Marker) -> AppendResult:
+    def end_transaction(self, marker: TransactionMarker) -> AppendResult:
         """Append a transaction's marker and apply it to the machine. Raises KafkaError or DiskFailure."""
         assert self.state is ShardState.ACTIVE
         result = append_marker(self.partition, marker, self._clock.wall_ms())

@@ -23,7 +23,7 @@ from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
 from kwire.coordinator.timers import Timers
 from kwire.coordinator.transaction.adding import check_producer, with_partitions
-from kwire.coordinator.transaction.completion import RETRY_PAUSE_S, MarkerChannel, Markers
+from kwire.coordinator.transaction.completion import RETRY_PAUSE_S, MarkerWriter, PendingMarkers
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.ending import (
     completed,
@@ -77,12 +77,12 @@ class TransactionCoordinator:
         clock: Clock,
         next_producer_id: Callable[[], Awaitable[int]],
         version: Callable[[], int],
-        channel: MarkerChannel,
+        marker_writer: MarkerWriter,
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Create a coordinator.
 
-        `version` returns the cluster's transaction.version; `channel` sends markers to the brokers that write them.
+        `version` returns the cluster's transaction.version; `marker_writer` sends markers to their brokers.
         """
         self._config = config
         self._partitions = partitions
@@ -96,7 +96,7 @@ class TransactionCoordinator:
         self._memory = TransactionMemory(config.memory_bytes_max)
         self._spare_producer_ids: list[int] = []
         self._fetching: asyncio.Task[None] | None = None
-        self._markers = Markers(channel=channel, image=image)
+        self._markers = PendingMarkers(marker_writer=marker_writer, image=image)
 
     def _make_machine(self, timers: Timers[Step[TransactionRecord]]) -> TransactionMachine:
         return TransactionMachine(

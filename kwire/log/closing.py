@@ -105,7 +105,7 @@ class CheckpointFileJob:
         self._directories.finish_checkpoint(self._job)
 
 
-class MarkerJob:
+class CleanShutdownMarkerJob:
     """Job that writes the clean shutdown marker of a log directory, after everything else there."""
 
     def __init__(self, directory: LogDirectory, disk: Disk, broker_epoch: int) -> None:
@@ -231,7 +231,7 @@ class LogClosing:
     def _mark_clean(self) -> Stage:
         for directory in self._directories:
             if self.is_clean(directory):
-                yield MarkerJob(directory, self._disk, self._broker_epoch)
+                yield CleanShutdownMarkerJob(directory, self._disk, self._broker_epoch)
             else:
                 self._log_missing_marker(directory)
 

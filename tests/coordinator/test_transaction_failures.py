@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kwire.cluster.partitions.commits import committed
-from kwire.coordinator.markers import Marker
+from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.shard import ShardState
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
@@ -228,7 +228,7 @@ def test_offsets_are_committed_within_the_call_that_lets_them_in(
         waiting = loop.create_task(world.ask(txn_offset_commit.API, commit, 5))
         await settle()
         batches[0].on_verified(None)
-        marker = Marker(
+        marker = TransactionMarker(
             producer_id=producer_id, producer_epoch=1, is_commit=True, coordinator_epoch=0, transaction_version=2
         )
         outcome = world.markers.write(marker, [("__consumer_offsets", 0)])

@@ -13,7 +13,7 @@ import pytest
 from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.answers import Answer
-from kwire.coordinator.markers import Marker, append_marker
+from kwire.coordinator.markers import TransactionMarker, append_marker
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, TopicPartition
@@ -131,7 +131,7 @@ class VerifierWorld:
         partition.append(records, acks=-1)
 
     def mark(self, producer: Producer, *, version: int) -> None:
-        marker = Marker(*producer, is_commit=True, coordinator_epoch=0, transaction_version=version)
+        marker = TransactionMarker(*producer, is_commit=True, coordinator_epoch=0, transaction_version=version)
         append_marker(self.partitions[0], marker, NOW_MS)
 
     def verify(

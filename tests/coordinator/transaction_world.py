@@ -23,7 +23,7 @@ from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import Marker, MarkerWriter, Outcomes
+from kwire.coordinator.markers import LocalMarkerWriter, Outcomes, TransactionMarker
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.records import TransactionRecord, decode_transaction_record
 from kwire.coordinator.transaction.transaction import TopicPartition
@@ -59,10 +59,12 @@ class HeldWorkers(InlineWorkers):
 class InOrder:
     """Markers of one broker in the order of partition names, because the order of a set differs between processes."""
 
-    def __init__(self, writer: MarkerWriter) -> None:
+    def __init__(self, writer: LocalMarkerWriter) -> None:
         self._writer = writer
 
-    def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+    def write(
+        self, leader_id: int, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> Answer[Outcomes]:
         return self._writer.write(marker, sorted(partitions))
 
 
@@ -124,7 +126,7 @@ class TransactionWorld:
             clock=self.clock,
             random_source=FixedChance(),
         )
-        self.markers = MarkerWriter(partitions=self.partitions, offsets=self.groups, clock=self.clock)
+        self.markers = LocalMarkerWriter(partitions=self.partitions, offsets=self.groups, clock=self.clock)
         self.transactions = TransactionCoordinator(
             config=self.config,
             partitions=self.partitions,
@@ -132,7 +134,7 @@ class TransactionWorld:
             clock=self.clock,
             next_producer_id=self.producer_ids.next,
             version=lambda: self.version,
-            channel=InOrder(self.markers),
+            marker_writer=InOrder(self.markers),
         )
         self.partitions.start(self.image, ForwardedPartitions(self.groups, self.transactions))
         await self.groups.start()

@@ -134,13 +134,13 @@ def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
 @_bug("T7", _script("a_partition_that_takes_no_marker_is_tried_again"))
 def a_rejected_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
     """A partition that rejects a marker once never gets it."""
-    apply_results = completion.Markers._apply_results
+    apply_results = completion.PendingMarkers._apply_results
 
-    def give_up(markers: completion.Markers, ending: Any, outcomes: Any) -> None:
+    def give_up(markers: completion.PendingMarkers, ending: Any, outcomes: Any) -> None:
         apply_results(markers, ending, outcomes)
         ending.remaining -= set(outcomes)
 
-    patch.setattr(completion.Markers, "_apply_results", give_up)
+    patch.setattr(completion.PendingMarkers, "_apply_results", give_up)
 
 
 @_bug(

@@ -12,7 +12,7 @@ from kwire.cluster.metadata.image import NO_LEADER
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
-from kwire.coordinator.markers import Marker
+from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_partitions_to_txn import (
@@ -28,7 +28,7 @@ from kwire.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kwire.server.other_nodes.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.other_nodes.other_brokers import ClusterMarkerWriter, ClusterTransactions, OtherBrokers
 from kwire.server.other_nodes.request_batches import PARTITIONS_MAX
 from tests.virtual_loop import virtual_loop
 
@@ -103,14 +103,16 @@ def others(channel: ThereChannel) -> OtherBrokers:
     return OtherBrokers(broker_id=HERE, listener_name="PLAINTEXT", image=lambda: cast("Any", image), channel=channel)
 
 
-def marker(producer_id: int) -> Marker:
-    return Marker(producer_id=producer_id, producer_epoch=0, is_commit=True, coordinator_epoch=3, transaction_version=2)
+def marker(producer_id: int) -> TransactionMarker:
+    return TransactionMarker(
+        producer_id=producer_id, producer_epoch=0, is_commit=True, coordinator_epoch=3, transaction_version=2
+    )
 
 
 def test_five_hundred_markers_for_a_broker_take_two_requests() -> None:
     async def end_many() -> None:
         channel = ThereChannel()
-        everywhere = MarkersEverywhere(cast("Any", None), others(channel))
+        everywhere = ClusterMarkerWriter(cast("Any", None), others(channel))
         partitions = [("orders", 0), ("payments", 4)]
         answers = [everywhere.write(THERE, marker(number), partitions) for number in range(COUNT)]
         outcomes = await asyncio.gather(*cast("Any", answers))
@@ -128,7 +130,7 @@ def test_five_hundred_verifications_at_a_broker_take_two_requests() -> None:
     async def verify_many() -> None:
         channel = ThereChannel()
         here = cast("Any", SimpleNamespace(partition_for=lambda _: 0))
-        everywhere = TransactionsEverywhere(here, others(channel))
+        everywhere = ClusterTransactions(here, others(channel))
         partitions = [("orders", 0), ("payments", 4)]
         answers = [everywhere.verify(f"id-{number}", Producer(number, 0), partitions) for number in range(COUNT)]
         codes = await asyncio.gather(*cast("Any", answers))
@@ -152,7 +154,7 @@ def test_transactions_of_many_partitions_leave_in_requests_that_the_other_broker
 
     async def end_large() -> None:
         channel = ThereChannel()
-        everywhere = MarkersEverywhere(cast("Any", None), others(channel))
+        everywhere = ClusterMarkerWriter(cast("Any", None), others(channel))
         partitions = [("wide", index) for index in range(1000)]
         answers = [everywhere.write(THERE, marker(number), partitions) for number in range(200)]
         outcomes = await asyncio.gather(*cast("Any", answers))
@@ -172,7 +174,7 @@ def test_a_verification_of_many_partitions_is_split() -> None:
     async def verify_large() -> None:
         channel = ThereChannel()
         here = cast("Any", SimpleNamespace(partition_for=lambda _: 0))
-        everywhere = TransactionsEverywhere(here, others(channel))
+        everywhere = ClusterTransactions(here, others(channel))
         partitions = [("wide", index) for index in range(2 * PARTITIONS_MAX + 1)]
         codes = await cast("Any", everywhere.verify("id-3", Producer(3, 0), partitions))
         assert codes == dict.fromkeys(partitions, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -200,7 +202,7 @@ def test_a_broker_without_the_listener_of_brokers_is_unreachable() -> None:
 def test_a_transactional_id_that_nobody_coordinates_now_is_asked_for_again() -> None:
     known = others(ThereChannel())
     known.image.topics[TRANSACTION_STATE_TOPIC].partitions[0].leader = NO_LEADER  # type: ignore[misc]
-    everywhere = TransactionsEverywhere(cast("Any", SimpleNamespace(partition_for=lambda _: 0)), known)
+    everywhere = ClusterTransactions(cast("Any", SimpleNamespace(partition_for=lambda _: 0)), known)
     with pytest.raises(KafkaError) as rejected:
         everywhere.verify("x", Producer(1, 0), [("t", 0)])
     assert rejected.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from kwire.cluster.metadata.image import NO_LEADER, MetadataImage
 from kwire.coordinator.answers import Answer
-from kwire.coordinator.markers import Marker, Outcomes
+from kwire.coordinator.markers import Outcomes, TransactionMarker
 from kwire.coordinator.transaction.states import TransactionState
 from kwire.coordinator.transaction.transaction import TopicPartition, Transaction
 from kwire.protocol.error_codes import ErrorCode
@@ -30,10 +30,12 @@ _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COO
 """Error codes of partitions that have received a later coordinator or producer epoch."""
 
 
-class MarkerChannel(Protocol):
-    """Channel to the leaders of partitions."""
+class MarkerWriter(Protocol):
+    """Interface to the partition leaders, on this or another broker, that write markers."""
 
-    def write(self, leader_id: int, marker: Marker, partitions: frozenset[TopicPartition]) -> Answer[Outcomes]:
+    def write(
+        self, leader_id: int, marker: TransactionMarker, partitions: frozenset[TopicPartition]
+    ) -> Answer[Outcomes]:
         """Request that a broker writes a marker to partitions that it leads; return the result for each of them."""
 
 
@@ -42,25 +44,25 @@ class _Ending:
     """Transaction whose markers are being written."""
 
     transaction: Transaction
-    marker: Marker
+    marker: TransactionMarker
     remaining: frozenset[TopicPartition]
     done: Callable[[], None]
     fenced: frozenset[TopicPartition] = frozenset()
     """Remaining partitions that have received a later coordinator or producer epoch."""
 
 
-class Markers:
+class PendingMarkers:
     """Transactions whose markers this broker must write; at most one for each transactional id."""
 
-    def __init__(self, *, channel: MarkerChannel, image: Callable[[], MetadataImage]) -> None:
-        self._channel = channel
+    def __init__(self, *, marker_writer: MarkerWriter, image: Callable[[], MetadataImage]) -> None:
+        self._marker_writer = marker_writer
         self._image = image
         self._endings: dict[str, _Ending] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, transaction: Transaction, *, coordinator_epoch: int, done: Callable[[], None]) -> None:
         """Write the markers of a decided transaction; `done` is called when all partitions have one."""
-        marker = Marker(
+        marker = TransactionMarker(
             producer_id=transaction.producer_id,
             producer_epoch=transaction.producer_epoch,
             is_commit=transaction.state is TransactionState.PREPARE_COMMIT,
@@ -89,7 +91,7 @@ class Markers:
         """Send the remaining markers; create a task only if there is something to wait for."""
         later: list[Awaitable[Outcomes]] = []
         for leader_id, partitions in self._by_leader(ending).items():
-            outcomes = self._channel.write(leader_id, ending.marker, partitions)
+            outcomes = self._marker_writer.write(leader_id, ending.marker, partitions)
             if inspect.isawaitable(outcomes):
                 later.append(outcomes)
             else:

@@ -11,14 +11,14 @@ from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
-from kwire.coordinator.markers import MarkerWriter
+from kwire.coordinator.markers import LocalMarkerWriter
 from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.server.node.node import Node
 from kwire.server.other_nodes.active_controller import ActiveController
-from kwire.server.other_nodes.other_brokers import MarkersEverywhere, OtherBrokers, TransactionsEverywhere
+from kwire.server.other_nodes.other_brokers import ClusterMarkerWriter, ClusterTransactions, OtherBrokers
 from kwire.server.other_nodes.producer_ids import ProducerIds
 
 
@@ -60,8 +60,8 @@ class Coordinators:
             random_source=node.random_source,
             loaded=loaded,
         )
-        self.markers = MarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
-        self._markers_everywhere = MarkersEverywhere(self.markers, others)
+        self.markers = LocalMarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
+        self._cluster_markers = ClusterMarkerWriter(self.markers, others)
         self.transactions = TransactionCoordinator(
             config=settings.of(TransactionConfig),
             partitions=partitions,
@@ -69,12 +69,12 @@ class Coordinators:
             clock=node.clock,
             next_producer_id=self.producer_ids.next,
             version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
-            channel=self._markers_everywhere,
+            marker_writer=self._cluster_markers,
             loaded=loaded,
         )
-        self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
+        self._cluster_transactions = ClusterTransactions(self.transactions, others)
         self.transaction_verifier = TransactionVerifier(
-            coordinator=self._transactions_everywhere,
+            coordinator=self._cluster_transactions,
             config=settings.of(TransactionConfig),
             clock=node.clock,
             verifies=lambda: settings.of(VerificationSettings).is_enabled,
@@ -109,8 +109,8 @@ class Coordinators:
         """Answer all waiting requests, and stop."""
         self.transaction_verifier.stop()
         self.transactions.stop()
-        self._transactions_everywhere.stop()
-        self._markers_everywhere.stop()
+        self._cluster_transactions.stop()
+        self._cluster_markers.stop()
         self.groups.stop()
 
     def _image(self) -> MetadataImage:

@@ -16,7 +16,7 @@ from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft.raft_node import Channel, Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer, when_all_answered
-from kwire.coordinator.markers import Marker, MarkerWriter, Outcomes, TopicPartition
+from kwire.coordinator.markers import LocalMarkerWriter, Outcomes, TopicPartition, TransactionMarker
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction_coordinator import TransactionCoordinator
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -35,10 +35,10 @@ from kwire.server.other_nodes.request_batches import PARTITIONS_MAX, RequestBatc
 _Codes = dict[TopicPartition, ErrorCode]
 
 
-class _MarkerOf(NamedTuple):
+class _MarkerRequest(NamedTuple):
     """Marker and the partitions into which another broker has to write it."""
 
-    marker: Marker
+    marker: TransactionMarker
     partitions: Sequence[TopicPartition]
 
     def to_request(self) -> WritableTxnMarker:
@@ -80,20 +80,22 @@ class OtherBrokers:
         raise Unreachable(f"broker {broker_id} is not known to have a listener {self._listener_name}")
 
 
-class MarkersEverywhere:
-    """Implementation of kwire.coordinator.transaction.completion.MarkerChannel."""
+class ClusterMarkerWriter:
+    """Writer of markers to partitions of all brokers: kwire.coordinator.transaction.completion.MarkerWriter."""
 
-    def __init__(self, writer: MarkerWriter, others: OtherBrokers) -> None:
+    def __init__(self, writer: LocalMarkerWriter, others: OtherBrokers) -> None:
         self._writer = writer
         self._others = others
-        self._batches: RequestBatches[_MarkerOf, Outcomes] = RequestBatches(self._write_there)
+        self._batches: RequestBatches[_MarkerRequest, Outcomes] = RequestBatches(self._write_there)
 
-    def write(self, leader_id: int, marker: Marker, partitions: Iterable[TopicPartition]) -> Answer[Outcomes]:
+    def write(
+        self, leader_id: int, marker: TransactionMarker, partitions: Iterable[TopicPartition]
+    ) -> Answer[Outcomes]:
         in_order = sorted(partitions)  # the order of a set differs between processes
         if leader_id == self._others.broker_id:
             return self._writer.write(marker, in_order)
         pieces = [
-            self._batches.add(leader_id, marker.producer_id, _MarkerOf(marker, piece), len(piece))
+            self._batches.add(leader_id, marker.producer_id, _MarkerRequest(marker, piece), len(piece))
             for piece in _pieces(in_order)
         ]
         return pieces[0] if len(pieces) == 1 else when_all_answered(pieces, _merged)
@@ -102,7 +104,7 @@ class MarkersEverywhere:
         """Cancel the requests that wait for a response."""
         self._batches.stop()
 
-    async def _write_there(self, leader_id: int, wanted: Sequence[_MarkerOf]) -> list[Outcomes]:
+    async def _write_there(self, leader_id: int, wanted: Sequence[_MarkerRequest]) -> list[Outcomes]:
         """Return the outcomes of each marker; NETWORK_EXCEPTION, which is retried, for partitions without a result."""
         request = WriteTxnMarkersRequest(markers=[each.to_request() for each in wanted])
         outcomes = {
@@ -120,7 +122,7 @@ class MarkersEverywhere:
         return list(outcomes.values())
 
 
-class TransactionsEverywhere:
+class ClusterTransactions:
     """Implementation of kwire.coordinator.transaction.verifier.Coordinator, for coordinators on any broker."""
 
     def __init__(self, here: TransactionCoordinator, others: OtherBrokers) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kwire.cluster.controller.broker_control import BrokerControl
     from kwire.cluster.controller.controller import Controller
     from kwire.coordinator.group_coordinator import GroupCoordinator
-    from kwire.coordinator.markers import MarkerWriter
+    from kwire.coordinator.markers import LocalMarkerWriter
     from kwire.coordinator.transaction.verifier import TransactionVerifier
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.fetching.cold_reads import ColdReader
@@ -91,7 +91,7 @@ class Services(NodeServices):
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     transaction_verifier: TransactionVerifier
-    markers: MarkerWriter
+    markers: LocalMarkerWriter
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
     output: OutputMemory

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kwire.chunks import CHUNK, Pieces, chunks, mapped_in_pieces
 from kwire.coordinator.answers import Answer, when_many_answered
-from kwire.coordinator.markers import Marker, Outcomes, TopicPartition
+from kwire.coordinator.markers import Outcomes, TopicPartition, TransactionMarker
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -48,7 +48,7 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
         return (yield from _rejected(marker, partitions, context))
     return (
         yield from context.services.markers.write_in_pieces(
-            Marker(
+            TransactionMarker(
                 producer_id=marker.producer_id,
                 producer_epoch=marker.producer_epoch,
                 is_commit=marker.transaction_result,
