@@ -23,9 +23,8 @@ from kwire.cli.cluster_status import (
     Quorum,
     Voter,
 )
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -10,9 +10,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.quorum.machine import REQUESTS
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.schema import schema_of
 from kwire.server.assembly.broker import BrokerServer
 from kwire.server.assembly.controller_server import ControllerServer

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.formatting.formatting import bootstrap_records
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
-from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet
 from kwire.cluster.raft.control_batches import kraft_version
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.metadata_node import open_metadata_log
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.raft.snapshots import encode_snapshot
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import RealDisk

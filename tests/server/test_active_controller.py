@@ -10,9 +10,8 @@ from typing import Any, cast
 import pytest
 
 from kwire.chunks import at_once, whole
-from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.raft.metadata_log import MetadataLog
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.framing import encode_response, parse_request_header

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from kwire import event_loop
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.codec import decode
 from kwire.protocol.error_codes import ErrorCode

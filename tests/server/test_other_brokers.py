@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.metadata.image import NO_LEADER
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.transaction.initialising import Producer

@@ -16,8 +16,7 @@ import pytest
 
 from kwire import event_loop
 from kwire.chunks import Steps, in_turns
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.seams import ThreadWorkers
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.tracked_workers import TrackedWorkers

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.cluster.controller.plans.producer_ids import plan_producer_ids
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.registrations import BrokerRegistration
-from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.raft.metadata_log import MetadataLog
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.protocol.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,

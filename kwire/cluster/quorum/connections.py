@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.channel import Destination
 
 NODES_KEPT = 1000
 """Number of nodes above which idle ones are forgotten."""

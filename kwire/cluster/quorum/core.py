@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum.config import EPOCH_MAX, EPOCHS_MISSED_MAX, QuorumConfig
 from kwire.cluster.quorum.connections import Connections
 from kwire.cluster.quorum.log_view import LogView, OffsetAndEpoch, end_of
-from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send, SnapshotRead
+from kwire.cluster.quorum.ready import Answer, Leadership, LogRead, Ready, Send, SnapshotRead
 from kwire.cluster.quorum.roles import Follower, Leader, Prospective, Role, Unattached
 from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import VoterHistory

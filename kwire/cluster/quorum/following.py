@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum import answers, requests
 from kwire.cluster.quorum.core import Core, Reply
 from kwire.cluster.quorum.leaders import Outcome, consider_response, following
 from kwire.cluster.quorum.log_view import OffsetAndEpoch, truncation_point
-from kwire.cluster.quorum.ready import Destination, SnapshotChunk
+from kwire.cluster.quorum.ready import SnapshotChunk
 from kwire.cluster.quorum.roles import Follower, SnapshotFetch
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartitionData, FetchResponse

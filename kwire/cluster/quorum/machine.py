@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum import (
     answers,
     epochs,
@@ -28,7 +29,7 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.describing import handle_describe_quorum
 from kwire.cluster.quorum.log_view import LogView
-from kwire.cluster.quorum.ready import Destination, Ready
+from kwire.cluster.quorum.ready import Ready
 from kwire.cluster.quorum.roles import Candidate, Follower, Leader, Resigned, Role
 from kwire.cluster.quorum.state import NO_NODE, QuorumState
 from kwire.cluster.quorum.voter_history import QuorumRecord, VoterHistory, quorum_records

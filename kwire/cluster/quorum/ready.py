@@ -9,18 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.state import QuorumState
 from kwire.protocol.control_records import ControlRecordType
 from kwire.protocol.primitives import Buffer
-
-
-class Destination(NamedTuple):
-    """Node to send to. A bootstrap server, whose node id is not known, has an id of -2 or below."""
-
-    node_id: int
-    host: str
-    port: int
 
 
 class Send(NamedTuple):

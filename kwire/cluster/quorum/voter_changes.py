@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum import answers
 from kwire.cluster.quorum.answers import TOPIC
 from kwire.cluster.quorum.config import RECONFIGURABLE
 from kwire.cluster.quorum.core import Core, Incoming, Reply
 from kwire.cluster.quorum.leading import leader_rejection
-from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.roles import NOT_WRITTEN, Leader, VoterChange
 from kwire.cluster.quorum.transitions import finish_change, write_voters
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, Voter, VoterSet, endpoint_of

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kwire.cluster.channel import Channel
 from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft.metadata_damage import reject_damage
 from kwire.cluster.raft.metadata_log import METADATA_TOPIC_ID, UNREADABLE, MetadataLog
 from kwire.cluster.raft.raft_log import RaftLog
-from kwire.cluster.raft.raft_node import Channel, RaftNode
+from kwire.cluster.raft.raft_node import RaftNode
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.config import LogConfig
 from kwire.log.recovery import Surroundings, open_log

@@ -20,11 +20,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any, Protocol
 
+from kwire.cluster.channel import Channel, Unreachable
 from kwire.cluster.metadata.prepared_records import PreparedRecords
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.machine import Quorum
-from kwire.cluster.quorum.ready import Answer, Destination, Leadership, LogRead, Ready, Send
+from kwire.cluster.quorum.ready import Answer, Leadership, LogRead, Ready, Send
 from kwire.cluster.quorum.state import NO_NODE, load_quorum_state, store_quorum_state
 from kwire.cluster.quorum.version_upgrade import UpgradeOutcome
 from kwire.cluster.quorum.voter_history import QuorumRecord, quorum_records
@@ -50,10 +51,6 @@ AWAY_SECONDS = 1.0
 QUORUM_RECORDS = (ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS)
 
 
-class Unreachable(Exception):  # noqa: N818 named after the state of the other node
-    """Another node will not answer a request."""
-
-
 class _NoSpaceError(Exception):
     """State that the quorum must remember could not be stored; no other node has received it."""
 
@@ -68,13 +65,6 @@ def _in_need_of_space(log: RaftLog) -> Iterator[None]:
         if error.code is not ErrorCode.KAFKA_STORAGE_ERROR or log.is_offline:
             raise
         raise _NoSpaceError(str(error)) from error
-
-
-class Channel(Protocol):
-    """Connection to other nodes."""
-
-    async def send(self, destination: Destination, request: Any) -> Any:
-        """Send a request and return the response. Raises Unreachable if there will be none."""
 
 
 class Listener(Protocol):

@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from kwire.chunks import in_turns
+from kwire.cluster.channel import Unreachable
 from kwire.cluster.configs.settings import CurrentSettings, setting
 from kwire.cluster.partitions.divergence import EpochEnd
 from kwire.cluster.partitions.partition import Partition
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.replication.fetch_session import FetchSession, Key
 from kwire.log.disk import DiskFailure
 from kwire.log.errors import CorruptLogError, NotReadyError

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from kwire.cluster.channel import Channel
 from kwire.cluster.configs.settings import read_settings, setting
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.view import ControllerView
@@ -18,7 +19,6 @@ from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.metadata_node import open_metadata_log
-from kwire.cluster.raft.raft_node import Channel
 from kwire.log.disk import Disk
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.log.recovery import Surroundings

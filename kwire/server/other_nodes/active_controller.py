@@ -16,9 +16,8 @@ from ipaddress import ip_address
 from typing import Any, NoReturn
 
 from kwire.chunks import in_turns, whole
-from kwire.cluster.quorum.ready import Destination
+from kwire.cluster.channel import Channel, Destination, Unreachable
 from kwire.cluster.raft.metadata_log import MetadataLog
-from kwire.cluster.raft.raft_node import Channel, Unreachable
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.messages.envelope import EnvelopeRequest
 from kwire.protocol.requesting import frame_request_in_pieces, parse_response_in_pieces

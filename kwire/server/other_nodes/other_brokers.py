@@ -11,9 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kwire.cluster.channel import Channel, Destination, Unreachable
 from kwire.cluster.metadata.image import NO_LEADER, MetadataImage
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Channel, Unreachable
 from kwire.cluster.topic_names import TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer, when_all_answered
 from kwire.coordinator.markers import LocalMarkerWriter, Outcomes, TopicPartition, TransactionMarker

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kwire.cluster.channel import Destination
 from kwire.cluster.quorum.connections import NODES_KEPT, Connections
-from kwire.cluster.quorum.ready import Destination
 
 
 def test_nodes_that_nobody_waits_for_are_forgotten() -> None:

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.cluster.channel import Unreachable
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.partitions.partition import Partition
-from kwire.cluster.raft.raft_node import Unreachable
 from kwire.cluster.replication import fetcher
 from kwire.cluster.replication.fetcher import FetchingBroker, ReplicaFetcher
 from kwire.log.errors import NotReadyError

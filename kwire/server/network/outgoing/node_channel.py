@@ -11,8 +11,7 @@ import asyncio
 import logging
 from typing import Any
 
-from kwire.cluster.quorum.ready import Destination
-from kwire.cluster.raft.raft_node import Unreachable
+from kwire.cluster.channel import Destination, Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX, NodeConnection
 
@@ -26,7 +25,7 @@ _Lane = tuple[str, int, type]
 
 
 class NodeChannel:
-    """Implementation of kwire.cluster.raft.raft_node.Channel over TCP."""
+    """Implementation of kwire.cluster.channel.Channel over TCP."""
 
     def __init__(
         self, *, client_id: str, software_version: str, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
