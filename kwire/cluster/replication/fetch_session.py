@@ -19,7 +19,7 @@ class FetchSession:
         self._session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._positions: dict[Key, FetchPartition] = {}
-        self._asked: dict[Key, FetchPartition] = {}
+        self._sent: dict[Key, FetchPartition] = {}
         """Fetch positions of the request in flight."""
         self._unsent: dict[Key, None] = {}
         self._to_forget: dict[Key, None] = {}
@@ -35,7 +35,7 @@ class FetchSession:
     def is_current_position(self, key: Key) -> bool:
         """Return True if the last request had exactly the partition's current fetch position."""
         position = self._positions.get(key)
-        return position is not None and self._asked.get(key) is position
+        return position is not None and self._sent.get(key) is position
 
     def set_position(self, key: Key, partition: FetchPartition) -> None:
         """Set the fetch position of a partition."""
@@ -55,14 +55,14 @@ class FetchSession:
         request.session_epoch = self._epoch
         if self._session_id == NO_SESSION:
             request.topics = _topics(self._positions.items())
-            self._asked = dict(self._positions)
+            self._sent = dict(self._positions)
         else:
             named = [(key, self._positions[key]) for key in self._unsent]
             request.topics = _topics(named)
             request.forgotten_topics_data = _forgotten(self._to_forget)
-            self._asked.update(named)
+            self._sent.update(named)
             for key in self._to_forget:
-                self._asked.pop(key, None)
+                self._sent.pop(key, None)
         self._unsent.clear()
         self._to_forget.clear()
 
