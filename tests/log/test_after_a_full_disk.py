@@ -31,7 +31,7 @@ def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(t
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_segment_for_a_wide_gap_makes_way_for_records_before_it(tmp_path: Path) -> None:
+def test_an_empty_segment_after_a_failed_append_is_replaced_for_lower_offsets(tmp_path: Path) -> None:
     """A follower began the segment for a batch that found no space; the next leader sends lower offsets."""
     disk = FaultyDisk()
     log = open_at(tmp_path, LogConfig(index_interval_bytes=100), surroundings(disk=disk))

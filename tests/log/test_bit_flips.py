@@ -22,7 +22,7 @@ CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_damage_gives_the_same_answers_or_none(tmp_path: Path, is_clean: bool) -> None:
+def test_a_flipped_bit_changes_no_answer_of_a_log_that_opens(tmp_path: Path, is_clean: bool) -> None:
     random_source = random.Random(41)
     scene = Scene.make(tmp_path, 41, is_clean=is_clean, steps=40)
     for _ in range(60):
@@ -31,7 +31,7 @@ def test_damage_gives_the_same_answers_or_none(tmp_path: Path, is_clean: bool) -
         assert not (verdict.problems and damage.is_covered(scene)), f"{damage}: {verdict.problems}"
 
 
-def test_the_judge_notices_another_record_and_a_missing_one(tmp_path: Path) -> None:
+def test_the_comparison_detects_a_missing_record(tmp_path: Path) -> None:
     scene = Scene.make(tmp_path, 42, is_clean=True, steps=20)
     assert scene.problems_of(shutil.copytree(scene.directory, tmp_path / "sound again")) == []
     plain = scene.answers["plain"]

@@ -68,7 +68,7 @@ def test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them(disk, 
     assert changes[: last_log + 1].count(("fsync", "")) == 0
 
 
-def test_the_marker_is_written_after_everything_that_it_vouches_for(disk, opened):
+def test_the_clean_shutdown_file_is_written_last(disk, opened):
     changes = changes_of_close(disk, filled(opened()))
     assert changes[-1] == ("fsync", "")  # makes the marker's name durable
     assert changes[-2] == ("replace", MARKER)
@@ -81,7 +81,7 @@ def test_an_index_without_entries_is_not_synced(disk, opened):
     assert synced == {"log", "timeindex"}
 
 
-def test_of_logs_that_have_not_changed_nothing_is_synced(disk, opened):
+def test_closing_does_not_sync_unchanged_logs(disk, opened):
     filled(opened()).close(clean=True)
     manager = opened()
     assert [path for _, path in changes_of_close(disk, manager) if path.startswith("t-")] == []
@@ -142,7 +142,7 @@ def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, op
 
 
 @pytest.mark.parametrize("flaw", [full, damaged])
-def test_a_cut_that_cannot_be_settled_keeps_no_other_log_from_its_close(disk, opened, tmp_path, flaw):
+def test_a_truncation_that_cannot_be_completed_does_not_keep_other_logs_open(disk, opened, tmp_path, flaw):
     manager = filled(opened())
     logs = list(manager.logs())
     for sequence in range(3):
@@ -246,7 +246,7 @@ def test_the_log_says_that_a_close_without_flushes_leaves_no_marker(opened, capl
     assert len(reasons(caplog)) == 1
 
 
-def test_a_close_says_its_progress(opened, caplog):
+def test_closing_logs_its_progress(opened, caplog):
     caplog.set_level("INFO")
     manager = filled(opened())
     root = manager.directories[0].path

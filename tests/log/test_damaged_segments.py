@@ -78,7 +78,7 @@ def test_an_active_segment_that_ends_inside_a_header_keeps_the_log_closed(tmp_pa
         reopened(tmp_path)
 
 
-def test_a_time_index_that_names_what_is_not_there_is_made_again(tmp_path: Path) -> None:
+def test_a_time_index_with_an_offset_that_does_not_exist_is_rebuilt(tmp_path: Path) -> None:
     log = filled(tmp_path)
     time_index = Path(path_of(log, 0, ".timeindex"))
     before = time_index.read_bytes()

@@ -48,7 +48,7 @@ def test_deleting_on_a_failing_directory_takes_it_offline_and_nothing_else(manag
     assert again.directory == str(tmp_path / "d1" / "t-0")
 
 
-def test_retention_of_a_failing_directory_leaves_the_others_to_do_theirs(manager, disk, clock, tmp_path):
+def test_retention_continues_in_other_directories_when_one_fails(manager, disk, clock, tmp_path):
     config = LogConfig(retention_ms=1)
     logs = [manager.get_or_create("t", partition, config, None) for partition in range(4)]
     for log in logs:

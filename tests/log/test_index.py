@@ -86,7 +86,7 @@ def test_cutting_an_index_cuts_what_is_written_and_what_is_not(tmp_path, written
     assert (tmp_path / "x.timeindex").read_bytes() == struct.pack(">qiqi", 7, 10, 14, 20)
 
 
-def test_ranges_join_what_touches():
+def test_adjacent_ranges_are_merged():
     ranges = Ranges()
     assert not ranges.contain(0, 1)
     for start, end in ((10, 20), (30, 40), (20, 30), (50, 60), (0, 5)):

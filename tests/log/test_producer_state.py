@@ -76,7 +76,7 @@ def test_an_unknown_producer_may_begin_anywhere(tmp_path):
     assert send(log, 18).base_offset == 1
 
 
-def test_sequences_wrap(tmp_path):
+def test_sequences_wrap_to_zero_after_int32_max(tmp_path):
     log = open_at(tmp_path)
     send(log, SEQUENCE_MAX - 1, count=4)
     assert log.producers.active()[0].last_sequence == 1
@@ -108,7 +108,7 @@ def test_the_last_stable_offset_waits_for_the_marker_and_for_replication(tmp_pat
     assert log.last_stable_offset(5) == 5
 
 
-def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
+def test_aborted_transactions_are_listed_for_overlapping_offset_ranges(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, transactional=True, count=3)  # 0..2, aborted at 4
     send(log, 0, transactional=True, producer_id=2)  # 3, aborted at 5
@@ -193,7 +193,7 @@ def test_silent_producers_are_forgotten_but_not_open_transactions(tmp_path):
     assert [entry.producer_id for entry in log.producers.active()] == [2]
 
 
-def test_truncation_takes_producers_back(tmp_path):
+def test_truncation_restores_earlier_producer_state(tmp_path):
     log = open_at(tmp_path)
     for sequence in range(4):
         send(log, sequence)
@@ -204,7 +204,7 @@ def test_truncation_takes_producers_back(tmp_path):
     assert log.last_stable_offset(3) == 3
 
 
-def test_truncation_takes_aborted_transactions_back(tmp_path):
+def test_truncation_removes_later_aborted_transactions(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, transactional=True)
     end(log, commit=False)
@@ -216,7 +216,7 @@ def test_truncation_takes_aborted_transactions_back(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
+def test_a_producer_snapshot_of_truncated_records_is_not_used(tmp_path, clean):
     log = open_at(tmp_path)
     for sequence in range(4):
         send(log, sequence)

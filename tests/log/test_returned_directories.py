@@ -78,7 +78,7 @@ def made_while_devices_failed(path, *failing):
 
 
 @pytest.mark.parametrize("failing", ["/d0/", "/d1/"])
-def test_a_log_that_was_never_finished_gives_way_to_the_one_that_was_made_elsewhere(tmp_path, failing):
+def test_an_unfinished_log_becomes_a_stray_if_another_directory_has_the_log(tmp_path, failing):
     manager = made_while_devices_failed(tmp_path, failing)
     manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).append(batch(b"a"), leader_epoch=0)
     manager.close(clean=False)

@@ -101,7 +101,7 @@ def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, c
     repaired.close(clean=False)
 
 
-def test_a_log_that_begins_anew_before_its_first_flush_has_a_durable_topic_id(tmp_path):
+def test_a_full_truncation_before_the_first_flush_syncs_the_topic_id(tmp_path):
     """The log has a recovery point above 0 without a flush, so a torn file would look like damage to durable data."""
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))

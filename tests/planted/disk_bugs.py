@@ -146,7 +146,7 @@ def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogDirectory, "remove", forget_the_log_only)
 
 
-@_bug("S10", "log/test_log_manager.py::test_a_checkpoint_that_was_overtaken_is_dropped")
+@_bug("S10", "log/test_log_manager.py::test_a_checkpoint_prepared_before_a_truncation_is_dropped")
 def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
     """A worker replaces newer checkpointed offsets, which a truncation had lowered, by older ones."""
     finish = CheckpointJob.finish
@@ -163,7 +163,7 @@ def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "_lower", nothing)
 
 
-@_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
+@_bug("S1", "log/test_log_manager.py::test_checkpoints_have_the_format_of_kafka")
 def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
     """The checkpointed log start is one too high: an existing record is out of range after a restart."""
     starts = LogDirectory.current_log_starts

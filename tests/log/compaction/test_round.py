@@ -109,7 +109,7 @@ def test_a_tombstone_stays_until_its_horizon_and_takes_the_value_at_once(log: Pa
     assert [key for _, key, _ in survivors(log)] == [b"b", b"c", b"d", b"e"]
 
 
-def test_records_without_a_key_go(tmp_path: Path) -> None:
+def test_compaction_removes_records_without_a_key(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", LogConfig())
     append(log, (None, b"1"), (b"a", b"1"))
     log.update_config(CONFIG)
@@ -182,7 +182,7 @@ def test_segments_are_joined_up_to_the_size_of_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_small_map_cleans_a_part_and_the_next_round_goes_on(log: PartitionLog) -> None:
+def test_a_full_offset_map_ends_a_round_and_the_next_round_continues(log: PartitionLog) -> None:
     for index in range(40):
         append(log, (b"%d" % (index % 20), b"x"))
     log.roll()
@@ -324,7 +324,7 @@ def test_what_an_earlier_round_left_is_removed_first(log: PartitionLog) -> None:
     assert not left.exists()
 
 
-def test_what_a_power_cut_can_take_is_left_alone(log: PartitionLog) -> None:
+def test_compaction_does_not_go_beyond_the_recovery_point(log: PartitionLog) -> None:
     append(log, (b"a", b"1"))
     log.roll()
     log.flush()
