@@ -45,7 +45,7 @@ def test_records_below_the_start_of_the_log_are_not_loaded(bench: Bench) -> None
     bench.run(main)
 
 
-def test_a_record_without_a_key_is_skipped_aloud(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_without_a_key_is_skipped_with_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         records = [Record(key=key, value=b"1", timestamp=0) for key in (None, b"b")]
         append(bench.partition, encode_batch(records))

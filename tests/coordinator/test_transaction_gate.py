@@ -175,7 +175,7 @@ def test_batches_after_a_waiting_batch_keep_their_order(door: Door) -> None:
     assert not door.partitions[0].verifications
 
 
-def test_others_do_not_wait(door: Door) -> None:
+def test_other_producers_partitions_and_epochs_do_not_wait(door: Door) -> None:
     door.enter(door.entry("a"))
     door.enter(door.entry("b", SECOND))
     door.enter(door.entry("c", index=1))
@@ -186,12 +186,12 @@ def test_others_do_not_wait(door: Door) -> None:
     assert door.told == ["d", "c", "b", "a INVALID_PRODUCER_EPOCH"]
 
 
-def test_one_request_asks_once_for_its_partitions(door: Door) -> None:
+def test_partitions_of_one_producer_share_one_verification_request(door: Door) -> None:
     door.enter(door.entry("a"), door.entry("b", index=1), door.entry("c", SECOND))
     assert [asked[2:] for asked in door.coordinator.asked] == [(FIRST, [("t", 0), ("t", 1)]), (SECOND, [("t", 0)])]
 
 
-def test_an_open_transaction_passes(door: Door) -> None:
+def test_an_open_transaction_needs_no_verification(door: Door) -> None:
     partition = door.partitions[0]
     assert not door.gate.is_open(partition, FIRST, adds=False)
     door.write(FIRST, "a")
@@ -200,7 +200,7 @@ def test_an_open_transaction_passes(door: Door) -> None:
     assert not door.gate.is_open(partition, SECOND, adds=True)
 
 
-def test_without_verification_only_those_that_add_wait(door: Door) -> None:
+def test_without_verification_only_requests_that_add_partitions_wait(door: Door) -> None:
     door.verifies = False
     assert door.gate.is_open(door.partitions[0], FIRST, adds=False)
     assert not door.gate.is_open(door.partitions[0], FIRST, adds=True)
@@ -216,7 +216,9 @@ def test_without_verification_only_those_that_add_wait(door: Door) -> None:
         (Producer(2, 0), CLASSIC, False),
     ],
 )
-def test_a_marker_makes_a_wait_void(door: Door, marker: Producer, version: int, is_void: bool) -> None:
+def test_a_marker_during_verification_rejects_waiting_batches(
+    door: Door, marker: Producer, version: int, is_void: bool
+) -> None:
     door.enter(door.entry("a"))
     door.enter(door.entry("b"))
     door.mark(marker, version=version)
@@ -251,7 +253,7 @@ def test_a_wait_does_not_outlive_its_leader_epoch(door: Door) -> None:
     assert door.told == ["a NOT_LEADER_OR_FOLLOWER", "b"]
 
 
-def test_a_batch_after_a_void_wait_asks_anew(door: Door) -> None:
+def test_a_batch_after_a_rejected_wait_is_verified_again(door: Door) -> None:
     door.enter(door.entry("a"))
     door.mark(FIRST, version=CLASSIC)
     door.answers()
@@ -267,7 +269,7 @@ def test_verification_has_a_result_for_each_partition(door: Door) -> None:
     assert door.told == ["a", "b TRANSACTION_ABORTABLE"]
 
 
-def test_an_answer_at_once_lets_through_at_once(door: Door) -> None:
+def test_an_immediate_verification_admits_the_batch_immediately(door: Door) -> None:
     door.coordinator.now = [None]
     door.enter(door.entry("a"))
     assert door.told == ["a"]
@@ -303,7 +305,7 @@ def test_verification_is_retriable_while_a_transaction_ends(door: Door) -> None:
     assert door.told == ["a NOT_ENOUGH_REPLICAS"]
 
 
-def test_an_end_under_way_is_waited_for(door: Door) -> None:
+def test_verification_is_retried_while_the_transaction_ends(door: Door) -> None:
     ending = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     door.coordinator.now = [ending, ending, ending, None]
     door.enter(door.entry("a"))
@@ -315,7 +317,7 @@ def test_an_end_under_way_is_waited_for(door: Door) -> None:
     assert len(door.coordinator.asked) == 4
 
 
-def test_an_end_that_takes_too_long_is_not_waited_for(door: Door) -> None:
+def test_verification_gets_concurrent_transactions_when_retries_end(door: Door) -> None:
     door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)] * 100
     door.enter(door.entry("a"))
     door.wait(0.099)
@@ -326,7 +328,7 @@ def test_an_end_that_takes_too_long_is_not_waited_for(door: Door) -> None:
     assert not door.partitions[0].verifications
 
 
-def test_an_end_under_way_at_another_broker_is_waited_for_too(door: Door) -> None:
+def test_verification_at_another_broker_is_retried_while_the_transaction_ends(door: Door) -> None:
     door.enter(door.entry("a"))
     door.coordinator.now = [None]
     door.answers(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -335,14 +337,14 @@ def test_an_end_under_way_at_another_broker_is_waited_for_too(door: Door) -> Non
     assert door.told == ["a"]
 
 
-def test_another_refusal_while_waiting_ends_it(door: Door) -> None:
+def test_a_different_error_ends_the_verification_retries(door: Door) -> None:
     door.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
     door.enter(door.entry("a"))
     door.wait(0.021)
     assert door.told == ["a INVALID_PRODUCER_EPOCH"]
 
 
-def test_the_end_of_the_broker_answers_all(door: Door) -> None:
+def test_stopping_the_gate_rejects_all_waiting_batches(door: Door) -> None:
     door.enter(door.entry("a"))
     door.enter(door.entry("b"))
     door.gate.stop()
@@ -350,7 +352,7 @@ def test_the_end_of_the_broker_answers_all(door: Door) -> None:
     assert door.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
 
 
-def test_what_was_refused_must_come_before_what_follows_it(door: Door) -> None:
+def test_a_rejected_batch_must_be_resent_before_later_sequences(door: Door) -> None:
     door.enter(door.entry("a", sequence=3))
     door.enter(door.entry("b", sequence=4))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -390,7 +392,7 @@ def test_an_append_that_is_refused_twice_is_remembered_by_its_lowest_sequence(do
     assert door.told == ["later NOT_ENOUGH_REPLICAS", "first NOT_ENOUGH_REPLICAS", *out_of_order]
 
 
-def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(door: Door) -> None:
+def test_a_rejection_of_an_older_epoch_does_not_affect_a_newer_one(door: Door) -> None:
     door.enter(door.entry("new", SECOND, sequence=3))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
     door.enter(door.entry("old", FIRST, sequence=7))
@@ -403,7 +405,7 @@ def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(door: Door) ->
     assert door.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_a_newer_epoch_was_refused_is_remembered_while_an_older_one_comes(door: Door) -> None:
+def test_a_rejection_of_a_newer_epoch_is_kept_when_an_older_epoch_produces(door: Door) -> None:
     newer, older = Producer(1, 1), Producer(1, 0)
     door.enter(door.entry("new", newer, sequence=3))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -417,7 +419,7 @@ def test_what_a_newer_epoch_was_refused_is_remembered_while_an_older_one_comes(d
     assert door.told == [*refused, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
+def test_a_marker_clears_rejected_batches(door: Door) -> None:
     door.enter(door.entry("a", sequence=3))
     door.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
     door.mark(FIRST, version=CLASSIC)
@@ -426,7 +428,7 @@ def test_what_was_refused_does_not_matter_after_a_marker(door: Door) -> None:
     assert door.told == ["a NOT_ENOUGH_REPLICAS", "b"]
 
 
-def test_a_refused_repetition_is_not_waited_for(door: Door) -> None:
+def test_a_rejected_duplicate_does_not_block_the_next_sequence(door: Door) -> None:
     """The duplicate's transaction has ended, and the classic client's next transaction continues with the next
     sequence.
     """
@@ -439,7 +441,7 @@ def test_a_refused_repetition_is_not_waited_for(door: Door) -> None:
     assert door.told == ["first again NOT_ENOUGH_REPLICAS", "second"]
 
 
-def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
+def test_a_rejected_batch_that_was_replicated_does_not_block_the_next_sequence(door: Door) -> None:
     """The first leader refused the batch, another one wrote it, and the first one leads again for the next batch."""
     door.write(FIRST, "before")
     door.mark(FIRST, version=CLASSIC)
@@ -451,7 +453,7 @@ def test_what_another_leader_let_in_is_not_waited_for(door: Door) -> None:
     assert door.told == ["first NOT_ENOUGH_REPLICAS", "second"]
 
 
-def test_so_many_refusals_are_remembered(door: Door) -> None:
+def test_the_number_of_remembered_rejections_is_bounded(door: Door) -> None:
     claim = TransactionClaim(transactional_id="x", adds=True, supports_abortable=True)
     for number in range(PRODUCERS_MAX + 5):
         door.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
