@@ -19,7 +19,7 @@ def report(tmp_path: Path, *skips: str) -> Any:
     return outcomes.read_report(path)
 
 
-def test_a_skip_counts_only_when_it_is_declared(tmp_path: Path) -> None:
+def test_only_a_declared_skip_is_excused(tmp_path: Path) -> None:
     tests = report(
         tmp_path,
         "",

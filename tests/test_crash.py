@@ -21,7 +21,7 @@ def test_kills_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> N
     assert "nothing lost, nothing doubled of" in ended.stdout
 
 
-def test_the_check_notices_what_it_is_for() -> None:
+def test_the_check_detects_lost_duplicate_and_failed_records() -> None:
     ledger = Ledger(next_number=4, acknowledged={0: (0, 0), 3: (0, 1)}, failed={})
     good: dict[int, list[tuple[int, bytes]]] = {0: [(0, b"0"), (1, b"3")]}
     assert problems(ledger, good) == []

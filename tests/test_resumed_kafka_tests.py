@@ -92,7 +92,7 @@ def test_without_resume_only_the_control_is_kept(ran: list[tuple[str, str]]) -> 
     assert [side for _, side in ran].count("kafka") == 3
 
 
-def test_a_class_that_does_not_fit_is_left_but_for_the_first(ran: list[tuple[str, str]]) -> None:
+def test_a_class_that_exceeds_the_time_is_left_unless_it_is_the_first(ran: list[tuple[str, str]]) -> None:
     results, left = prove(resume=True, minutes=1)
     assert ([each.selector for each in results], left) == (CLASSES[:1], CLASSES[1:])
     results, left = prove(resume=True, minutes=1)
@@ -138,7 +138,7 @@ def test_methods_that_need_a_capability_are_left_out_unless_all_is_rechecked(
     assert given[0] == []
 
 
-def test_what_is_left_out_is_a_capability_and_needs_no_entry() -> None:
+def test_a_test_that_is_not_run_counts_as_a_missing_capability() -> None:
     left_out = {
         "id": "WordCountTest.shouldCount[groupProtocol=streams]",
         "name": "shouldCount(String).groupProtocol=streams",
