@@ -159,7 +159,7 @@ def test_a_plain_http_request_closes_the_connection(broker: RunningBroker) -> No
         assert client.is_closed()
 
 
-def test_garbage_never_hurts_others(broker: RunningBroker, client: RawClient) -> None:
+def test_random_requests_do_not_affect_other_connections(broker: RunningBroker, client: RawClient) -> None:
     random_source = random.Random(11)
     for _ in range(60):
         with broker.client() as bad:
@@ -182,7 +182,9 @@ def test_nothing_behind_a_refused_request_is_served(broker: RunningBroker, clien
 
 
 @pytest.mark.parametrize("tail", ["unknown API", "acks 0", "bad length"])
-def test_what_was_stored_before_the_end_is_answered(broker: RunningBroker, client: RawClient, tail: str) -> None:
+def test_stored_produce_requests_get_responses_before_an_error_closes_the_connection(
+    broker: RunningBroker, client: RawClient, tail: str
+) -> None:
     """Each produce request still waits for a flush when an error ends the connection."""
     topic, _ = create_topic(client, flush_messages=1)
     with broker.client() as bad:
@@ -235,7 +237,7 @@ def test_a_client_without_a_client_id_is_served(broker: RunningBroker) -> None:
         assert client.ask(VERSIONS, 3).error_code == 0
 
 
-def test_half_a_request_and_a_goodbye_leave_nothing_behind(broker: RunningBroker) -> None:
+def test_a_disconnect_within_a_request_releases_its_memory(broker: RunningBroker) -> None:
     with broker.client() as client:
         client.send_bytes(struct.pack(">i", 50_000_000) + b"x" * 300_000)
         eventually(lambda: broker.memory_used == 300_004, "the bytes that came, and no more, to be held")

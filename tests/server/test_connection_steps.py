@@ -71,7 +71,7 @@ def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
     play(act)
 
 
-def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() -> None:
+def test_closing_a_connection_does_not_restart_its_stall_timer() -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.transport.unsent = 100
@@ -107,7 +107,7 @@ def test_a_client_that_reads_responses_is_not_idle() -> None:
     play(act)
 
 
-def test_what_is_unsent_at_the_clients_end_is_not_waited_for_without_end() -> None:
+def test_unsent_output_after_end_of_input_stalls_the_connection() -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.transport.unsent = 100

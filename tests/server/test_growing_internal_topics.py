@@ -66,7 +66,7 @@ def partitions_of(broker: RunningBroker, topic: str) -> int:
     return broker.call(lambda: len(broker.server.services.image.topics[topic].partitions))
 
 
-def test_groups_and_transactions_stay_where_they_are(broker: RunningBroker, client: RawClient) -> None:
+def test_adding_partitions_to_internal_topics_moves_no_coordinator(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     for group in GROUPS:
         await_coordinator(client, GROUP, group)

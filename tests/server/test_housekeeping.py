@@ -107,7 +107,7 @@ class SlowWorkers:
         return result
 
 
-def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp_path: Path) -> None:
+def test_concurrent_checkpoints_use_separate_temporary_files(tmp_path: Path) -> None:
     logs = LogManager([str(tmp_path / "d")], surroundings())
     logs.get_or_create("t", 0, LogConfig(), None)
     image = SimpleNamespace(replicas=(1, 2))

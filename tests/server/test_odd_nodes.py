@@ -98,7 +98,7 @@ def test_a_response_of_no_possible_size_ends_the_connection(size: int) -> None:
     check_unreachable(lambda _: struct.pack(">i", size), f"a response claims {size} bytes")
 
 
-def test_a_node_that_does_not_tell_its_versions_is_unreachable() -> None:
+def test_a_node_that_fails_api_versions_is_unreachable() -> None:
     def refuse(frame: bytes) -> bytes:
         return versions(frame, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -139,7 +139,7 @@ def test_a_request_that_cannot_be_encoded_leaves_the_connection() -> None:
     event_loop.run(main())
 
 
-def test_a_node_that_knows_no_pre_vote_is_not_asked_for_one() -> None:
+def test_a_node_without_pre_vote_support_gets_no_pre_vote_request() -> None:
     async def main() -> None:
         asked = VoteRequestPartitionData(partition_index=0, replica_id=1, replica_epoch=3, pre_vote=True)
         vote = VoteRequest(topics=[VoteRequestTopicData(topic_name="__cluster_metadata", partitions=[asked])])
@@ -151,7 +151,7 @@ def test_a_node_that_knows_no_pre_vote_is_not_asked_for_one() -> None:
     event_loop.run(main())
 
 
-def test_an_older_node_reads_who_fetches_where_it_looks_for_it() -> None:
+def test_an_older_node_gets_the_replica_id_in_the_old_field() -> None:
     async def main() -> None:
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=5, replica_epoch=9))
         async with odd_node(lambda frame: framed(frame, FetchResponse())) as (other, channel):
@@ -164,7 +164,7 @@ def test_an_older_node_reads_who_fetches_where_it_looks_for_it() -> None:
     event_loop.run(main())
 
 
-def test_the_other_node_is_told_which_software_this_is() -> None:
+def test_api_versions_carries_the_software_name_and_version() -> None:
     async def main() -> None:
         told: list[ApiVersionsRequest] = []
 

@@ -58,7 +58,7 @@ class RefuseGroups:
         return False
 
 
-def test_no_topic_of_coordinators_is_made_for_who_may_not_ask(tmp_path: Path) -> None:
+def test_an_unauthorized_find_coordinator_creates_no_topic(tmp_path: Path) -> None:
     running = RunningBroker(tmp_path / "data")
     try:
         running.authorize_by(RefuseGroups())

@@ -53,7 +53,7 @@ LOCAL_MS, LOCAL_BYTES = "log.local.retention.ms", "log.local.retention.bytes"
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_broker_does_not_start_with_these(settings: dict[str, str], why: str) -> None:
+def test_a_broker_does_not_start_with_invalid_settings(settings: dict[str, str], why: str) -> None:
     with pytest.raises(SettingError) as refused:
         make_config(settings)
     assert why in str(refused.value)
@@ -69,7 +69,7 @@ def test_a_broker_does_not_start_with_these(settings: dict[str, str], why: str) 
     ],
     ids=lambda value: next(iter(value)),
 )
-def test_a_broker_starts_with_these(settings: dict[str, str]) -> None:
+def test_a_broker_starts_with_unusual_valid_settings(settings: dict[str, str]) -> None:
     config = make_config(settings)
     assert all(config.values[name] == text for name, text in settings.items())
 
@@ -119,7 +119,7 @@ def change(client: RawClient, name: str, value: str, operation: int = AlterOpera
         ("metric.reporters", "org.example.Mine", "failed with class class kafka.server.DynamicMetricsReporters"),
     ],
 )
-def test_a_running_broker_does_not_take_these(client: RawClient, name: str, value: str, why: str) -> None:
+def test_a_running_broker_rejects_invalid_dynamic_settings(client: RawClient, name: str, value: str, why: str) -> None:
     code, message = change(client, name, value)
     assert code is ErrorCode.INVALID_REQUEST
     assert message.startswith(INVALID)
@@ -135,7 +135,7 @@ def test_a_running_broker_does_not_take_these(client: RawClient, name: str, valu
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
     ],
 )
-def test_a_running_broker_takes_these(client: RawClient, name: str, value: str) -> None:
+def test_a_running_broker_accepts_unusual_valid_dynamic_settings(client: RawClient, name: str, value: str) -> None:
     assert change(client, name, value) == (ErrorCode.NONE, "")
 
 
