@@ -142,7 +142,7 @@ def test_what_a_cluster_cannot_begin_with_is_explained(
 
 
 @pytest.mark.parametrize("name", sorted(OF_KAFKA - SUPPORTED.keys()))
-def test_what_is_not_here_can_only_be_off(name: str) -> None:
+def test_an_unsupported_feature_can_only_have_level_0(name: str) -> None:
     assert initial_levels({name: 0}, None, is_dynamic=True) == FORMATTED
     with pytest.raises(InvalidFeatureError, match="levels here: 0 to 0"):
         initial_levels({name: 1}, None, is_dynamic=True)

@@ -201,7 +201,7 @@ def test_a_silent_broker_is_fenced_as_its_partitions_are_then(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("other", ["unfenced", "balanced", "forgotten"])
-def test_plans_beside_each_other_end(tmp_path: Path, other: str) -> None:
+def test_concurrent_broker_changes_complete(tmp_path: Path, other: str) -> None:
     """Two plans must not undo each other's changes forever."""
 
     async def main() -> None:
@@ -232,7 +232,7 @@ def test_a_heartbeat_that_is_sent_again_is_not_told_to_stop_too_soon(tmp_path: P
     asyncio.run(main())
 
 
-def test_a_broker_that_is_heard_of_again_is_not_fenced(tmp_path: Path) -> None:
+def test_a_heartbeat_prevents_a_planned_fencing(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             await world.fall_silent(GOES)

@@ -168,7 +168,7 @@ def test_a_recovery_point_of_an_earlier_release_names_no_epoch(tmp_path: Path) -
     assert refused(tmp_path)
 
 
-def test_a_recovery_point_that_is_torn_speaks_of_a_crash(tmp_path: Path) -> None:
+def test_a_torn_recovery_point_counts_as_a_crash(tmp_path: Path) -> None:
     first, second, third = batches(3)
     write(tmp_path, first + bytes(len(second)) + third)
     assert refused(tmp_path)

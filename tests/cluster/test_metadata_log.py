@@ -118,7 +118,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_refusal_that_rests_on_what_is_not_durable_waits_too(tmp_path: Path) -> None:
+def test_a_rejection_based_on_an_unflushed_change_waits_for_the_flush(tmp_path: Path) -> None:
     async def main() -> None:
         workers = InlineWorkers()
         async with metadata_log(tmp_path, workers=workers) as log:
@@ -157,7 +157,7 @@ def test_one_fsync_serves_many_changes(tmp_path: Path) -> None:
     run(main())
 
 
-def test_watchers_are_told_of_each_change_in_order(tmp_path: Path) -> None:
+def test_watchers_receive_each_change_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
@@ -401,7 +401,7 @@ def test_replay_gives_the_image_that_was_left(
     run(main())
 
 
-def test_a_long_list_of_wishes_lets_others_in_between(tmp_path: Path) -> None:
+def test_a_long_quota_change_is_processed_in_steps(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)

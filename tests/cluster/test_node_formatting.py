@@ -149,7 +149,7 @@ def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_what_is_blank_beside_it_is_formatted_on_demand(tmp_path: Path) -> None:
+def test_a_blank_directory_beside_a_formatted_one_is_formatted_with_ignore_formatted(tmp_path: Path) -> None:
     format_(node(tmp_path))
     kept = meta_of(tmp_path / "b")
     for path in (tmp_path / "a").iterdir():

@@ -96,7 +96,7 @@ def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_else
 
 
 @pytest.mark.parametrize(("in_sync", "is_open"), [((BROKER_ID, BROKER_ID + 1), False), ((BROKER_ID + 1,), True)])
-def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it(
+def test_a_replica_in_a_lost_directory_is_recreated_if_it_is_not_in_sync(
     tmp_path: Path, in_sync: tuple[int, ...], is_open: bool
 ) -> None:
     partitions = partitions_in(tmp_path)
@@ -161,7 +161,7 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
 
 
-def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) -> None:
+def test_partitions_may_be_opened_during_an_iteration(tmp_path: Path) -> None:
     """An iteration may commit records that complete a transaction, whose markers go to partitions that are not open."""
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
@@ -203,7 +203,7 @@ class Alive(Alone):
 
 
 @pytest.mark.parametrize("needed", [1, 2])
-def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(tmp_path: Path, needed: int) -> None:
+def test_an_isr_shrink_uses_the_new_min_insync_replicas(tmp_path: Path, needed: int) -> None:
     """min.insync.replicas changed before the in-sync set, and the broker receives both changes at once."""
     partitions = partitions_in(tmp_path, peers=Alive())
     partitions.start(MetadataImage(), PartitionListener())
@@ -300,9 +300,7 @@ def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
 
 
 @replaces_methods
-def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configurations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_replicas_are_updated_after_all_topic_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partitions, image = with_many_topics(tmp_path)
     seen: list[int] = []
     monkeypatch.setattr(Partition, "live_replicas_changed", lambda _: seen.append(with_new_configs(partitions)))
@@ -330,7 +328,7 @@ def damaged_at_start(tmp_path: Path, listener: PartitionListener = UNHEARD) -> t
     return partitions, image
 
 
-def test_a_log_that_is_damaged_at_the_start_is_told_and_told_again(tmp_path: Path) -> None:
+def test_a_log_damaged_at_start_is_reported_repeatedly(tmp_path: Path) -> None:
     listener = RecordedPartitions()
     partitions, image = damaged_at_start(tmp_path, listener)
     assert listener.closed == [("t", 0, True)]
@@ -354,7 +352,7 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
     assert partitions.find("t", 0).log.log_end_offset == 0
 
 
-def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None:
+def test_partitions_that_cannot_be_opened_do_not_delay_others(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path, FullDisk())
     partitions.start(MetadataImage(), PartitionListener())
     count = 2 * OPENED_AT_ONCE

@@ -95,7 +95,7 @@ def test_a_change_shares_all_other_blocks() -> None:
     assert changed_keys(before, after) == [5 * BLOCK]
 
 
-def test_places_of_keys_that_are_gone_do_not_grow_for_ever() -> None:
+def test_slots_of_removed_keys_are_bounded() -> None:
     mapping = persistent({0: 0})
     for key in range(1, 5 * UNUSED_MAX):
         draft = mapping.draft()

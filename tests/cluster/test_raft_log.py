@@ -136,7 +136,7 @@ def recovery_point(directory: str) -> int:
     return read_offsets(RealDisk(), f"{directory}/{RECOVERY_POINT_FILE}")[METADATA_TOPIC, 0]
 
 
-def test_what_a_leader_sent_is_taken_from_the_end_on(tmp_path: Path) -> None:
+def test_fetched_records_are_appended_from_the_log_end(tmp_path: Path) -> None:
     leader = written(tmp_path / "leader")
     follower = opened(tmp_path / "follower")
     data = leader.read(0, 1000)
@@ -170,9 +170,7 @@ def test_damaged_batches_gaps_and_older_epochs_are_not_taken(tmp_path: Path) -> 
     follower.close()
 
 
-def test_a_full_disk_is_told_of_once_however_often_a_leader_is_asked_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_is_logged_once_while_fetches_are_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     leader = written(tmp_path / "leader")
     disk = FaultyDisk()
     follower = opened(tmp_path / "follower", disk=disk)
@@ -190,7 +188,7 @@ def test_a_full_disk_is_told_of_once_however_often_a_leader_is_asked_again(
     follower.close()
 
 
-def test_a_snapshot_lets_the_log_before_it_go(tmp_path: Path) -> None:
+def test_the_log_before_a_snapshot_is_removed(tmp_path: Path) -> None:
     small = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
@@ -257,7 +255,7 @@ def test_a_crash_between_a_fetched_snapshot_and_the_logs_new_beginning(tmp_path:
     again.close()
 
 
-def test_a_log_whose_beginning_is_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_log_without_the_snapshot_before_it_is_rejected(tmp_path: Path) -> None:
     small: Any = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
@@ -349,7 +347,7 @@ def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path:
     log.close()
 
 
-def test_a_recovery_point_of_before_an_epoch_or_a_cut_is_dropped(tmp_path: Path) -> None:
+def test_a_recovery_point_from_before_a_new_epoch_or_truncation_is_dropped(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for change in (lambda: log.begin_epoch(9), lambda: log.truncate_to(0)):
         log.append(prepare([NoOpRecord()]), 1)

@@ -105,7 +105,7 @@ def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_
     assert partitions.removals.is_done
 
 
-def test_more_than_can_be_told_in_a_step_is_told_before_any_log_goes(tmp_path: Path) -> None:
+def test_all_removed_partitions_are_notified_before_any_log_is_removed(tmp_path: Path) -> None:
     told: list[int] = []
     removals = Removals(partitions_in(tmp_path)._logs, removed=lambda partition: told.append(partition.index))
 

@@ -146,8 +146,7 @@ def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> Non
 
 @_bug(
     "S13",
-    "server/compaction/test_cleaner_checkpoint.py::"
-    "test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further",
+    "server/compaction/test_cleaner_checkpoint.py::test_a_truncation_before_the_cleaner_starts_lowers_its_checkpoint",
 )
 def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch) -> None:
     """Records appended after a truncation count as compacted, so that deleted keys return."""

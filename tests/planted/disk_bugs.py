@@ -25,7 +25,7 @@ DISK_BUGS: Final = Catalogue()
 _bug = DISK_BUGS.bug
 
 
-@_bug("S1", "cluster/test_group_commit.py::test_what_is_not_durable_cannot_be_read")
+@_bug("S1", "cluster/test_group_commit.py::test_unflushed_records_cannot_be_read")
 def an_answer_does_not_wait_for_its_fsync(patch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1, the high watermark advances before the fsync."""
     request = GroupCommit.request

@@ -146,7 +146,7 @@ def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PendingTruncation, "__init__", begin_as_if_known)
 
 
-@_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
+@_bug("S8", "cluster/test_group_commit.py::test_a_new_leader_completes_its_pending_truncation")
 def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
     """A new leader appends a duplicate batch, because its producer state is not derived yet."""
     patch.setattr(PartitionLog, "complete_truncation", nothing)

@@ -33,7 +33,7 @@ def outcomes() -> dict[str, Any]:
 
 @pytest.mark.long
 @replaces_methods
-def test_without_a_bug_all_of_them_pass(outcomes: dict[str, Any]) -> None:
+def test_without_a_planted_bug_all_tests_pass(outcomes: dict[str, Any]) -> None:
     assert (outcomes[NO_BUG]["code"], outcomes[NO_BUG]["failed"]) == (pytest.ExitCode.OK, {})
     passed = outcomes[NO_BUG]["passed"]
     for bug in LOG_BUGS.values():

@@ -58,7 +58,9 @@ def changed(target: Target, replicas: list[int], **fields: Any) -> dict[str, Any
         (ONLINE, {"directories_of": [UNASSIGNED, directory(2), directory(3)]}, None),
     ],
 )
-def test_who_leads(election: Election, fields: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def test_each_election_type_chooses_the_leader(
+    election: Election, fields: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
     fields = dict(fields)
     moved = fields.pop("directories_of", None)
     view = one_partition([1, 2, 3], **fields)
@@ -146,7 +148,9 @@ ELR = {"elr": True, "min_insync": 3}
         ),
     ],
 )
-def test_eligible_leaders(target: Target, fields: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def test_eligible_leader_replicas_change_with_the_isr(
+    target: Target, fields: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
     assert changed(target, [1, 2, 3], **(ELR | fields)) == expected
 
 

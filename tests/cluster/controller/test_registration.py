@@ -176,14 +176,14 @@ def test_a_process_after_a_clean_stop_need_not_wait() -> None:
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
 
 
-def test_a_process_that_is_there_is_not_replaced_by_who_knows_its_epoch() -> None:
+def test_a_live_broker_is_not_replaced_by_a_request_with_its_epoch() -> None:
     with pytest.raises(KafkaError) as refused:
         registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, has_heartbeat=True)
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, has_heartbeat=True)
 
 
-def test_what_is_finalized_must_be_supported() -> None:
+def test_a_broker_must_support_the_finalized_features() -> None:
     with pytest.raises(KafkaError) as refused:
         registered(one_partition([1, 2], elr=True), request())
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION, "eligible.leader.replicas.version is not named"

@@ -101,7 +101,7 @@ def test_a_leader_that_is_cut_off_with_a_minority_goes() -> None:
     assert b"lost" not in b"".join(batch.data for batch in old.log.now.batches)
 
 
-def test_a_leader_that_nobody_hears_resigns() -> None:
+def test_a_leader_without_a_majority_of_fetches_resigns() -> None:
     """The network drops all messages to the leader, but none that it sends."""
     world = three(6)
     old = world.elect()
@@ -144,7 +144,7 @@ def test_nothing_is_committed_without_a_majority() -> None:
     assert world.leader() is None
 
 
-def test_all_lose_power_and_what_was_committed_is_there() -> None:
+def test_committed_records_survive_a_power_loss_of_all_voters() -> None:
     world = three(9)
     world.elect()
     for number in range(10):
@@ -310,7 +310,7 @@ def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quoru
     assert world.elect() is other
 
 
-def test_a_wiped_voter_is_not_the_voter_of_before() -> None:
+def test_a_wiped_voter_joins_as_a_new_voter() -> None:
     """The voter with the old directory id is removed, and the new one is added automatically (KIP-1186)."""
     world = three(23)
     leader = world.elect()
