@@ -57,7 +57,7 @@ def unnoticed(data: Path, path: Path) -> list[int]:
     return missed
 
 
-def test_what_a_broker_left_is_sound(data):
+def test_the_directory_of_a_stopped_broker_is_sound(data):
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     assert verify(data) == []
     assert verify(data / "orders-0") == []
@@ -107,7 +107,7 @@ def test_a_wrong_cleaner_checkpoint_is_found(data, content):
     assert finding["path"] == str(path)
 
 
-def test_a_torn_tail_is_told_with_its_place(data):
+def test_a_torn_tail_is_reported_with_its_position(data):
     path = data / "orders-0" / f"{26:020d}.log"
     path.write_bytes(path.read_bytes()[:-7])
     torn = next(each for each in verify(data, status=1) if each["path"] == str(path))
@@ -116,7 +116,7 @@ def test_a_torn_tail_is_told_with_its_place(data):
     assert torn["position"] > 0
 
 
-def test_a_lost_segment_is_told(data):
+def test_a_lost_segment_is_reported(data):
     for path in (data / "orders-0").glob(f"{14:020d}.[lit]*"):
         path.unlink()
     (note,) = verify(data)
@@ -144,7 +144,7 @@ def test_other_partitions_of_the_topic_have_its_id(data):
     assert any("topic id" in each["what"] for each in verify(data, status=1))
 
 
-def test_a_running_broker_keeps_it_out(data, tmp_path):
+def test_verify_refuses_the_directory_of_a_running_broker(data, tmp_path):
     from tests.support.processes import server
 
     with server(tmp_path / "live"):
@@ -176,7 +176,7 @@ def test_what_is_no_log_directory_is_refused(tmp_path, name):
     assert name in line
 
 
-def test_people_are_told_in_words(data):
+def test_verify_prints_text_by_default(data):
     (data / "orders-0" / f"{26:020d}.snapshot").write_bytes(b"\x00\x01")
     ended = CliRunner().invoke(main, ["log", "verify", str(data)])
     assert ended.exit_code == 1

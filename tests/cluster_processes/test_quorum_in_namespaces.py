@@ -105,14 +105,14 @@ def problems(*stored: Stored, seen: dict[int, int] | None = None, ledger: Ledger
     return compare(dict(enumerate(stored, 1)), seen or {4: 1}, ledger, 3)
 
 
-def test_nothing_is_wrong_with_logs_that_have_it_all(tmp_path: Path) -> None:
+def test_the_check_accepts_complete_logs(tmp_path: Path) -> None:
     one, other = (log_of(tmp_path, name, REGISTRATION, PRODUCER_IDS) for name in ("a", "b"))
     assert one.written.keys() == {BROKER, BLOCK}
     assert one.image.next_producer_id == 1000
     assert problems(one, other) == []
 
 
-def test_what_was_acknowledged_and_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_the_check_detects_a_lost_acknowledged_record(tmp_path: Path) -> None:
     whole = log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS)
     short = log_of(tmp_path, "b", REGISTRATION)
     found = problems(whole, short)

@@ -71,7 +71,7 @@ def has_voters_but_no_identity(disk: RecordingDisk) -> bool:
 
 
 @pytest.mark.parametrize("again", [VOTERS, None])
-def test_a_power_cut_leaves_what_is_blank_or_whole(again: VoterSet | None) -> None:
+def test_a_power_cut_leaves_a_directory_blank_or_formatted(again: VoterSet | None) -> None:
     first = RecordingDisk(START)
     formatted(first, VOTERS)
     unfinished = 0

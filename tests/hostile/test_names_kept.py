@@ -93,7 +93,7 @@ def test_joins_are_refused_while_groups_fill_their_memory() -> None:
     assert memory.reserve(join_of("b", 600_000), "client", is_member=False)
 
 
-def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
+def test_unused_member_ids_count_for_group_memory() -> None:
     clock = ManualClock()
     group = ClassicGroup("a", state_timestamp_ms=0)
     group.pending_join.update(f"{LONGEST}{number}" for number in range(30))

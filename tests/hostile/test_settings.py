@@ -54,7 +54,7 @@ def test_a_path_is_absolute_before_the_program_goes_elsewhere(tmp_path: Path, mo
     assert config.metadata_dir == f"{tmp_path}/b"
 
 
-def test_a_setting_that_no_node_could_be_told_is_refused() -> None:
+def test_a_setting_too_long_for_a_record_is_rejected() -> None:
     with pytest.raises(SettingError, match=r"^broker\.rack: is longer than"):
         make_config({"broker.rack": "r" * 2**15})
 

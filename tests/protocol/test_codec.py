@@ -125,7 +125,7 @@ def test_a_known_tag_must_have_its_size() -> None:
         pytest.param(9, "02" + "81800400" + "00" * 9, id="string of more than 32767 bytes"),
     ],
 )
-def test_nonsense_is_refused(version: int, frame: str) -> None:
+def test_malformed_frames_are_rejected(version: int, frame: str) -> None:
     with pytest.raises(ProtocolError):
         decode(MetadataRequest, version, bytes.fromhex(frame))
 

@@ -31,12 +31,12 @@ SAMPLES = 12
 
 
 @pytest.mark.parametrize(("schema", "version"), IN_KIO, ids=name_of)
-def test_kio_agrees(schema: Schema, version: int) -> None:
+def test_kio_encodes_the_same_bytes(schema: Schema, version: int) -> None:
     _compare(schema, version, encode_with_kio)
 
 
 @pytest.mark.parametrize(("schema", "version"), IN_KAFKA_PYTHON, ids=name_of)
-def test_kafka_python_agrees(schema: Schema, version: int) -> None:
+def test_kafka_python_encodes_the_same_bytes(schema: Schema, version: int) -> None:
     _compare(schema, version, encode_with_kafka_python)
 
 

@@ -176,7 +176,7 @@ def test_too_many_partitions_are_refused_before_they_are_made(version: int) -> N
 
 
 @pytest.mark.parametrize("version", [8, FLEXIBLE_SINCE])
-def test_a_message_that_does_not_fit_is_our_error(version: int) -> None:
+def test_an_error_message_that_is_too_long_is_an_encode_error(version: int) -> None:
     exchange = ProduceExchange(None, 1, 0)
     exchange.topics.append(ProducedTopic("t", None))
     exchange.topics[0].partitions.append(ProducedPartition(0, None))

@@ -52,7 +52,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str
     return tmp_path / "data", json.loads((KEPT / f"{request.param}.json").read_text())
 
 
-def test_there_is_one_of_each_stage() -> None:
+def test_there_is_a_kept_directory_of_each_stage() -> None:
     assert NAMES == ["administration", "durable-log", "first-broker", "quorum", "transactions"]
 
 
@@ -165,7 +165,7 @@ def place(client: RawClient, replicas: list[int]) -> None:
     assert [each.error_code for topic in answer.responses for each in topic.partitions] == [0, 0]
 
 
-def test_it_takes_part_in_a_cluster(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_a_kept_directory_joins_a_cluster(kept: tuple[Path, dict[str, Any]]) -> None:
     """Partitions of the old node are copied to a new broker, written with both in sync, and moved there."""
     pair = Pair(kept[0])
     with (
