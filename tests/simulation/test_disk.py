@@ -107,7 +107,7 @@ def test_a_full_device_takes_nothing_and_changes_nothing() -> None:
     assert disk.space("/d")[1] > 1 << 30
 
 
-def test_operations_fail_as_told_until_healed() -> None:
+def test_operations_fail_as_configured_until_healed() -> None:
     device, disk = started()
     file = disk.open("/d/log", create=True)
     fault = device.fail("fsync", path=".log")
@@ -130,7 +130,7 @@ def test_bits_may_flip_and_devices_be_exchanged() -> None:
     assert not disk.exists("/d")
 
 
-def test_a_killed_process_reaches_nothing_and_holds_nothing() -> None:
+def test_a_killed_process_cannot_use_the_disk_and_holds_no_lock() -> None:
     device, _ = started()
     first, second = SimulatedDisk(device), SimulatedDisk(device)
     file = first.open("/d/log", create=True)
