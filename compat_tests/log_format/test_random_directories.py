@@ -110,7 +110,7 @@ def test_after_a_crash_both_recover_the_same(made, tested, tmp_path):
         assert int(name.partition(".")[0]) <= max(starts.get(partition, 0), int(first_segment)), file
 
 
-def test_what_one_recovered_the_other_believes(made, tested, tmp_path):
+def test_a_directory_recovered_by_one_broker_is_clean_for_the_other(made, tested, tmp_path):
     """After a clean stop the other broker scans nothing, so the files that recovery wrote must be correct."""
     with observer_of(on_copy_of(made.crashed, tested, tmp_path / "recovered"), made.partitions):
         pass

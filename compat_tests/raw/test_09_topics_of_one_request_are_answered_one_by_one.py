@@ -36,7 +36,7 @@ def create(peer, *topics, version=7, validate_only=False):
 
 @pytest.mark.short
 @pytest.mark.parametrize("version", range(2, 8))
-def test_good_and_bad_topics_of_one_request_are_told_apart(peer, unique, version):
+def test_valid_and_invalid_topics_of_one_request_have_their_own_codes(peer, unique, version):
     good, bad, invalid = unique("good"), unique("bad"), "in/valid"
     answer = create(
         peer, wanted(good, 2, retention_ms="1000"), wanted(bad, no_such="1"), wanted(invalid), version=version
