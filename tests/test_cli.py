@@ -1,4 +1,4 @@
-"""The command `kwire server` as a process: it starts, stops, and refuses bad input with a message of one line."""
+"""The command `kwire server` as a process: it starts, stops, and rejects bad input with a message of one line."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_unknown_setting_is_warned_of_once(tmp_path: Path) -> None:
     assert "num.io.threads" not in said
 
 
-def refused(tmp_path: Path, *arguments: str, naming: str) -> str:
+def rejected(tmp_path: Path, *arguments: str, naming: str) -> str:
     """Check that the server prints one line on standard error with the culprit, exits with status 1, and creates no
     files.
     """
@@ -136,7 +136,7 @@ def only_line(said: str) -> str:
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, setting: str, value: str) -> None:
-    refused(tmp_path, "--override", f"listeners={FREE}", "--override", f"{setting}={value}", naming=setting)
+    rejected(tmp_path, "--override", f"listeners={FREE}", "--override", f"{setting}={value}", naming=setting)
 
 
 def test_a_node_that_waits_for_its_quorum_can_be_stopped(tmp_path: Path) -> None:
@@ -168,11 +168,11 @@ def test_a_controller_does_not_format_its_directory_itself(tmp_path: Path) -> No
         "process_roles": "controller",
         "controller_quorum_voters": "1@127.0.0.1:1",
     }
-    assert "kwire format" in refused(tmp_path, *overrides(**given), naming="meta.properties")
+    assert "kwire format" in rejected(tmp_path, *overrides(**given), naming="meta.properties")
 
 
 def test_an_override_without_a_value_is_explained(tmp_path: Path) -> None:
-    assert "key=value" in refused(tmp_path, "--override", "num.partitions", naming="num.partitions")
+    assert "key=value" in rejected(tmp_path, "--override", "num.partitions", naming="num.partitions")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -184,46 +184,46 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.properties").write_bytes(b"\xff\xfe\x00")
-    refused(tmp_path, "binary.properties", naming="binary.properties")
+    rejected(tmp_path, "binary.properties", naming="binary.properties")
 
 
 def test_a_directory_as_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    refused(tmp_path, "folder", naming="folder")
+    rejected(tmp_path, "folder", naming="folder")
 
 
 def test_a_taken_port_is_named_and_no_directory_is_made(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refused(tmp_path, *overrides(listeners=f"PLAINTEXT://127.0.0.1:{port}"), naming="listeners")
+        line = rejected(tmp_path, *overrides(listeners=f"PLAINTEXT://127.0.0.1:{port}"), naming="listeners")
     assert str(port) in line
     assert "data" not in [path.name for path in tmp_path.iterdir()]
 
 
 def test_an_address_of_another_machine_is_named(tmp_path: Path) -> None:
-    refused(tmp_path, *overrides(listeners="PLAINTEXT://203.0.113.1:0"), naming="listeners")
+    rejected(tmp_path, *overrides(listeners="PLAINTEXT://203.0.113.1:0"), naming="listeners")
 
 
 def test_a_file_in_place_of_a_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for path in ("file", "file/below"):
-        refused(tmp_path, *overrides(listeners=FREE, log_dirs=path), naming="log.dirs")
+        rejected(tmp_path, *overrides(listeners=FREE, log_dirs=path), naming="log.dirs")
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
-    refused(tmp_path, *overrides(listeners=FREE, log_dirs="/proc/kwire"), naming="log.dirs")
+    rejected(tmp_path, *overrides(listeners=FREE, log_dirs="/proc/kwire"), naming="log.dirs")
 
 
 def test_a_foreign_directory_is_named_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "holiday.jpg").write_bytes(b"x")
-    refused(tmp_path, *overrides(listeners=FREE, log_dirs="photos"), naming="log.dirs")
+    rejected(tmp_path, *overrides(listeners=FREE, log_dirs="photos"), naming="log.dirs")
 
 
 def test_a_directory_of_another_node_is_named(tmp_path: Path) -> None:
     with server(tmp_path / "data") as running:
         running.signal_and_wait(signal.SIGTERM)
-    line = refused(tmp_path, *overrides(listeners=FREE, log_dirs="data", node_id="2"), naming="node.id")
+    line = rejected(tmp_path, *overrides(listeners=FREE, log_dirs="data", node_id="2"), naming="node.id")
     assert "node 1" in line
 
 
@@ -237,7 +237,7 @@ def test_a_directory_in_use_is_named(tmp_path: Path) -> None:
 def test_a_blank_directory_of_a_configured_quorum_is_named(tmp_path: Path) -> None:
     listeners = f"{FREE},{CONTROLLER}"
     given = overrides(listeners=listeners, log_dirs="unmounted", controller_quorum_bootstrap_servers="localhost:1")
-    refused(tmp_path, *given, naming="log.dirs")
+    rejected(tmp_path, *given, naming="log.dirs")
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def test_data_in_data_dir_survives_a_restart(isolation: Isolation, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["my,data", "data ", "data\n", ""])
-def test_a_directory_that_log_dirs_cannot_name_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_directory_that_log_dirs_cannot_name_is_rejected(name: str, tmp_path: Path) -> None:
     """A log.dirs setting with such a name would mean another directory."""
     with pytest.raises(ValueError, match=r"^data_dir: "):
         kwire.Broker(data_dir=name and str(tmp_path / name))

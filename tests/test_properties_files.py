@@ -31,7 +31,7 @@ def test_pairs_are_read_as_java_reads_them(text: str, pairs: dict[str, str]) -> 
     assert read_properties(text) == pairs
 
 
-def test_a_malformed_escape_is_refused_with_one_line() -> None:
+def test_a_malformed_escape_is_rejected_with_one_line() -> None:
     with pytest.raises(SettingError, match=r"^the settings cannot be read: \\u00zz is no \\uXXXX escape$"):
         load_config("log.dirs=/d\\u00zz")
 

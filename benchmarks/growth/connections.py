@@ -35,7 +35,7 @@ def _open(stack: ExitStack, port: int, count: int) -> None:
         connection.sendall(API_VERSIONS_V0)
     for connection in sockets:
         answer = connection.recv(65536)
-        assert answer[8:10] == b"\0\0", "ApiVersions was refused"
+        assert answer[8:10] == b"\0\0", "ApiVersions was rejected"
 
 
 def _one_more(run: Run) -> dict[str, float]:

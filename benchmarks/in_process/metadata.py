@@ -121,7 +121,7 @@ def measure(size: int, directory: str) -> Iterator[tuple[str, float]]:
             changes = change(image, number)
             started = time.perf_counter_ns()
             changed = image.apply(changes, offset=image.offset + len(changes), epoch=1)
-            partitions.follow(MetadataDelta(image, changed))
+            partitions.apply(MetadataDelta(image, changed))
             taken.append((time.perf_counter_ns() - started) / 1000)
             image = changed
         yield kind, statistics.median(taken)

@@ -48,4 +48,4 @@ def _open(opened: ExitStack, port: int) -> None:
         connection.sendall(API_VERSIONS_V0)
     for connection in sockets:
         answer = connection.recv(65536)
-        assert answer[8:10] == b"\0\0", "ApiVersions was refused"
+        assert answer[8:10] == b"\0\0", "ApiVersions was rejected"

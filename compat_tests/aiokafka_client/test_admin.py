@@ -108,7 +108,7 @@ async def test_deleted_records_move_the_start_of_the_log(bootstrap, topic):
         (None, {"topic_configs": {"retention.ms": "soon"}}, 40),
     ],
 )
-async def test_impossible_topics_are_refused_and_not_made(bootstrap, topic, name, options, code):
+async def test_impossible_topics_are_rejected_and_not_made(bootstrap, topic, name, options, code):
     name = topic if name is None else name
     wanted = {"num_partitions": 1, "replication_factor": 1} | options
     async with admin(bootstrap) as client:
@@ -117,7 +117,7 @@ async def test_impossible_topics_are_refused_and_not_made(bootstrap, topic, name
         assert name not in await client.list_topics()
 
 
-async def test_existing_and_unknown_topics_are_refused(bootstrap, topic):
+async def test_existing_and_unknown_topics_are_rejected(bootstrap, topic):
     async with admin(bootstrap) as client:
         answer = await client.delete_topics([topic])
         assert [each[:2] for each in answer.topic_error_codes] == [(topic, 3)]

@@ -75,7 +75,7 @@ async def test_keyed_records_of_one_key_stay_together(bootstrap, topic):
     assert len({partition for _, partition in homes}) > 1
 
 
-async def test_records_near_the_size_limit_pass_and_larger_ones_are_refused(bootstrap, topic):
+async def test_records_near_the_size_limit_pass_and_larger_ones_are_rejected(bootstrap, topic):
     await create_topic(bootstrap, topic)
     value = large_value(1_000_000)
     async with producer(bootstrap, max_request_size=8_000_000, max_batch_size=8_000_000) as client:

@@ -23,7 +23,7 @@ async def test_subscribing_to_an_unknown_topic_creates_it(bootstrap, topic, grou
         assert [each.value for each in await read(reader, 3)] == [b"0", b"1", b"2"]
 
 
-async def test_an_invalid_name_is_refused(bootstrap):
+async def test_an_invalid_name_is_rejected(bootstrap):
     async with producer(bootstrap, request_timeout_ms=3000) as client:
         with pytest.raises((InvalidTopicError, KafkaError)):
             await client.send_and_wait("no/such", b"v")

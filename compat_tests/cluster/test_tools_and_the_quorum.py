@@ -26,7 +26,7 @@ def sorted_figures(text):
     return "\n".join(sorted(without_numbers(text).splitlines()))
 
 
-def refused(both, *command):
+def rejected(both, *command):
     """Run a command that must fail on both sides with the same exception; its message may differ."""
     answers = both.run_each(*command)
     names = [set(re.findall(r"errors\.(\w+Exception)", ran.said)) for ran in answers]
@@ -63,12 +63,12 @@ def test_a_voter_is_removed_and_added_again(both):
     )
     assert "DRY RUN" in both.run(QUORUM, *remove, "--dry-run").output
     assert f"Removed  KRaft controller {goes}" in both.run(QUORUM, *remove).output
-    assert refused(both, QUORUM, *CONTROLLERS, *remove) == {"VoterNotFoundException"}
+    assert rejected(both, QUORUM, *CONTROLLERS, *remove) == {"VoterNotFoundException"}
     for side in both.sides:
         eventually(lambda side=side: replicas(side)[goes] == "Observer", "it watches only")
     assert "DRY RUN" in both.run(QUORUM, *CONTROLLERS, *add, "--dry-run").output
     assert f"Added controller {goes}" in both.run(QUORUM, *CONTROLLERS, *add).output
-    assert refused(both, QUORUM, *add) == {"DuplicateVoterException"}
+    assert rejected(both, QUORUM, *add) == {"DuplicateVoterException"}
     for side in both.sides:
         eventually(lambda side=side: replicas(side)[goes] == "Follower", "it votes again")
 
@@ -77,7 +77,7 @@ def test_a_voter_is_removed_and_added_again(both):
 def test_removing_an_unknown_voter_returns_voter_not_found(both, where):
     for node_id, directory in (("9", "{DIRECTORY1}"), ("1", "{DIRECTORY2}")):
         who = ("--controller-id", node_id, "--controller-directory-id", directory)
-        assert refused(both, QUORUM, *where, "remove-controller", *who) == {"VoterNotFoundException"}
+        assert rejected(both, QUORUM, *where, "remove-controller", *who) == {"VoterNotFoundException"}
 
 
 def test_features_are_downgraded_and_upgraded(both):
@@ -116,8 +116,8 @@ def test_cluster_id_endpoints_and_unregistration_match(both, where):
     assert both.run("kafka-cluster", "cluster-id", *where).output == "Cluster ID: kwireCompatQuorum00000\n"
     listed = both.run("kafka-cluster", "list-endpoints", *where)
     assert [line.split()[0] for line in listed.lines[1:]] == ["1", "2", "3"]
-    refused = both.run("kafka-cluster", "unregister", *where, "--id", "77", status=1)
-    assert "Broker ID 77 is not currently registered" in refused.errors
+    rejected = both.run("kafka-cluster", "unregister", *where, "--id", "77", status=1)
+    assert "Broker ID 77 is not currently registered" in rejected.errors
 
 
 def test_brokers_list_the_same_api_versions(both):

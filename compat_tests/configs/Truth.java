@@ -73,8 +73,8 @@ public class Truth {
         try {
             KafkaConfig.fromProps(settings, false);
             return "ok";
-        } catch (Throwable refused) {
-            return "refused: " + refused.getMessage();
+        } catch (Throwable rejected) {
+            return "rejected: " + rejected.getMessage();
         }
     }
 }

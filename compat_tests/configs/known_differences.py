@@ -30,6 +30,6 @@ OF_A_FEATURE = {"min.insync.replicas"}
 VALUES_DIFFER = OF_THE_NODE | OWN_DEFAULT | OF_A_FEATURE
 
 #: Values that kwire rejects and Kafka accepts; Kafka finds only later that a class does not exist.
-REFUSED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REFUSED} | {"replica.selector.class"}
+REJECTED = {name for name, key in BROKER_KEYS.items() if key.use is Use.REJECTED} | {"replica.selector.class"}
 #: Keys with the same code but another message: the valid values depend on the broker's listeners.
 LISTENERS = {"listeners", "listener.security.protocol.map"}

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from compat_tests.configs import truth
-from compat_tests.configs.known_differences import REFUSED
+from compat_tests.configs.known_differences import REJECTED
 from compat_tests.configs.probes import values_for
 from compat_tests.harness.process import SETTINGS
 from kwire.cluster.directory import read_properties
@@ -33,7 +33,7 @@ def base(tmp_path_factory):
     return path
 
 
-def refusal(settings):
+def rejection(settings):
     try:
         make_config(settings)
     except SettingError as error:
@@ -46,9 +46,9 @@ def test_startup_settings_are_validated_as_by_kafka(base):
     assert len(changes) > 4000
     own, differences = read_properties(base.read_text()), []
     for (name, value), kafka in zip(changes, truth.at_start(base, changes), strict=True):
-        kwire = refusal(own | {name: value})
+        kwire = rejection(own | {name: value})
         expected = kafka != "ok"
-        if (kwire is not None) != expected and not (name in REFUSED and not expected) and name not in NEEDLESS:
+        if (kwire is not None) != expected and not (name in REJECTED and not expected) and name not in NEEDLESS:
             differences.append((name, value, kafka, kwire))
         assert kwire is None or "\n" not in kwire
     differences = [each for each in differences if each[0] != "listeners"]

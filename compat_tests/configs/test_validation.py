@@ -17,7 +17,7 @@ from compat_tests.configs.asking import (
     replace,
     tried,
 )
-from compat_tests.configs.known_differences import LISTENERS, OF_A_FEATURE, REFUSED
+from compat_tests.configs.known_differences import LISTENERS, OF_A_FEATURE, REJECTED
 from compat_tests.configs.probes import values_for
 
 INVALID_REQUEST = 42
@@ -44,7 +44,7 @@ def agree(key, ours, theirs):
     """Return True if two (code, message) pairs agree as far as this key requires."""
     if theirs[0] == -1:
         return ours[0] != 0  # Kafka failed with an unexpected error
-    if key in REFUSED:
+    if key in REJECTED:
         return ours[0] == theirs[0] or (ours[0], theirs[0]) == (INVALID_REQUEST, 0)
     return ours == theirs
 

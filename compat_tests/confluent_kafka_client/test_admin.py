@@ -39,10 +39,10 @@ def client(bootstrap):
     return admin(bootstrap)
 
 
-def refusal(futures):
-    with pytest.raises(KafkaException) as refused:
+def rejection(futures):
+    with pytest.raises(KafkaException) as rejected:
         result(futures)
-    return refused.value.args[0].name()
+    return rejected.value.args[0].name()
 
 
 def topic_config(client, topic):
@@ -68,7 +68,7 @@ def test_a_topic_is_created_described_and_deleted(client, topic):
     assert topic in client.list_topics(timeout=10).topics
     assert result(client.delete_topics([topic])) is None
     eventually(lambda: topic not in client.list_topics(timeout=10).topics, "the topic is gone")
-    assert refusal(client.describe_topics(TopicCollection([topic]))) == "UNKNOWN_TOPIC_OR_PART"
+    assert rejection(client.describe_topics(TopicCollection([topic]))) == "UNKNOWN_TOPIC_OR_PART"
 
 
 def test_partitions_are_added(client, bootstrap, topic):
@@ -76,8 +76,8 @@ def test_partitions_are_added(client, bootstrap, topic):
     assert result(client.create_partitions([NewPartitions(topic, 3)])) is None
     eventually(lambda: len(client.list_topics(topic, timeout=5).topics[topic].partitions) == 3, "three partitions")
     assert offsets_of(send_all(producer(bootstrap), topic, numbered(4), partition=2)) == [0, 1, 2, 3]
-    assert refusal(client.create_partitions([NewPartitions(topic, 2)])) == "INVALID_PARTITIONS"
-    assert refusal(client.create_partitions([NewPartitions(topic + "-unknown", 2)])) == "UNKNOWN_TOPIC_OR_PART"
+    assert rejection(client.create_partitions([NewPartitions(topic, 2)])) == "INVALID_PARTITIONS"
+    assert rejection(client.create_partitions([NewPartitions(topic + "-unknown", 2)])) == "UNKNOWN_TOPIC_OR_PART"
 
 
 @pytest.mark.short
@@ -107,12 +107,12 @@ def test_configurations_are_changed_one_by_one(client, bootstrap, topic):
     eventually(lambda: topic_config(client, topic)["cleanup.policy"].value == "compact", "the smaller list")
 
 
-def test_invalid_configurations_are_refused(client, bootstrap, topic):
+def test_invalid_configurations_are_rejected(client, bootstrap, topic):
     create_topic(bootstrap, topic)
     for name, value in [("no.such.config", "1"), ("retention.ms", "soon"), ("cleanup.policy", "burn")]:
-        assert refusal(change(client, topic, (name, AlterConfigOpType.SET, value))) == "INVALID_CONFIG"
+        assert rejection(change(client, topic, (name, AlterConfigOpType.SET, value))) == "INVALID_CONFIG"
     unknown = change(client, topic + "-unknown", ("retention.ms", AlterConfigOpType.SET, "1"))
-    assert refusal(unknown) == "UNKNOWN_TOPIC_OR_PART"
+    assert rejection(unknown) == "UNKNOWN_TOPIC_OR_PART"
 
 
 def test_a_described_configuration_says_where_it_comes_from(client, bootstrap, topic):
@@ -137,7 +137,7 @@ def test_deleted_records_move_the_start_of_the_log(client, bootstrap, topic):
     offsets_of(send_all(producer(bootstrap), topic, numbered(20)))
     assert result(client.delete_records([TopicPartition(topic, 0, 12)])).low_watermark == 12
     assert [each.offset() for each in read_from(bootstrap, topic, 8)] == list(range(12, 20))
-    assert refusal(client.delete_records([TopicPartition(topic, 0, 1000)])) == "OFFSET_OUT_OF_RANGE"
+    assert rejection(client.delete_records([TopicPartition(topic, 0, 1000)])) == "OFFSET_OUT_OF_RANGE"
     assert result(client.delete_records([TopicPartition(topic, 0, -1)])).low_watermark == 20
     with consumer(bootstrap) as reader:
         assert reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (20, 20)
@@ -163,7 +163,7 @@ def test_groups_are_listed_moved_and_deleted(client, bootstrap, topic, group):
     assert result(client.alter_consumer_group_offsets([move])).topic_partitions[0].error is None
     assert result(client.list_consumer_group_offsets(everything)).topic_partitions[0].offset == 4
     assert result(client.delete_consumer_groups([group])) is None
-    assert refusal(client.delete_consumer_groups([group])) == "GROUP_ID_NOT_FOUND"
+    assert rejection(client.delete_consumer_groups([group])) == "GROUP_ID_NOT_FOUND"
 
 
 def test_the_cluster_is_described(client):
@@ -186,18 +186,18 @@ def test_the_cluster_is_described(client):
         (None, {"replica_assignment": [[7]]}, "INVALID_REPLICA_ASSIGNMENT"),
     ],
 )
-def test_impossible_topics_are_refused_and_not_made(client, topic, name, options, error):
+def test_impossible_topics_are_rejected_and_not_made(client, topic, name, options, error):
     name = name or topic
     wanted = {"num_partitions": 1, "replication_factor": 1} | options
     if "replica_assignment" in options:
         del wanted["replication_factor"]
-    assert refusal(client.create_topics([NewTopic(name, **wanted)])) == error
+    assert rejection(client.create_topics([NewTopic(name, **wanted)])) == error
     assert name not in client.list_topics(timeout=10).topics
 
 
-def test_a_topic_that_exists_is_refused(client, bootstrap, topic):
+def test_a_topic_that_exists_is_rejected(client, bootstrap, topic):
     create_topic(bootstrap, topic)
-    assert refusal(client.create_topics([NewTopic(topic, 1, 1)])) == "TOPIC_ALREADY_EXISTS"
+    assert rejection(client.create_topics([NewTopic(topic, 1, 1)])) == "TOPIC_ALREADY_EXISTS"
 
 
 def test_validation_only_makes_no_topic(client, topic):

@@ -126,9 +126,9 @@ def test_an_active_group_is_not_deleted_nor_moved(bootstrap, wide_topic, group):
     with member(bootstrap, wide_topic, group_id=group) as only:
         wait_for_shares([only], [4])
         client = admin(bootstrap)
-        with pytest.raises(KafkaException) as refused:
+        with pytest.raises(KafkaException) as rejected:
             result(client.delete_consumer_groups([group]))
-        assert refused.value.args[0].name() == "NON_EMPTY_GROUP"
+        assert rejected.value.args[0].name() == "NON_EMPTY_GROUP"
         move = ConsumerGroupTopicPartitions(group, [TopicPartition(wide_topic, 0, 1)])
         answer = result(client.alter_consumer_group_offsets([move]))
         assert answer.topic_partitions[0].error.name() == "UNKNOWN_MEMBER_ID"

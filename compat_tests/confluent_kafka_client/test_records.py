@@ -79,7 +79,7 @@ def test_keyed_records_land_on_the_partition_of_their_hash(bootstrap, topic, par
     assert {each.partition() for each in chosen.values()} == {0, 1, 2, 3}
 
 
-def test_records_near_the_size_limit_pass_and_larger_ones_are_refused(bootstrap, topic):
+def test_records_near_the_size_limit_pass_and_larger_ones_are_rejected(bootstrap, topic):
     create_topic(bootstrap, topic)
     client = producer(bootstrap, message_max_bytes=8_000_000)
     value = large_value(1_000_000)
@@ -107,14 +107,14 @@ def test_log_append_time_replaces_the_senders_timestamps(bootstrap, topic):
     assert timestamp > FIRST_TIMESTAMP_MS
 
 
-def test_timestamps_out_of_the_topics_bounds_are_refused(bootstrap, topic):
+def test_timestamps_out_of_the_topics_bounds_are_rejected(bootstrap, topic):
     create_topic(bootstrap, topic, message_timestamp_before_max_ms=3_600_000)
     ((_, error),) = send_all(producer(bootstrap), topic, [Record(value=b"old", timestamp_ms=1_000_000)])
     assert error.name() == "INVALID_TIMESTAMP"
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_a_compacted_topic_refuses_records_without_key(bootstrap, topic, codec):
+def test_a_compacted_topic_rejects_records_without_key(bootstrap, topic, codec):
     create_topic(bootstrap, topic, cleanup_policy="compact")
     client = producer(bootstrap, compression_type=codec)
     ((_, error),) = send_all(client, topic, [Record(value=b"no key " * 50)])

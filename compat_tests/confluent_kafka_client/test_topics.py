@@ -53,7 +53,7 @@ def test_a_pattern_subscription_includes_topics_created_later(bootstrap, unique,
         assert {each.topic() for each in read(client, 3)} == {f"{prefix}-b"}
 
 
-def test_an_unknown_partition_is_refused(bootstrap, topic):
+def test_an_unknown_partition_is_rejected(bootstrap, topic):
     offsets_of(send_all(producer(bootstrap), topic, numbered(1)))
     client = producer(bootstrap)
     client.list_topics(topic, timeout=5)
@@ -61,6 +61,6 @@ def test_an_unknown_partition_is_refused(bootstrap, topic):
         offsets_of(send_all(client, topic, numbered(1), partition=5))
 
 
-def test_an_invalid_name_is_refused(bootstrap):
+def test_an_invalid_name_is_rejected(bootstrap):
     ((_, error),) = send_all(producer(bootstrap), "no/such", numbered(1))
     assert error.name() == "TOPIC_EXCEPTION"

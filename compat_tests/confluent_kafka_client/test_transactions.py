@@ -94,10 +94,10 @@ def test_a_second_producer_fences_the_first(bootstrap, topic, unique):
     first.produce(topic, b"of the first", partition=0)
     assert first.flush(30) == 0
     second = transactional(bootstrap, unique("id"))
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         first.commit_transaction(30)
-    assert refused.value.args[0].code() == KafkaError._FENCED
-    assert refused.value.args[0].fatal()
+    assert rejected.value.args[0].code() == KafkaError._FENCED
+    assert rejected.value.args[0].fatal()
     second.begin_transaction()
     second.produce(topic, b"of the second", partition=0)
     second.commit_transaction(30)
@@ -113,9 +113,9 @@ def test_a_transaction_over_its_time_is_aborted(bootstrap, topic, unique):
     offsets_of(send_all(producer(bootstrap), topic, numbered(1)))
     (received,) = read_from(bootstrap, topic, 1, **READ_COMMITTED)
     assert (received.offset(), received.value()) == (1, b"0")
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         client.commit_transaction(30)
-    assert refused.value.args[0].code() == KafkaError._FENCED
+    assert rejected.value.args[0].code() == KafkaError._FENCED
 
 
 @pytest.mark.short

@@ -14,12 +14,12 @@ INVALID_REQUIRED_ACKS = 21
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
 INVALID_RECORD = 87
-TRANSACTIONAL_REFUSED = 53
-REFUSED_WHOLE = (CORRUPT, TRANSACTIONAL_REFUSED)
+TRANSACTIONAL_REJECTED = 53
+REJECTED_WHOLE = (CORRUPT, TRANSACTIONAL_REJECTED)
 """Codes for an unreadable batch and for a transactional batch without a transactional id."""
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_COMPRESSION_TYPE = 76
-REFUSED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
+REJECTED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
 """Codes that kwire finds first: missing topic, internal topic, codec too new for the version, no whole batch."""
 COORDINATOR_NOT_AVAILABLE = 15
 SHARE = 2
@@ -38,7 +38,7 @@ def _batches(request: Any) -> Iterator[Any]:
             yield data.records
 
 
-def _refused_acks(found: Difference) -> bool:
+def _rejected_acks(found: Difference) -> bool:
     """Return True if acks is invalid: kwire checks acks first, Kafka checks topics and batches first."""
     if not _in_a_partition(found, "Produce") or found.step.request.acks in (-1, 0, 1):
         return False
@@ -49,8 +49,8 @@ def _unreadable(found: Difference) -> bool:
     """Return True if a batch is unreadable: Kafka fails before it checks the topic."""
     if found.api != "Produce" or not found.path.endswith("error_code"):
         return False
-    is_meant = found.kafka in REFUSED_WHOLE and found.kwire in REFUSED_LATER
-    is_meant |= (found.kwire, found.kafka) == (TRANSACTIONAL_REFUSED, INVALID_RECORD)
+    is_meant = found.kafka in REJECTED_WHOLE and found.kwire in REJECTED_LATER
+    is_meant |= (found.kwire, found.kafka) == (TRANSACTIONAL_REJECTED, INVALID_RECORD)
     return is_meant and any(is_unreadable(each) for each in _batches(found.step.request))
 
 
@@ -64,7 +64,7 @@ def _invalid_record(found: Difference) -> bool:
     if not _in_a_partition(found, "Produce") or not found.path.endswith("log_start_offset"):
         return False
     ours, theirs = codes(found, TO_A_PARTITION)
-    return ours == INVALID_RECORD and theirs in (INVALID_RECORD, *REFUSED_WHOLE) and found.kafka == -1
+    return ours == INVALID_RECORD and theirs in (INVALID_RECORD, *REJECTED_WHOLE) and found.kafka == -1
 
 
 def _two_faults(found: Difference) -> bool:
@@ -180,7 +180,7 @@ def _sync_of_who_left(found: Difference) -> bool:
 
 
 RULES_OF_FAILURES: tuple[Rule, ...] = (
-    Rule(name="acks that are none", excuses=_refused_acks),
+    Rule(name="acks that are none", excuses=_rejected_acks),
     Rule(name="no coordinator of share groups", excuses=_coordinators),
     Rule(name="Kafka fails: two markers of one producer", excuses=_producer_twice, is_rare=True),
     Rule(name="Kafka fails: a request about no transaction", excuses=_no_transactions, is_rare=True),

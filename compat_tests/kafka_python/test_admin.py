@@ -232,7 +232,7 @@ def test_log_directories_and_producers_are_described(client, bootstrap, topic):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "white space", "x" * 250])
-def test_invalid_topic_names_are_refused(client, name):
+def test_invalid_topic_names_are_rejected(client, name):
     with pytest.raises(InvalidTopicError):
         client.create_topics({name: {"num_partitions": 1}})
 
@@ -253,13 +253,13 @@ def test_invalid_topic_names_are_refused(client, name):
         ({"configs": {"min.insync.replicas": "0"}}, InvalidConfigurationError),
     ],
 )
-def test_impossible_topics_are_refused_and_not_made(client, topic, options, error):
+def test_impossible_topics_are_rejected_and_not_made(client, topic, options, error):
     with pytest.raises(error):
         client.create_topics({topic: options})
     assert topic not in client.list_topics()
 
 
-def test_a_topic_that_exists_is_refused(client, bootstrap, topic):
+def test_a_topic_that_exists_is_rejected(client, bootstrap, topic):
     create_topic(bootstrap, topic)
     with pytest.raises(TopicAlreadyExistsError):
         client.create_topics({topic: {"num_partitions": 1}})

@@ -73,7 +73,7 @@ def test_partitions_are_independent_logs(bootstrap, topic):
         assert [as_record(each) for each in received] == numbered(10 + partition, start=100 * partition)
 
 
-def test_records_near_the_size_limit_pass_and_larger_ones_are_refused(bootstrap, topic):
+def test_records_near_the_size_limit_pass_and_larger_ones_are_rejected(bootstrap, topic):
     create_topic(bootstrap, topic)
     value = large_value(1_000_000)
     with producer(bootstrap, max_request_size=8_000_000, enable_idempotence=False) as client:

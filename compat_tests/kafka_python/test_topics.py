@@ -22,12 +22,12 @@ def test_a_client_that_forbids_creation_gets_none(bootstrap, topic):
         assert topic not in client.list_topics()
 
 
-def test_an_invalid_name_is_refused_at_once(bootstrap):
+def test_an_invalid_name_is_rejected_at_once(bootstrap):
     with consumer(bootstrap) as client:
         assert not client.partitions_for_topic("no/such")
 
 
-def test_names_that_clash_in_metrics_are_refused(bootstrap, unique):
+def test_names_that_clash_in_metrics_are_rejected(bootstrap, unique):
     first = unique("a.b")
     with producer(bootstrap) as client:
         client.send(first, value=b"v").get(timeout=20)

@@ -17,8 +17,8 @@ def test_identity_and_endpoints(both):
 
 
 def test_a_broker_that_is_not_registered_cannot_be_unregistered(both):
-    refused = both.run("kafka-cluster", "unregister", "--id", "77", status=1)
-    assert "Broker ID 77 is not currently registered" in refused.errors
+    rejected = both.run("kafka-cluster", "unregister", "--id", "77", status=1)
+    assert "Broker ID 77 is not currently registered" in rejected.errors
 
 
 def test_the_quorum_of_one(both):
@@ -46,8 +46,8 @@ def test_log_directories_are_described(both, new_topic):
     described = both.run("kafka-log-dirs", "--describe", "--topic-list", name)
     [broker] = json.loads(described.lines[-1])["brokers"]
     assert sorted(each["partition"] for each in broker["logDirs"][0]["partitions"]) == [f"{name}-0", f"{name}-1"]
-    refused = both.run("kafka-log-dirs", "--describe", "--broker-list", "1,5", status=1)
-    assert "do not exist" in refused.errors
+    rejected = both.run("kafka-log-dirs", "--describe", "--broker-list", "1,5", status=1)
+    assert "do not exist" in rejected.errors
 
 
 def test_preferred_leaders_lead_already(both, new_topic):
@@ -60,8 +60,8 @@ def test_electing_leaders_of_an_unknown_topic_fails(both, new_topic, json_file):
     name = new_topic()
     wanted = [{"topic": each, "partition": 0} for each in (name, f"{name}-none")]
     plan = json_file("plan", {"partitions": wanted})
-    refused = both.run("kafka-leader-election", "--election-type", "unclean", "--path-to-json-file", plan, status=1)
-    assert "1 replica(s) could not be elected" in refused.errors
+    rejected = both.run("kafka-leader-election", "--election-type", "unclean", "--path-to-json-file", plan, status=1)
+    assert "1 replica(s) could not be elected" in rejected.errors
 
 
 def test_a_reassignment_to_the_current_replica_completes(both, new_topic, json_file):
@@ -74,8 +74,8 @@ def test_a_reassignment_to_the_current_replica_completes(both, new_topic, json_f
         assert words in both.run(REASSIGN, step, "--reassignment-json-file", plan_file).output
     assert both.run(REASSIGN, "--list").lines == ["No partition reassignments found."]
     plan["partitions"][0]["replicas"] = [7]
-    refused = both.run(REASSIGN, "--execute", "--reassignment-json-file", json_file("wrong", plan), status=1)
-    assert "Unknown broker id 7" in refused.said
+    rejected = both.run(REASSIGN, "--execute", "--reassignment-json-file", json_file("wrong", plan), status=1)
+    assert "Unknown broker id 7" in rejected.said
 
 
 def test_replicas_are_verified(both, new_topic, tmp_path):

@@ -30,13 +30,13 @@ def test_every_setting_of_a_broker_is_described(both):
     assert len(described.lines) > 200
 
 
-def test_wrong_settings_of_a_broker_are_refused(both):
-    refused = {
+def test_wrong_settings_of_a_broker_are_rejected(both):
+    rejected = {
         "--broker 1 --add-config log.retention.ms=soon": "log.retention.ms",
         "--broker 1 --add-config node.id=4": "node.id",
         "--broker-defaults --add-config num.partitions=x": "num.partitions",
     }
-    for change, key in refused.items():
+    for change, key in rejected.items():
         assert key in both.run(CONFIGS, "--alter", *change.split(), status=1).errors
 
 
@@ -47,8 +47,8 @@ def test_settings_of_a_group(both, group):
     assert "consumer.session.timeout.ms=50000" in both.run(CONFIGS, "--describe", *of_group).output
     listed = both.run(CONFIGS, "--describe", "--entity-type", "groups", change=only_lines_with(group))
     assert f"Dynamic configs for group {group} are:" in listed.lines
-    refused = both.run(CONFIGS, "--alter", *of_group, "--add-config", "consumer.session.timeout.ms=1", status=1)
-    assert "consumer.session.timeout.ms" in refused.errors
+    rejected = both.run(CONFIGS, "--alter", *of_group, "--add-config", "consumer.session.timeout.ms=1", status=1)
+    assert "consumer.session.timeout.ms" in rejected.errors
     both.run(CONFIGS, "--alter", *of_group, "--delete-config", "consumer.session.timeout.ms")
 
 
@@ -57,8 +57,8 @@ def test_subscriptions_of_client_metrics_through_kafka_configs(both, unique):
     assert both.run(CONFIGS, "--describe", *of_metrics).status == 0
     both.run(CONFIGS, "--alter", *of_metrics, "--add-config", "interval.ms=1000,metrics=org.")
     assert "interval.ms=1000" in both.run(CONFIGS, "--describe", *of_metrics).output
-    refused = both.run(CONFIGS, "--alter", *of_metrics, "--add-config", "interval.ms=1", status=1)
-    assert "interval.ms" in refused.errors
+    rejected = both.run(CONFIGS, "--alter", *of_metrics, "--add-config", "interval.ms=1", status=1)
+    assert "interval.ms" in rejected.errors
     both.run(CONFIGS, "--alter", *of_metrics, "--delete-config", "interval.ms,metrics")
 
 
@@ -96,8 +96,8 @@ def test_quotas_of_a_user_are_set_described_and_deleted(both, unique):
     of_all = both.run(CONFIGS, "--describe", "--entity-type", "users", change=only_lines_with(user))
     assert user in of_all.output
     both.run(CONFIGS, "--alter", "--user", user, "--delete-config", "request_percentage")
-    refused = both.run(CONFIGS, "--alter", "--user", user, "--add-config", "nope=1", status=1)
-    assert "nope" in refused.errors
+    rejected = both.run(CONFIGS, "--alter", "--user", user, "--add-config", "nope=1", status=1)
+    assert "nope" in rejected.errors
 
 
 @pytest.mark.parametrize("entity", ["--client-defaults", "--user-defaults"])

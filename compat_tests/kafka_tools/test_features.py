@@ -29,14 +29,14 @@ def test_an_upgrade_to_the_current_level_is_accepted(both):
     assert planned.lines == ["metadata.version can be upgraded to 30."]
 
 
-def test_a_downgrade_of_metadata_is_refused(both):
+def test_a_downgrade_of_metadata_is_rejected(both):
     before_colon = lambda text: text.partition(" to 20.")[0]  # noqa: E731 - the messages differ
-    refused = both.run(
+    rejected = both.run(
         FEATURES, "downgrade", "--feature", "metadata.version=20", "--dry-run", status=1, change=before_colon
     )
-    assert refused.output.startswith("Can not downgrade metadata.version to 20.")
+    assert rejected.output.startswith("Can not downgrade metadata.version to 20.")
 
 
-def test_an_unknown_feature_is_refused(both):
-    refused = both.run(FEATURES, "upgrade", "--feature", "nope=1", "--dry-run", status=1)
-    assert "Can not upgrade nope to 1." in refused.output
+def test_an_unknown_feature_is_rejected(both):
+    rejected = both.run(FEATURES, "upgrade", "--feature", "nope=1", "--dry-run", status=1)
+    assert "Can not upgrade nope to 1." in rejected.output

@@ -96,8 +96,8 @@ def test_offsets_are_exported_and_read_from_a_file(both, consumed, group, tmp_pa
 def test_offsets_of_a_new_group_and_of_no_topic(both, consumed, unique):
     reset = (GROUPS, "--reset-offsets", "--group", unique("other"), "--to-earliest")
     assert offsets(both.run(*reset, "--topic", consumed, "--execute")) == {0: 0, 1: 0}
-    refused = both.run(*reset, "--topic", f"{consumed}-none", "--dry-run")
-    assert "does not host this topic-partition" in refused.output
+    rejected = both.run(*reset, "--topic", f"{consumed}-none", "--dry-run")
+    assert "does not host this topic-partition" in rejected.output
 
 
 def test_offsets_and_groups_are_deleted(both, consumed, group):
@@ -128,10 +128,10 @@ def test_a_group_with_a_member(both, consumed, unique, tmp_path):
         state = both.run(GROUPS, "--describe", "--group", group, "--state")
         assert rows(state)[0][-3:] == ["range", "Stable", "1"]
         assert "not empty" in both.run(GROUPS, "--delete", "--group", group).output
-        refused = both.run(
+        rejected = both.run(
             GROUPS, "--reset-offsets", "--group", group, "--topic", consumed, "--to-earliest", "--execute"
         )
-        assert "active" in refused.said
+        assert "active" in rejected.said
         deleted = both.run(GROUPS, "--delete-offsets", "--group", group, "--topic", consumed)
         assert "GroupSubscribedToTopic" in deleted.output
     assert "no active members" in both.run(GROUPS, "--describe", "--group", group, "--state").errors

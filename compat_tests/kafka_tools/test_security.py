@@ -4,8 +4,8 @@
 def test_there_are_no_acls_without_an_authorizer(both, topic):
     add = ("--add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", topic)
     for arguments in (("--list",), add):
-        refused = both.run("kafka-acls", *arguments, status=1)
-        assert "No Authorizer is configured" in refused.said
+        rejected = both.run("kafka-acls", *arguments, status=1)
+        assert "No Authorizer is configured" in rejected.said
 
 
 def test_there_are_no_delegation_tokens(both, tmp_path):

@@ -23,32 +23,32 @@ def test_a_topic_is_created_altered_and_deleted(both, topic):
 
 def test_invalid_topics_are_rejected(both, new_topic):
     name = new_topic()
-    refused = {
+    rejected = {
         f"--topic {name}": "already exists",
         f"--topic {name}-a --config nope=1": "Unknown topic config name: nope",
         f"--topic {name}-b --config retention.ms=soon": "retention.ms",
         f"--topic {name}!": "Topic name is invalid",
         f"--topic {name}-c --replica-assignment 7": "no such broker is registered",
     }
-    for arguments, reason in refused.items():
+    for arguments, reason in rejected.items():
         assert reason in both.run(TOPICS, "--create", *arguments.split(), status=1).output
     both.run(TOPICS, "--create", "--topic", name, "--if-not-exists")
 
 
-def test_more_replicas_than_brokers_are_refused(both, topic):
+def test_more_replicas_than_brokers_are_rejected(both, topic):
     """The messages are compared up to Kafka's part about log directories, which kwire does not have here."""
     arguments = ("--create", "--topic", topic, "--replication-factor", "3")
-    refused = both.run(
+    rejected = both.run(
         TOPICS, *arguments, status=1, change=lambda text: text.partition(" or some brokers")[0].strip(".\n")
     )
-    assert "only 1 broker(s) are registered" in refused.output
+    assert "only 1 broker(s) are registered" in rejected.output
 
 
 def test_partitions_only_grow(both, new_topic):
     name = new_topic(3)
     for count in ("2", "3"):
-        refused = both.run(TOPICS, "--alter", "--topic", name, "--partitions", count, status=1)
-        assert "3 partition" in refused.output
+        rejected = both.run(TOPICS, "--alter", "--topic", name, "--partitions", count, status=1)
+        assert "3 partition" in rejected.output
     assert "does not exist" in both.run(TOPICS, "--alter", "--topic", f"{name}-x", "--partitions", "2", status=1).output
 
 
@@ -64,8 +64,8 @@ def test_topics_are_chosen_by_their_state(both, topic):
     ):
         ran = both.run(TOPICS, "--describe", state, "--topic", topic, "--exclude-internal")
         assert len(ran.lines) == (2 if state == "--at-min-isr-partitions" else 0)
-    refused = both.run(TOPICS, "--describe", "--topic", f"{topic}-none", status=1)
-    assert "does not exist" in refused.output
+    rejected = both.run(TOPICS, "--describe", "--topic", f"{topic}-none", status=1)
+    assert "does not exist" in rejected.output
 
 
 @pytest.mark.short
@@ -85,14 +85,14 @@ def test_every_setting_of_a_topic_is_described(both, new_topic):
     assert len(described.lines) > 30
 
 
-def test_wrong_settings_of_a_topic_are_refused(both, new_topic):
+def test_wrong_settings_of_a_topic_are_rejected(both, new_topic):
     name = new_topic()
-    refused = {
+    rejected = {
         "--add-config nope=1": "Unknown topic config name: nope",
         "--add-config retention.ms=soon": "Invalid value soon for configuration retention.ms",
         "--add-config cleanup.policy=keep": "cleanup.policy",
     }
-    for change, reason in refused.items():
+    for change, reason in rejected.items():
         assert reason in both.run(CONFIGS, "--alter", "--topic", name, *change.split(), status=1).errors
     unknown = ("--topic", f"{name}-none")
     assert "doesn't exist" in both.run(CONFIGS, "--describe", *unknown).output

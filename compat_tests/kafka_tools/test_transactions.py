@@ -100,9 +100,9 @@ def test_an_open_transaction_is_terminated_by_force(both, new_topic, unique):
     both.run(TOOL, "forceTerminateTransaction", "--transactionalId", transactional_id)
     assert state_of(both, transactional_id) == "Empty"
     for client in clients:
-        with pytest.raises(KafkaException) as refused:
+        with pytest.raises(KafkaException) as rejected:
             client.commit_transaction(30)
-        assert refused.value.args[0].code() == KafkaError._FENCED
+        assert rejected.value.args[0].code() == KafkaError._FENCED
 
 
 def test_a_hanging_transaction_is_found_and_aborted(both, new_topic):
@@ -132,8 +132,8 @@ def test_a_hanging_transaction_is_aborted_by_its_producer(both, new_topic):
         hang(side.broker.bootstrap, name)
     where = ("--topic", name, "--partition", "0")
     of_the_producer = ("--producer-id", "8000001", "--coordinator-epoch", "-1", "--producer-epoch")
-    refused = both.run(TOOL, "abort", *where, *of_the_producer, "2", status=1)
-    assert "InvalidProducerEpoch" in refused.said or "epoch" in refused.said
+    rejected = both.run(TOOL, "abort", *where, *of_the_producer, "2", status=1)
+    assert "InvalidProducerEpoch" in rejected.said or "epoch" in rejected.said
     both.run(TOOL, "abort", *where, *of_the_producer, "3")
     assert len(both.run(TOOL, "find-hanging", *where).lines) == 1
 

@@ -66,15 +66,15 @@ def test_keyed_records_of_one_key_stay_together(bootstrap, topic):
     assert len({partition for _, partition in homes}) > 1
 
 
-def test_records_near_the_size_limit_pass_and_larger_ones_are_refused(bootstrap, topic, tmp_path):
+def test_records_near_the_size_limit_pass_and_larger_ones_are_rejected(bootstrap, topic, tmp_path):
     create_topic(bootstrap, topic)
     payload = tmp_path / "payload"
     limit = ("-X", "message.max.bytes=8000000")
     payload.write_bytes(large_value(1_000_000))
     kcat(bootstrap, "-P", "-t", topic, *limit, str(payload))
     payload.write_bytes(large_value(1_100_000))
-    refused = kcat(bootstrap, "-P", "-t", topic, *limit, str(payload), check=False)
-    assert b"Message size too large" in refused.stderr
+    rejected = kcat(bootstrap, "-P", "-t", topic, *limit, str(payload), check=False)
+    assert b"Message size too large" in rejected.stderr
     received = consume(bootstrap, topic)
     assert [each.record.value for each in received] == [large_value(1_000_000)]
 

@@ -39,13 +39,13 @@ def test_reading_an_unknown_topic_ends_with_an_error_and_creates_none(bootstrap,
     assert topic not in {each["topic"] for each in listed(bootstrap)["topics"]}
 
 
-def test_an_invalid_name_is_refused(bootstrap):
+def test_an_invalid_name_is_rejected(bootstrap):
     done = kcat(bootstrap, "-P", "-t", "no/such", "-k", "k", stdin=b"v\n", check=False)
     assert done.returncode != 0
     assert b"Invalid topic" in done.stderr
 
 
-def test_an_unknown_partition_is_refused(bootstrap, topic):
+def test_an_unknown_partition_is_rejected(bootstrap, topic):
     create_topic(bootstrap, topic)
     done = kcat(bootstrap, "-C", "-e", "-t", topic, "-p", "7", "-o", "beginning", check=False)
     assert b"partition 7 does not exist" in done.stderr

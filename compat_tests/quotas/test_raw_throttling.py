@@ -125,10 +125,10 @@ def test_mutations_are_rejected_or_delayed_by_request_version(bootstrap, held, n
     with quota(bootstrap, entity(name), "controller_mutation_rate", 2.0):
         burst = create(held, unique("burst"), 25, 7)
         assert (burst.throttle_time_ms, burst.topics[0].error_code) == (0, 0)
-        refused = create(held, unique("refused"), 1, 7)
-        assert refused.topics[0].error_code == THROTTLING_QUOTA_EXCEEDED
-        assert refused.topics[0].error_message is None
-        assert 500 < refused.throttle_time_ms <= 1_500
+        rejected = create(held, unique("rejected"), 1, 7)
+        assert rejected.topics[0].error_code == THROTTLING_QUOTA_EXCEEDED
+        assert rejected.topics[0].error_message is None
+        assert 500 < rejected.throttle_time_ms <= 1_500
         delayed = create(held, unique("delayed"), 3, 5)
         assert delayed.topics[0].error_code == 0
         assert 1_000 < delayed.throttle_time_ms <= 1_550, "who was muted before has paid for the first"
@@ -175,12 +175,12 @@ def test_connections_above_the_ip_connection_rate_are_closed(bootstrap, peer):
     with ExitStack() as stack:
         try:
 
-            def refused():
+            def rejected():
                 others = [stack.enter_context(Peer(bootstrap)) for _ in range(80)]
                 assert ask_throttle(others[0]) == 0
                 return all(other.is_closed() for other in others[75:])
 
-            eventually(refused, "connections over the quota to be closed")
+            eventually(rejected, "connections over the quota to be closed")
         finally:
             assert alter_by(peer, address, "connection_creation_rate", None) == (0, None)
 

@@ -59,8 +59,8 @@ def test_both_isolation_levels_agree_without_transactions(peer, filled, isolatio
 def test_newer_special_timestamps_need_their_request_version(peer, filled, timestamp, first_version, expected):
     found = ask(peer, filled, timestamp, first_version)
     assert (found.error_code, found.offset, found.timestamp) == expected
-    refused = ask(peer, filled, timestamp, first_version - 1)
-    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+    rejected = ask(peer, filled, timestamp, first_version - 1)
+    assert rejected.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_an_empty_partition_has_ends_and_no_times(peer, topic):

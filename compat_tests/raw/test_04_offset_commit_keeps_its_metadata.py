@@ -72,11 +72,11 @@ def test_null_metadata_comes_back_empty(peer, topic, coordinated):
     assert fetch(peer, coordinated, topic, topic_id, 8).metadata == ""
 
 
-def test_metadata_that_is_too_long_is_refused(peer, topic, coordinated):
+def test_metadata_that_is_too_long_is_rejected(peer, topic, coordinated):
     topic_id = peer.create_topic(topic)
     assert settled_commit(peer, coordinated, topic, topic_id, 8, metadata="x" * 4096) == 0
-    refused = settled_commit(peer, coordinated, topic, topic_id, 8, metadata="x" * 4097)
-    assert refused == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    rejected = settled_commit(peer, coordinated, topic, topic_id, 8, metadata="x" * 4097)
+    assert rejected == ErrorCode.OFFSET_METADATA_TOO_LARGE
 
 
 def test_a_partition_without_commit_has_no_offset(peer, topic, coordinated):
@@ -96,5 +96,5 @@ def test_members_that_do_not_exist_cannot_commit(peer, topic, coordinated):
 
 def test_unknown_topics_cannot_be_committed(peer, topic, coordinated, unique):
     topic_id = peer.create_topic(topic)
-    refused = settled_commit(peer, coordinated, unique("unknown"), topic_id, 8)
-    assert refused == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    rejected = settled_commit(peer, coordinated, unique("unknown"), topic_id, 8)
+    assert rejected == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -19,15 +19,15 @@ def test_every_version_gives_a_new_id_at_epoch_0(peer, version):
 
 
 @pytest.mark.parametrize("timeout_ms", [900_001, 2**31 - 1, 0, -1])
-def test_a_timeout_out_of_bounds_is_refused(peer, unique, timeout_ms):
+def test_a_timeout_out_of_bounds_is_rejected(peer, unique, timeout_ms):
     request = InitProducerIdRequest(transactional_id=unique("transaction"), transaction_timeout_ms=timeout_ms)
 
-    def refused():
+    def rejected():
         return peer.ask(request, 4).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
 
-    eventually(refused, "the refusal")
+    eventually(rejected, "the rejection")
 
 
-def test_an_empty_transactional_id_is_refused(peer):
+def test_an_empty_transactional_id_is_rejected(peer):
     request = InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1000)
     assert peer.ask(request, 4).error_code == ErrorCode.INVALID_REQUEST

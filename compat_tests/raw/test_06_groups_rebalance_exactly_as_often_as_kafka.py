@@ -121,7 +121,7 @@ def test_a_protocol_that_all_members_know_is_chosen(member):
     assert stranger.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_wrong_generations_and_members_are_refused(member):
+def test_wrong_generations_and_members_are_rejected(member):
     only = member()
     only.join()
     only.sync({})
@@ -153,6 +153,6 @@ def test_session_timeouts_have_bounds(member, session_ms):
     assert member(session_ms=session_ms).join().error_code == ErrorCode.INVALID_SESSION_TIMEOUT
 
 
-def test_an_empty_group_id_is_refused(bootstrap):
+def test_an_empty_group_id_is_rejected(bootstrap):
     with GroupMember(bootstrap, "") as nameless:
         assert nameless.join_once().error_code == ErrorCode.INVALID_GROUP_ID

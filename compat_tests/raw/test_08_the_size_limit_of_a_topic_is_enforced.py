@@ -13,8 +13,8 @@ def test_the_limit_is_on_the_batch_as_it_is_stored(peer, topic, codec):
     batch = batch_of(50, codec=codec)
     peer.create_topic(topic, max_message_bytes=len(batch))
     assert peer.produce(topic, batch).error_code == 0
-    refused = peer.produce(topic, batch_of(300, codec=codec))
-    assert (refused.error_code, refused.base_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
+    rejected = peer.produce(topic, batch_of(300, codec=codec))
+    assert (rejected.error_code, rejected.base_offset) == (ErrorCode.MESSAGE_TOO_LARGE, -1)
     assert peer.produce(topic, batch).base_offset == 50
 
 

@@ -60,7 +60,7 @@ def test_valid_and_invalid_topics_of_one_request_have_their_own_codes(peer, uniq
     assert peer.describe(bad).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_named_twice_is_refused_both_times(peer, topic):
+def test_a_topic_named_twice_is_rejected_both_times(peer, topic):
     answer = peer.ask(CreateTopicsRequest(topics=[wanted(topic), wanted(topic)], timeout_ms=5000), 7)
     assert {each.error_code for each in answer.topics} == {ErrorCode.INVALID_REQUEST}
     assert peer.describe(topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -85,7 +85,7 @@ def test_a_partition_may_be_added_later(peer, session, topic, unique):
 
 
 @pytest.mark.short
-def test_wrong_sessions_and_epochs_are_refused(peer, session, topic):
+def test_wrong_sessions_and_epochs_are_rejected(peer, session, topic):
     topic_id = peer.create_topic(topic)
     session.fetch((topic_id, 0, 0))
     session.epoch += 1
@@ -122,13 +122,13 @@ def test_a_recreated_topic_is_another_topic_in_a_session(peer, session, topic):
     new = peer.create_topic(topic)
     peer.produce(topic, batch_of(5))
 
-    def refused():
+    def rejected():
         return changed(session.fetch()).get((old, 0), (0,))[0] in (
             ErrorCode.UNKNOWN_TOPIC_ID,
             ErrorCode.INCONSISTENT_TOPIC_ID,
         )
 
-    eventually(refused, "the old id is refused")
+    eventually(rejected, "the old id is rejected")
     answer = changed(session.fetch((new, 0, 0), forget=[(old, 0)]))
     assert answer == {(new, 0): (0, [0, 1, 2, 3, 4])}
 

@@ -43,7 +43,7 @@ def test_topics_are_deleted_by_id(peer, topic):
     assert found[states[1].topic_id] == (ErrorCode.UNKNOWN_TOPIC_ID, None)
 
 
-def test_deleting_by_id_and_name_at_once_is_refused(peer, topic):
+def test_deleting_by_id_and_name_at_once_is_rejected(peer, topic):
     topic_id = peer.create_topic(topic)
     states = [DeleteTopicState(name=topic, topic_id=topic_id)]
     (answer,) = peer.ask(DeleteTopicsRequest(topics=states, timeout_ms=5000), 6).responses

@@ -66,9 +66,9 @@ def test_settings_of_the_properties_file_have_their_own_source(peer):
     assert found["log.retention.hours"].value == "168"
 
 
-def test_unknown_resources_are_refused(peer, unique):
-    refused = describe(peer, TOPIC, unique("unknown"))
-    assert (refused.error_code, refused.configs) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+def test_unknown_resources_are_rejected(peer, unique):
+    rejected = describe(peer, TOPIC, unique("unknown"))
+    assert (rejected.error_code, rejected.configs) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
     assert describe(peer, BROKER, "77").error_code == ErrorCode.INVALID_REQUEST
     assert describe(peer, TOPIC, "a/b").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(peer, 99, "x").error_code == ErrorCode.INVALID_REQUEST

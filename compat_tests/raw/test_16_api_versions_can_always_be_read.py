@@ -67,6 +67,6 @@ def test_a_version_too_new_is_answered_at_version_0(bootstrap, version):
 
 
 @pytest.mark.parametrize("name", ["", "with space", "-dash"])
-def test_invalid_software_names_are_refused(peer, name):
+def test_invalid_software_names_are_rejected(peer, name):
     answer = peer.ask(ApiVersionsRequest(client_software_name=name, client_software_version="1"), 4)
     assert answer.error_code == ErrorCode.INVALID_REQUEST

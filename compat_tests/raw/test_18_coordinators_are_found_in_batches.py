@@ -30,7 +30,7 @@ def test_one_group_is_found_in_old_versions(peer, bootstrap, group, version):
 
 
 @pytest.mark.parametrize("version", [1, 4, 6])
-def test_an_unknown_kind_of_coordinator_is_refused(peer, group, version):
+def test_an_unknown_kind_of_coordinator_is_rejected(peer, group, version):
     key = {"key": group} if version < 4 else {"coordinator_keys": [group]}
     answer = peer.ask(FindCoordinatorRequest(key_type=9, **key), version)
     code = answer.error_code if version < 4 else answer.coordinators[0].error_code

@@ -66,7 +66,7 @@ def test_acknowledged_records_survive_faults_and_are_consumed(cluster, replicate
         assert producer.stop(), producer.output.read_text()[-2000:]
         found = verifiable.await_consumed(producer, consumer)
         assert consumer.stop(), consumer.output.read_text()[-2000:]
-    assert not found.refused
+    assert not found.rejected
     assert verifiable.judge(found, stored(cluster, replicated)) == []
     for node in cluster.nodes:
         eventually(lambda node=node: in_sync(node, replicated) == [3] * PARTITIONS, "all are in sync again", SECONDS)

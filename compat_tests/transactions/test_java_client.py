@@ -89,9 +89,9 @@ def test_a_second_producer_fences_the_first(bootstrap, java, topic, unique, late
     java.tell("begin", first)
     java.send(first, topic, ["of the first"])
     second = java.producer(bootstrap, unique("second"), transactional_id=unique("id"))
-    with pytest.raises(JavaError) as refused:
+    with pytest.raises(JavaError) as rejected:
         java.tell("commit", first) if late == "commit" else java.send(first, topic, ["too late"])
-    assert refused.value.kind == ("ProducerFencedException" if late == "commit" else "InvalidProducerEpochException")
+    assert rejected.value.kind == ("ProducerFencedException" if late == "commit" else "InvalidProducerEpochException")
     java.tell("begin", second)
     java.send(second, topic, ["of the second"])
     java.tell("commit", second)
@@ -108,9 +108,9 @@ def test_a_transaction_over_its_time_is_aborted(bootstrap, java, topic, unique):
     java.send(client, topic, ["too late"])
     java.send(plain, topic, ["behind it"])
     assert java.read_places(bootstrap, unique("c"), [(topic, 0)], 1) == {(topic, 0): [b"behind it"]}
-    with pytest.raises(JavaError) as refused:
+    with pytest.raises(JavaError) as rejected:
         java.tell("commit", client)
-    assert refused.value.kind == "InvalidTxnStateException"
+    assert rejected.value.kind == "InvalidTxnStateException"
     java.tell("close", client)
     java.tell("close", plain)
 

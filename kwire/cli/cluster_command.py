@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kwire.cli.cluster_processes import ClusterProcesses
 
 NODE = ("kwire", "server", "--stop-with-stdin")
-EXIT_REFUSED = 1
+EXIT_REJECTED = 1
 EXIT_FAILED = 3
 """Exit status: the failure of a node ended the cluster, or prevented a clean stop."""
 
@@ -89,7 +89,7 @@ def start(
 
 
 def _open(wanted: Wanted) -> Cluster:
-    from kwire.cli.cluster_directory import ClusterRefused  # noqa: PLC0415 see start
+    from kwire.cli.cluster_directory import ClusterRejected  # noqa: PLC0415 see start
     from kwire.cli.cluster_opening import open_cluster  # noqa: PLC0415
     from kwire.log.disk import DiskFailure  # noqa: PLC0415
 
@@ -99,11 +99,11 @@ def _open(wanted: Wanted) -> Cluster:
         return open_cluster(replace(wanted, data=wanted.data.resolve()))
     except RuntimeError:  # raised by pathlib
         click.echo(f"kwire: {wanted.data}: too many levels of symbolic links", err=True)
-    except (ClusterRefused, DiskFailure) as error:
+    except (ClusterRejected, DiskFailure) as error:
         click.echo(f"kwire: {error}", err=True)
     except OSError as error:
         click.echo(f"kwire: {error.filename or wanted.data}: {error.strerror}", err=True)
-    sys.exit(EXIT_REFUSED)
+    sys.exit(EXIT_REJECTED)
 
 
 async def _run(processes: ClusterProcesses) -> None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kwire.cli.cluster_plan import HOST, Node, Shape, properties_of
-from kwire.cluster.directory import DirectoryRefused, load_meta_properties
+from kwire.cluster.directory import DirectoryRejected, load_meta_properties
 from kwire.cluster.formatting.formatting import make_durably
-from kwire.cluster.formatting.node_formatting import FormatRefused
+from kwire.cluster.formatting.node_formatting import FormatRejected
 from kwire.log.disk import DiskFailure, DiskLock, RealDisk
 from kwire.properties_files import escape_value, read_properties
 from kwire.protocol.uuids import uuid_to_text
@@ -32,7 +32,7 @@ LOCK_FILE = ".lock"
 _DISK = RealDisk()
 
 
-class ClusterRefused(Exception):  # noqa: N818 the name says what happened
+class ClusterRejected(Exception):  # noqa: N818 the name says what happened
     """The cluster cannot be started; the message is one line that says why."""
 
 
@@ -80,10 +80,10 @@ class Cluster:
 
 
 def plan_cluster(directory: Path, shape: Shape, ports: Sequence[int]) -> Cluster:
-    """Return a new cluster with new ids, without creating it. Raises ClusterRefused."""
+    """Return a new cluster with new ids, without creating it. Raises ClusterRejected."""
     text = str(directory)
     if "," in text or not text.isprintable():
-        raise ClusterRefused(f"{text}: the path of log directories cannot contain a comma or a control character")
+        raise ClusterRejected(f"{text}: the path of log directories cannot contain a comma or a control character")
     random_source = SystemRandomSource()
     controllers = shape.controllers or shape.combined
     return Cluster(
@@ -96,7 +96,7 @@ def plan_cluster(directory: Path, shape: Shape, ports: Sequence[int]) -> Cluster
 
 
 def find_cluster(directory: Path) -> Cluster | None:
-    """Return the cluster in a directory; None if it is missing or empty. Raises ClusterRefused for any other."""
+    """Return the cluster in a directory; None if it is missing or empty. Raises ClusterRejected for any other."""
     for name in (CLUSTER_FILE, UNFINISHED_FILE):
         path = directory / name
         if path.exists():
@@ -104,10 +104,10 @@ def find_cluster(directory: Path) -> Cluster | None:
     if not directory.exists():
         return None
     if not directory.is_dir():
-        raise ClusterRefused(f"{directory} is not a directory; name another one with --data")
+        raise ClusterRejected(f"{directory} is not a directory; name another one with --data")
     # A crash during the first write leaves only the lock and the temporary file.
     if {path.name for path in directory.iterdir()} - {LOCK_FILE, f"{UNFINISHED_FILE}.tmp"}:
-        raise ClusterRefused(f"{directory} holds files but no {CLUSTER_FILE}; name another directory with --data")
+        raise ClusterRejected(f"{directory} holds files but no {CLUSTER_FILE}; name another directory with --data")
     return None
 
 
@@ -122,12 +122,12 @@ def _read(path: Path) -> Cluster:
             directory_ids=tuple(values["directory.ids"].split(",")),
         )
     except (KeyError, ValueError) as error:
-        raise ClusterRefused(f"{path} cannot be read ({error}); restore it, or name another directory") from None
+        raise ClusterRejected(f"{path} cannot be read ({error}); restore it, or name another directory") from None
     shape = found.shape
     if len(found.ports) != shape.port_count or len(found.directory_ids) != shape.port_count - shape.brokers:
-        raise ClusterRefused(f"{path}: ports or directory.ids do not match the number of nodes; restore it")
+        raise ClusterRejected(f"{path}: ports or directory.ids do not match the number of nodes; restore it")
     if found.directory != path.parent:
-        raise ClusterRefused(
+        raise ClusterRejected(
             f"{path.parent} was moved or copied from {found.directory}, which the settings of its nodes still name; "
             "move it back, or name another directory with --data"
         )
@@ -135,18 +135,18 @@ def _read(path: Path) -> Cluster:
 
 
 def lock_cluster(cluster: Cluster) -> DiskLock:
-    """Create the directory, and lock it. Raises ClusterRefused."""
+    """Create the directory, and lock it. Raises ClusterRejected."""
     make_durably(_DISK, str(cluster.directory))
     lock = _DISK.lock(str(cluster.directory / LOCK_FILE))
     if lock is None:
-        raise ClusterRefused(f"{cluster.directory} is in use by another kwire cluster; name another one with --data")
+        raise ClusterRejected(f"{cluster.directory} is in use by another kwire cluster; name another one with --data")
     return lock
 
 
 def configs_of(cluster: Cluster, overrides: Sequence[tuple[str, str]]) -> Mapping[Node, BrokerConfig]:
     """Return the settings of each node, from its file or from the file that it will get.
 
-    Raises ClusterRefused.
+    Raises ClusterRejected.
     """
     return {node: _config(cluster, node, overrides) for node in cluster.nodes}
 
@@ -158,13 +158,13 @@ def _config(cluster: Cluster, node: Node, overrides: Sequence[tuple[str, str]]) 
         text = path.read_text() if is_formed else _text(cluster, node)
         config = load_config(text, overrides)
     except OSError as error:
-        raise ClusterRefused(f"{path}: {error.strerror}") from None
+        raise ClusterRejected(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ClusterRefused(f"{path}: is not a text file") from None
+        raise ClusterRejected(f"{path}: is not a text file") from None
     except SettingError as error:
-        raise ClusterRefused(f"{error} ({node.name})") from None
+        raise ClusterRejected(f"{error} ({node.name})") from None
     if config.node_id != node.node_id:
-        raise ClusterRefused(f"{path}: node.id is {config.node_id}, but this is the file of node {node.node_id}")
+        raise ClusterRejected(f"{path}: node.id is {config.node_id}, but this is the file of node {node.node_id}")
     return config
 
 
@@ -173,7 +173,7 @@ def _text(cluster: Cluster, node: Node) -> str:
 
 
 def form_cluster(cluster: Cluster) -> None:
-    """Write the files and format the directories of all nodes, as far as they are missing. Raises ClusterRefused."""
+    """Write the files and format the directories of all nodes, as far as they are missing. Raises ClusterRejected."""
     if (cluster.directory / CLUSTER_FILE).exists():
         return
     unfinished = str(cluster.directory / UNFINISHED_FILE)
@@ -182,8 +182,8 @@ def form_cluster(cluster: Cluster) -> None:
         for node in cluster.nodes:
             _DISK.replace(str(cluster.properties(node)), _text(cluster, node).encode(), sync=True)
             _format(cluster, node)
-    except (FormatRefused, DirectoryRefused) as error:
-        raise ClusterRefused(str(error)) from error
+    except (FormatRejected, DirectoryRejected) as error:
+        raise ClusterRejected(str(error)) from error
     _DISK.rename(unfinished, str(cluster.directory / CLUSTER_FILE))
     _DISK.sync_directory(str(cluster.directory))
 
@@ -204,20 +204,20 @@ def _format(cluster: Cluster, node: Node) -> None:
 
 
 def check_identities(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> None:
-    """Raise ClusterRefused if a node's directory does not belong to this cluster and node."""
+    """Raise ClusterRejected if a node's directory does not belong to this cluster and node."""
     for node, config in configs.items():
         path = config.metadata_dir
         try:
             meta = load_meta_properties(_DISK, path)
-        except (DirectoryRefused, DiskFailure) as error:
-            raise ClusterRefused(str(error)) from error
+        except (DirectoryRejected, DiskFailure) as error:
+            raise ClusterRejected(str(error)) from error
         if meta is None:
-            raise ClusterRefused(
+            raise ClusterRejected(
                 f"{path} of {node.name} has no meta.properties: its data is missing. Restore it, or accept its loss: "
                 f"kwire format -N -t {cluster.cluster_id} -c {cluster.properties(node)}"
             )
         if (meta.cluster_id, meta.node_id) != (cluster.cluster_id, node.node_id):
-            raise ClusterRefused(
+            raise ClusterRejected(
                 f"{path} is of node {meta.node_id} of cluster {meta.cluster_id}, not of node {node.node_id} of "
                 f"cluster {cluster.cluster_id}"
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kwire.cli.cluster_directory import (
     Cluster,
-    ClusterRefused,
+    ClusterRejected,
     check_identities,
     configs_of,
     find_cluster,
@@ -40,7 +40,7 @@ class Wanted:
 def open_cluster(wanted: Wanted) -> Cluster:
     """Return the cluster, locked and formatted.
 
-    Raises ClusterRefused or DiskFailure; then a new cluster leaves no files.
+    Raises ClusterRejected or DiskFailure; then a new cluster leaves no files.
     """
     overrides = _overrides(wanted.overrides)
     found = find_cluster(wanted.data)
@@ -53,7 +53,7 @@ def open_cluster(wanted: Wanted) -> Cluster:
     if found is None:
         lock_cluster(cluster)
         if find_cluster(wanted.data) is not None:
-            raise ClusterRefused(f"{wanted.data}: another process just created a cluster there; start it again")
+            raise ClusterRejected(f"{wanted.data}: another process just created a cluster there; start it again")
     form_cluster(cluster)
     check_identities(cluster, configs)
     return cluster
@@ -63,10 +63,10 @@ def _overrides(texts: Sequence[str]) -> list[tuple[str, str]]:
     try:
         given = [parse_override(text) for text in texts]
     except SettingError as error:
-        raise ClusterRefused(str(error)) from None
+        raise ClusterRejected(str(error)) from None
     for name, _ in given:
         if name in OWN_SETTINGS:
-            raise ClusterRefused(f"--override {name}: is each node's own; edit it in the node's file")
+            raise ClusterRejected(f"--override {name}: is each node's own; edit it in the node's file")
     return given
 
 
@@ -74,23 +74,23 @@ def _new(wanted: Wanted) -> Cluster:
     brokers = BROKERS if wanted.brokers is None else wanted.brokers
     shape = Shape(brokers=brokers, controllers=wanted.controllers or 0)
     if not shape.port_count:
-        raise ClusterRefused("--brokers 0: without brokers, name a number of --controllers")
+        raise ClusterRejected("--brokers 0: without brokers, name a number of --controllers")
     port = PORT if wanted.port is None else wanted.port
     if port + shape.port_count - 1 > _PORT_MAX:
-        raise ClusterRefused(f"--port {port}: {shape.port_count} ports from this one on exceed 65535; use a lower one")
+        raise ClusterRejected(f"--port {port}: {shape.port_count} ports from this one on exceed 65535; use a lower one")
     ports = range(port, port + shape.port_count) if port else free_ports(HOST, shape.port_count)
     return plan_cluster(wanted.data, shape, ports)
 
 
 def _check_fits(cluster: Cluster, wanted: Wanted) -> None:
-    """Raise ClusterRefused if the options differ from those of an existing cluster."""
+    """Raise ClusterRejected if the options differ from those of an existing cluster."""
     shape = cluster.shape
     if wanted.brokers not in (None, shape.brokers) or wanted.controllers not in (None, shape.controllers):
-        raise ClusterRefused(
+        raise ClusterRejected(
             f"{cluster.directory} holds a cluster of {shape}; leave them out, or name another directory with --data"
         )
     if wanted.port and wanted.port != cluster.ports[0]:
-        raise ClusterRefused(
+        raise ClusterRejected(
             f"{cluster.directory} holds a cluster that was made with --port {cluster.ports[0]}, which its metadata "
             "names; leave it out, or name another directory with --data"
         )
@@ -104,4 +104,4 @@ def _check_ports(cluster: Cluster, configs: Mapping[Node, BrokerConfig]) -> None
     are = "is" if len(taken) == 1 else "are"
     is_there = cluster.properties(cluster.nodes[0]).exists()
     hint = "end what uses it" if is_there else f"set the first of {len(listeners)} ports by --port, or 0 for any"
-    raise ClusterRefused(f"{', '.join(taken)} {are} taken; {hint}")
+    raise ClusterRejected(f"{', '.join(taken)} {are} taken; {hint}")

@@ -63,9 +63,9 @@ class ClusterProcesses:
                 self._running[node] = await _start(self._command(node))
             if self._is_stopping:
                 self._terminate()
-            async with asyncio.TaskGroup() as followers:
+            async with asyncio.TaskGroup() as watchers:
                 for node in self._nodes:
-                    followers.create_task(self._follow(node, self._running[node]))
+                    watchers.create_task(self._watch(node, self._running[node]))
         finally:
             self._kill(self._running)
             await asyncio.gather(*(process.wait() for process in self._running.values()))
@@ -114,7 +114,7 @@ class ClusterProcesses:
         for node in nodes:
             _send(self._running[node], signal.SIGKILL)
 
-    async def _follow(self, node: Node, process: Process) -> None:
+    async def _watch(self, node: Node, process: Process) -> None:
         async for line in _lines(process):
             self._output.line(node.name, self._notice(node, line).removeprefix("kwire: "))
             if line == SHUT_DOWN_LINE:

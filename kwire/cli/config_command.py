@@ -42,12 +42,12 @@ def explain(key: str | None, kinds: str | None, word: str, file: Path | None, *,
         return
     explained = [(kind, found) for kind, found in chosen(wanted, "") if found.name == key]
     if not explained:
-        _refuse(key)
+        _reject(key)
     given = _given(file)
     click.echo("\n\n".join(explanation(kind, found, given) for kind, found in explained))
 
 
-def _refuse(name: str) -> None:
+def _reject(name: str) -> None:
     import difflib  # noqa: PLC0415 see explain
 
     from kwire.cli.explanations import SECTIONS  # noqa: PLC0415

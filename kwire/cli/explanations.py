@@ -90,7 +90,7 @@ def _changes(kind: str, key: ConfigKey) -> str:
 
 
 def _use(key: ConfigKey) -> str:
-    return f"{key.use.value}, any value but the default" if key.use is Use.REFUSED else key.use.value
+    return f"{key.use.value}, any value but the default" if key.use is Use.REJECTED else key.use.value
 
 
 def page() -> str:
@@ -109,8 +109,9 @@ def _introduction() -> Iterator[str]:
     yield f"**Honoured** ({counts[Use.HONOURED]}): it does what it says."
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
     yield "has no part that the key configures."
-    yield f"**Refused** ({counts[Use.REFUSED]}): any value but the default stops the start, and is refused as a dynamic"
-    yield "change, because a client or operator relies on its effect. An unknown key is logged once, as a warning."
+    yield f"**Rejected** ({counts[Use.REJECTED]}): any value but the default stops the start, and is rejected as a"
+    yield "dynamic change, because a client or operator relies on its effect."
+    yield "An unknown key is logged once, as a warning."
     yield ""
     yield "*Changes* says when a broker takes a new value: at the next start (read-only), or while it runs, set for one"
     yield "broker (per-broker) or for all (cluster-wide). Internal keys are in italics. `kwire config explain KEY`"

@@ -15,7 +15,7 @@ from kwire.cli.log_command import printable
 if TYPE_CHECKING:
     from kwire.server.node.formation import FormatOptions
 
-EXIT_REFUSED = 1
+EXIT_REJECTED = 1
 
 
 @click.command("format")
@@ -62,9 +62,9 @@ def format_directories(
     not be formatted: its first start does it.
     """
     if properties is None:
-        _refuse("argument --config/-c is required")
+        _reject("argument --config/-c is required")
     if cluster_id is None:
-        _refuse("argument --cluster-id/-t is required")
+        _reject("argument --cluster-id/-t is required")
     # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.server.node.formation import FormatOptions  # noqa: PLC0415
 
@@ -84,8 +84,8 @@ def format_directories(
 
 
 def _format(properties: Path, options: FormatOptions) -> None:
-    from kwire.cluster.directory import DirectoryRefused  # noqa: PLC0415 see format_directories
-    from kwire.cluster.formatting.node_formatting import FormatRefused  # noqa: PLC0415
+    from kwire.cluster.directory import DirectoryRejected  # noqa: PLC0415 see format_directories
+    from kwire.cluster.formatting.node_formatting import FormatRejected  # noqa: PLC0415
     from kwire.log.disk import DiskFailure, RealDisk  # noqa: PLC0415
     from kwire.seams import SystemClock, SystemRandomSource  # noqa: PLC0415
     from kwire.server.node.formation import format_storage  # noqa: PLC0415
@@ -97,11 +97,11 @@ def _format(properties: Path, options: FormatOptions) -> None:
             config, options, disk=RealDisk(), random_source=SystemRandomSource(), clock=SystemClock(), say=_say
         )
     except OSError as error:
-        _refuse(f"{properties}: {error.strerror}")
+        _reject(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
-        _refuse(f"{properties}: is not a text file")
-    except (SettingError, FormatRefused, DirectoryRefused, DiskFailure) as error:
-        _refuse(str(error))
+        _reject(f"{properties}: is not a text file")
+    except (SettingError, FormatRejected, DirectoryRejected, DiskFailure) as error:
+        _reject(str(error))
 
 
 @click.command("random-uuid")
@@ -118,6 +118,6 @@ def _say(line: str) -> None:
     click.echo(printable(line))
 
 
-def _refuse(message: str) -> NoReturn:
+def _reject(message: str) -> NoReturn:
     click.echo(f"kwire: {printable(message)}", err=True)
-    sys.exit(EXIT_REFUSED)
+    sys.exit(EXIT_REJECTED)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 EXIT_DAMAGED = 1
-EXIT_REFUSED = 2
+EXIT_REJECTED = 2
 _INDENTED = ("record",)
 
 
@@ -53,7 +53,7 @@ def dump(
     try:
         sys.exit(until_pipe_breaks(lambda: _dump(paths, selection, form)))
     except InspectionError as error:
-        refuse(str(error))
+        reject(str(error))
 
 
 def _dump(paths: tuple[str, ...], selection: Any, form: str) -> int:
@@ -125,6 +125,6 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def refuse(message: str) -> NoReturn:
+def reject(message: str) -> NoReturn:
     click.echo(f"kwire: {printable(message)}", err=True)
-    sys.exit(EXIT_REFUSED)
+    sys.exit(EXIT_REJECTED)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kwire.cli.log_command import EXIT_DAMAGED, as_json, format_option, printable, refuse, until_pipe_breaks
+from kwire.cli.log_command import EXIT_DAMAGED, as_json, format_option, printable, reject, until_pipe_breaks
 
 BAR_STEP_BYTES = 1024 * 1024
 
@@ -34,7 +34,7 @@ def verify(directory: str, *, force: bool, form: str) -> None:
         with locked(directory, force=force):
             status = until_pipe_breaks(lambda: _verify(directory, form))
     except InspectionError as error:
-        refuse(str(error))
+        reject(str(error))
     sys.exit(status)
 
 

@@ -15,7 +15,7 @@ import click
 from kwire import event_loop
 from kwire.cli.log_lines import LineLimit, OneLineFormatter
 from kwire.cli.stopping import Stopping, say
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.invariants import failure_reason, is_broken_invariant
 from kwire.kept_objects import FullCollections, KeptObjects, collect_rarely
 from kwire.log import progress
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 LOG_FORMAT = "[%(asctime)s,%(msecs)03d] %(levelname)s %(message)s (%(name)s)"
 OPEN_FILES_WANTED = 100_000
-EXIT_REFUSED = 1
+EXIT_REJECTED = 1
 EXIT_FAILED = 3
 """Exit status: the broker stopped because it could not keep its guarantees."""
 EXIT_BROKEN = 70
@@ -70,8 +70,8 @@ def server(
     try:
         config = load_config(text, [parse_override(override) for override in overrides])
         status = _run(config, stop_with_stdin=stop_with_stdin, remove_after=remove_after)
-    except (SettingError, DirectoryRefused, LogDirectoryError, DiskFailure) as error:
-        _refuse(str(error))
+    except (SettingError, DirectoryRejected, LogDirectoryError, DiskFailure) as error:
+        _reject(str(error))
     else:
         sys.exit(status)
 
@@ -107,14 +107,14 @@ def _read(properties: Path) -> str:
     try:
         return properties.read_text()
     except OSError as error:
-        _refuse(f"{properties}: {error.strerror}")
+        _reject(f"{properties}: {error.strerror}")
     except UnicodeDecodeError:
-        _refuse(f"{properties}: is not a text file")
+        _reject(f"{properties}: is not a text file")
 
 
-def _refuse(message: str) -> NoReturn:
+def _reject(message: str) -> NoReturn:
     click.echo(f"kwire: {message}", err=True)
-    sys.exit(EXIT_REFUSED)
+    sys.exit(EXIT_REJECTED)
 
 
 async def _start(config: BrokerConfig) -> BrokerServer | ControllerServer:

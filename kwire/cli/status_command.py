@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.cli.log_command import printable, refuse, until_pipe_breaks
+from kwire.cli.log_command import printable, reject, until_pipe_breaks
 
 if TYPE_CHECKING:
     from kwire.cli.cluster_status import ClusterStatus
@@ -73,7 +73,7 @@ def status(servers: str, form: str, *, watch: bool, interval: float, timeout: fl
 def _address(text: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(text.strip())
     if found is None or not 0 < (port := int(found[3] or PORT)) < 1 << 16:
-        refuse(f"--bootstrap-server {text}: is not host:port; an IPv6 address is written as [::1]:{PORT}")
+        reject(f"--bootstrap-server {text}: is not host:port; an IPv6 address is written as [::1]:{PORT}")
     return found[1] or found[2], port
 
 
@@ -88,7 +88,7 @@ async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: flo
                 found = await asking.look()
             except CannotAsk as error:
                 if interval is None:
-                    refuse(str(error))
+                    reject(str(error))
                 told = printable(str(error))
                 line = json.dumps({"healthy": False, "error": told}) if form == "json" else f"kwire: {told}"
                 _show([line], is_redrawn=form == "text")

@@ -25,7 +25,7 @@ _LEFT_BY_FORMATTING = frozenset(
 _LEFT_IN_METADATA_DIRECTORY = frozenset({FIRST_SNAPSHOT, FIRST_SNAPSHOT + ".tmp"})
 
 
-class DirectoryRefused(Exception):  # noqa: N818 named after what happened
+class DirectoryRejected(Exception):  # noqa: N818 named after what happened
     """A log directory cannot be used; the message says why and what to do."""
 
 
@@ -49,14 +49,14 @@ class MetaProperties:
 
 
 def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
-    """Return the directory's identity; None if it was never formatted. Raises DirectoryRefused if it cannot be read."""
+    """Return the directory's identity; None if it was never formatted. Raises DirectoryRejected if it is unreadable."""
     path = f"{directory}/{META_PROPERTIES}"
     if not disk.exists(path):
         return None
     try:
         values = read_properties(disk.read(path).decode("utf-8", "replace"))
         if values["version"] != "1":
-            raise DirectoryRefused(f"log.dirs: {path} has version {values['version']}; only version 1 is known")
+            raise DirectoryRejected(f"log.dirs: {path} has version {values['version']}; only version 1 is known")
         return MetaProperties(
             cluster_id=values["cluster.id"],
             node_id=int(values["node.id"]),
@@ -64,7 +64,7 @@ def load_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
         )
     except (KeyError, ValueError) as error:
         why = f"no {error.args[0]} in it" if isinstance(error, KeyError) else error
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: {path} cannot be read ({why}); restore it or use another directory"
         ) from None
 

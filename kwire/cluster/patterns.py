@@ -2,7 +2,7 @@
 
 Python's own engine tries one path after another. Some patterns and texts keep it, and thus the event loop, busy
 forever. It also needs up to a second to compile a pattern of 1,000 characters. This module follows all paths at once,
-character by character. It refuses patterns that need backtracking (back references, lookaround) or are too large.
+character by character. It rejects patterns that need backtracking (back references, lookaround) or are too large.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SET_OPERATORS = ("&&", "--", "||", "~~")
 _CATEGORIES: dict[str, Test] = {letter: re.compile(rf"\{letter}").fullmatch for letter in "dDwWsS"}
 
 
-class PatternRefusedError(Exception):
+class PatternRejectedError(Exception):
     """The pattern needs backtracking, contains unknown syntax, or is too large."""
 
 
@@ -75,9 +75,9 @@ class _OneOf:
 
 
 def _one_of(items: str, *, is_negated: bool) -> Test:
-    """Return the test of a class with these items. Raises PatternRefusedError."""
+    """Return the test of a class with these items. Raises PatternRejectedError."""
     if any(operator in items for operator in _SET_OPERATORS):
-        raise PatternRefusedError(items)
+        raise PatternRejectedError(items)
     ranges: list[tuple[int, int]] = []
     categories: list[str] = []
     position = 0
@@ -87,7 +87,7 @@ def _one_of(items: str, *, is_negated: bool) -> Test:
         if items.startswith("-", position) and position + 1 < len(items):
             last, position = _item(items, position + 1)
             if len(first) > 1 or len(last) > 1 or last < first:
-                raise PatternRefusedError(items)
+                raise PatternRejectedError(items)
         if len(first) > 1:
             categories.append(first[1])
         else:
@@ -99,7 +99,7 @@ def _item(items: str, position: int) -> tuple[str, int]:
     r"""Return the character or category (such as \d) at a position, and the position of the next item."""
     found = _ITEM.match(items, position)
     if found is None:
-        raise PatternRefusedError(items)
+        raise PatternRejectedError(items)
     by_two, by_four, escaped, plain = found.groups()
     if by_two or by_four:
         return chr(int(by_two or by_four, 16)), found.end()
@@ -107,7 +107,7 @@ def _item(items: str, position: int) -> tuple[str, int]:
         return "\\" + escaped, found.end()
     if escaped and escaped.isascii() and escaped.isalnum():
         if escaped not in _CONTROLS:
-            raise PatternRefusedError(items)
+            raise PatternRejectedError(items)
         return _CONTROLS[escaped], found.end()
     return escaped or plain, found.end()
 
@@ -117,7 +117,7 @@ class Pattern:
 
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_MAX:
-            raise PatternRefusedError(f"longer than {PATTERN_MAX} characters")
+            raise PatternRejectedError(f"longer than {PATTERN_MAX} characters")
         self._text = text
         self._position = 0
         self._tests: list[Test | None] = [None]
@@ -127,7 +127,7 @@ class Pattern:
         self._end = len(text) - (text.endswith("$") and not text.endswith("\\$"))
         tree = self._alternatives(0)
         if self._position < self._end:
-            raise PatternRefusedError(text[self._position :])
+            raise PatternRejectedError(text[self._position :])
         self._start = self._emit(tree, 0)
 
     def begin(self) -> set[int]:
@@ -159,7 +159,7 @@ class Pattern:
 
     def _alternatives(self, depth: int) -> Tree:
         if depth > DEPTH_MAX:
-            raise PatternRefusedError("too deep")
+            raise PatternRejectedError("too deep")
         found = [self._sequence(depth)]
         while self._text.startswith("|", self._position):
             self._position += 1
@@ -178,7 +178,7 @@ class Pattern:
             self._position += 3 if text.startswith("(?:", position) else 1
             inside = self._alternatives(depth + 1)
             if not self._text.startswith(")", self._position):
-                raise PatternRefusedError(text)
+                raise PatternRejectedError(text)
             self._position += 1
             return inside
         if text[position] == ".":
@@ -194,7 +194,7 @@ class Pattern:
             self._position += 2
             return ("one", text[position + 1].__eq__)
         if text[position] in _SPECIAL:
-            raise PatternRefusedError(text[position:])
+            raise PatternRejectedError(text[position:])
         self._position += 1
         return ("one", text[position].__eq__)
 
@@ -208,14 +208,14 @@ class Pattern:
             return ("repeat", atom, *_BOUNDS[sign])
         low, high = int(least), int(most) if most else -1 if comma else int(least)
         if max(low, high) > REPEATS_MAX or -1 < high < low:
-            raise PatternRefusedError(found.group())
+            raise PatternRejectedError(found.group())
         return ("repeat", atom, low, high)
 
     # --- from the tree to states, built from the end to the beginning
 
     def _state(self, test: Test | None, following: list[int]) -> int:
         if len(self._tests) >= STATES_MAX:
-            raise PatternRefusedError("too large")
+            raise PatternRejectedError("too large")
         self._tests.append(test)
         self._next.append(following)
         return len(self._tests) - 1
@@ -259,7 +259,7 @@ class Matcher:
             yield
 
     def compile(self, text: str) -> Pieces[Pattern]:
-        """Return the compiled pattern. Raises PatternRefusedError."""
+        """Return the compiled pattern. Raises PatternRejectedError."""
         yield from self.spend(WORK_OF_CHARACTER * min(len(text), PATTERN_MAX))
         return Pattern(text)
 

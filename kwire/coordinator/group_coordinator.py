@@ -19,8 +19,8 @@ from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group.classic_group import ClassicGroup
 from kwire.coordinator.group.config import GroupConfig
-from kwire.coordinator.group.joining import JoinCall, refused_join
-from kwire.coordinator.group.listing import described_group, listed_groups, refused_description
+from kwire.coordinator.group.joining import JoinCall, rejected_join
+from kwire.coordinator.group.listing import described_group, listed_groups, rejected_description
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.records import GroupRecord
@@ -144,7 +144,7 @@ class GroupCoordinator:
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
-            self._runtime.follow(partition)
+            self._runtime.serve_or_release(partition)
 
     # --- shards
 
@@ -159,7 +159,7 @@ class GroupCoordinator:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(GROUP_OFFSETS_TOPIC, index)
             if partition is not None:
-                self._runtime.follow(partition)
+                self._runtime.serve_or_release(partition)
         return self._runtime.active(index)
 
     def _shard_of_valid_group_id(self, group_id: str) -> Shard[GroupRecord, GroupMachine]:
@@ -196,7 +196,7 @@ class GroupCoordinator:
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 shard.attempt(shard.machine.joining.join(call))
         except KafkaError as error:
-            return refused_join(error.code, request.member_id)
+            return rejected_join(error.code, request.member_id)
         return answer.result() if answer.done() else answer
 
     def sync(self, request: SyncGroupRequest) -> Answer[SyncGroupResponse]:
@@ -243,32 +243,32 @@ class GroupCoordinator:
     ) -> Answer[list[OffsetCommitResponseTopic]]:
         """Commit offsets of the topics in the request that exist and that the client may read, with name and id."""
 
-        def refuse(code: ErrorCode) -> list[OffsetCommitResponseTopic]:
-            return refused_commit(topics, code)
+        def reject(code: ErrorCode) -> list[OffsetCommitResponseTopic]:
+            return rejected_commit(topics, code)
 
         try:
             shard = self._shard(request.group_id)
             with shard:
                 write = shard.machine.committing.commit(request, topics, version=version)
         except KafkaError as error:
-            return refuse(error.code)
-        return _write(shard, write, refuse)
+            return reject(error.code)
+        return _write(shard, write, reject)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
     ) -> Answer[list[TxnOffsetCommitResponseTopic]]:
         """Commit offsets of the topics in the request that exist. The group's partition must be in the transaction."""
 
-        def refuse(code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
-            return refused_transactional_commit(topics, code)
+        def reject(code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+            return rejected_transactional_commit(topics, code)
 
         try:
             shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 write = shard.machine.committing.commit_in_transaction(request, topics)
         except KafkaError as error:
-            return refuse(error.code)
-        return _write(shard, write, refuse)
+            return reject(error.code)
+        return _write(shard, write, reject)
 
     def end_transaction(self, index: int, marker: Marker) -> AppendResult:
         """Append a transaction's marker to a partition of __consumer_offsets.
@@ -294,7 +294,7 @@ class GroupCoordinator:
         topics = request.topics
         group_id = request.group_id
 
-        def refuse(code: ErrorCode) -> OffsetFetchResponseGroup:
+        def reject(code: ErrorCode) -> OffsetFetchResponseGroup:
             return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
 
         try:
@@ -302,8 +302,8 @@ class GroupCoordinator:
             with shard:
                 found = shard.machine.committing.fetch(group_id, topics, require_stable=require_stable)
         except KafkaError as error:
-            return refuse(error.code)
-        return _with_late_errors(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), refuse)
+            return reject(error.code)
+        return _with_late_errors(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), reject)
 
     def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
         """Return all partitions for which the group has committed offsets. Raises KafkaError."""
@@ -312,7 +312,7 @@ class GroupCoordinator:
             return shard.machine.committing.partitions(group_id)
 
     def delete_offsets(self, group_id: str, topics: list[OffsetDeleteRequestTopic]) -> Answer[OffsetDeleteResponse]:
-        def refuse(code: ErrorCode) -> OffsetDeleteResponse:
+        def reject(code: ErrorCode) -> OffsetDeleteResponse:
             return OffsetDeleteResponse(error_code=code)
 
         try:
@@ -320,9 +320,9 @@ class GroupCoordinator:
             with shard:
                 write = shard.machine.committing.delete(group_id, topics)
         except KafkaError as error:
-            return refuse(error.code)
+            return reject(error.code)
         response = OffsetDeleteResponse(topics=write.answer)
-        return _write(shard, Write(answer=response, records=write.records), refuse)
+        return _write(shard, Write(answer=response, records=write.records), reject)
 
     # --- administration
 
@@ -345,10 +345,10 @@ class GroupCoordinator:
             with shard:
                 return described_group(group_id, shard.machine.groups.get(group_id), version=version)
         except KafkaError as error:
-            return refused_description(group_id, error.code)
+            return rejected_description(group_id, error.code)
 
     def delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
-        def refuse(code: ErrorCode) -> DeletableGroupResult:
+        def reject(code: ErrorCode) -> DeletableGroupResult:
             return DeletableGroupResult(group_id=group_id, error_code=code)
 
         try:
@@ -356,16 +356,16 @@ class GroupCoordinator:
             with shard:
                 group = shard.machine.groups.get(group_id)
                 if group is None:
-                    return refuse(ErrorCode.GROUP_ID_NOT_FOUND)
+                    return reject(ErrorCode.GROUP_ID_NOT_FOUND)
                 if not group.is_empty:
-                    return refuse(ErrorCode.NON_EMPTY_GROUP)
+                    return reject(ErrorCode.NON_EMPTY_GROUP)
                 records = shard.machine.delete_records(group_id)
         except KafkaError as error:
-            return refuse(error.code)
-        return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), refuse)
+            return reject(error.code)
+        return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), reject)
 
 
-def refused_transactional_commit(
+def rejected_transactional_commit(
     topics: Iterable[TxnOffsetCommitRequestTopic], code: ErrorCode
 ) -> list[TxnOffsetCommitResponseTopic]:
     """Return a response with the error code for each partition."""
@@ -381,7 +381,7 @@ def refused_transactional_commit(
     ]
 
 
-def refused_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:
+def rejected_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:
     """Return a response with the code for each partition, since OffsetCommit has no error field for the request."""
     return [
         OffsetCommitResponseTopic(
@@ -397,23 +397,23 @@ def refused_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) 
 
 
 def _write(
-    shard: Shard[GroupRecord, GroupMachine], write: Write[GroupRecord, T], refuse: Callable[[ErrorCode], T]
+    shard: Shard[GroupRecord, GroupMachine], write: Write[GroupRecord, T], reject: Callable[[ErrorCode], T]
 ) -> Answer[T]:
     try:
         with shard:
             outcome = shard.write(write)
     except KafkaError as error:
-        return refuse(error.code)
-    return _with_late_errors(outcome, refuse)
+        return reject(error.code)
+    return _with_late_errors(outcome, reject)
 
 
-def _with_late_errors(outcome: T | asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> Answer[T]:
+def _with_late_errors(outcome: T | asyncio.Future[T], reject: Callable[[ErrorCode], T]) -> Answer[T]:
     """Return the answer; errors that occur later are put into it like immediate ones."""
-    return _later(outcome, refuse) if isinstance(outcome, asyncio.Future) else outcome
+    return _later(outcome, reject) if isinstance(outcome, asyncio.Future) else outcome
 
 
-async def _later(outcome: asyncio.Future[T], refuse: Callable[[ErrorCode], T]) -> T:
+async def _later(outcome: asyncio.Future[T], reject: Callable[[ErrorCode], T]) -> T:
     try:
         return await outcome
     except KafkaError as error:
-        return refuse(error.code)
+        return reject(error.code)

@@ -108,7 +108,7 @@ class CoordinatorRuntime(Generic[R, M]):
             shard = self._add(broken.partition)
             asyncio.get_running_loop().call_later(RELOAD_PAUSE_S, self._load_soon, shard)
 
-    def follow(self, partition: Partition) -> None:
+    def serve_or_release(self, partition: Partition) -> None:
         """Serve a partition if this broker leads it, release it otherwise."""
         if partition.is_led:
             self.lead(partition)

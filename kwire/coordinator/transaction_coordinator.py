@@ -162,7 +162,7 @@ class TransactionCoordinator:
         if self._runtime.find(index) is None:
             partition = self._partitions.get(TRANSACTION_STATE_TOPIC, index)
             if partition is not None:
-                self._runtime.follow(partition)
+                self._runtime.serve_or_release(partition)
         return self._runtime.active(index)
 
     def _shard_of_valid_id(self, transactional_id: str) -> TransactionShard:

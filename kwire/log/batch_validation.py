@@ -88,10 +88,10 @@ def check_frame(batches: bytes) -> BatchHeader:
     """Return the header of the batch of a leader's append, which must be exactly one whole batch."""
     size = len(batches)
     if size < BATCH_HEADER_BYTES:
-        _refuse_fragment(batches)
+        _reject_fragment(batches)
     header = read_header(batches, 0)
     if header.magic != 2 or header.length + LENGTH_OVERHEAD != size:
-        _refuse_frame(header, size)
+        _reject_frame(header, size)
     return header
 
 
@@ -131,11 +131,11 @@ def _check_marker(batch: memoryview, header: BatchHeader) -> None:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the marker at offset {header.base_offset}: {error}") from error
 
 
-def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
+def _reject_frame(header: BatchHeader, size: int) -> NoReturn:
     if header.length < LENGTH_LEAST:
-        _refuse_length(header.length)
+        _reject_length(header.length)
     if header.magic != 2:
-        _refuse_magic(header.magic)
+        _reject_magic(header.magic)
     if header.length < BATCH_HEADER_BYTES - LENGTH_OVERHEAD:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {header.length} is smaller than a batch header")
     if header.size_in_bytes > size:
@@ -143,7 +143,7 @@ def _refuse_frame(header: BatchHeader, size: int) -> NoReturn:
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
 
 
-def _refuse_fragment(batches: bytes) -> NoReturn:
+def _reject_fragment(batches: bytes) -> NoReturn:
     """Raise the error for data shorter than a header.
 
     Length and magic are checked first, as far as they are present, as in Kafka's ByteBufferLogInputStream.
@@ -151,23 +151,23 @@ def _refuse_fragment(batches: bytes) -> NoReturn:
     if len(batches) >= LENGTH_OVERHEAD:
         _, length = OFFSET_AND_LENGTH.unpack_from(batches)
         if length < LENGTH_LEAST:
-            _refuse_length(length)
+            _reject_length(length)
         if len(batches) > MAGIC_POSITION:
             magic = batches[MAGIC_POSITION]
             if magic not in (0, 1, 2):
-                _refuse_magic(magic)
+                _reject_magic(magic)
             if length + LENGTH_OVERHEAD <= len(batches):
                 if magic != 2:
-                    _refuse_magic(magic)
+                    _reject_magic(magic)
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than a batch header")
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be at least one whole record batch per partition")
 
 
-def _refuse_length(length: int) -> NoReturn:
+def _reject_length(length: int) -> NoReturn:
     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than any header")
 
 
-def _refuse_magic(magic: int) -> NoReturn:
+def _reject_magic(magic: int) -> NoReturn:
     if magic in (0, 1):
         raise KafkaError(ErrorCode.INVALID_RECORD, "only record batches with magic version 2 are accepted")
     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"invalid magic {magic} in a record batch")
@@ -329,7 +329,7 @@ def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: 
     except InvalidRecordsError as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
     if faults:
-        _refuse_records(faults)
+        _reject_records(faults)
     return max_timestamp
 
 
@@ -343,7 +343,7 @@ def _run_to_end(steps: Steps[T]) -> T:
         return result
 
 
-def _refuse_records(faults: list[RecordFault]) -> NoReturn:
+def _reject_records(faults: list[RecordFault]) -> NoReturn:
     """Raise the error code of the first record's fault, and list all faults, as Kafka does (KIP-467)."""
     code, what = ErrorCode.INVALID_RECORD, f"{len(faults)} record errors in total"
     if faults[0].is_timestamp:

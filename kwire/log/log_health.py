@@ -54,7 +54,7 @@ class LogHealth:
         DiskFailure, CorruptLogError.
         """
         if self.failure is not None:
-            raise self.refusal()
+            raise self.rejection()
         try:
             return call()
         except DiskFullError as error:
@@ -64,7 +64,7 @@ class LogHealth:
         except CorruptLogError as error:
             raise self.damaged(error) from error
 
-    def refusal(self) -> KafkaError:
+    def rejection(self) -> KafkaError:
         """Return the error for requests to a log that is offline or being closed."""
         state = "closed" if self.is_closing else "offline"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._name} is {state}")

@@ -89,7 +89,7 @@ class PartitionLog(LogState):
         """
         has_offsets = origin in _WITH_OFFSETS
         if self.health.rejects_appends or (self.pending_truncation is not None and not has_offsets):
-            raise self.health.refusal()
+            raise self.health.rejection()
         if has_offsets:
             return self._append_with_offsets(memoryview(batches), leader_epoch, origin)
         now_ms = self.clock.wall_ms()
@@ -112,7 +112,7 @@ class PartitionLog(LogState):
             else:
                 self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
         except KafkaError:
-            self.producers.refused.found_no_space(header)
+            self.producers.rejected.found_no_space(header)
             raise
         self._apply_stored(batch, header, position, base_offset, leader_epoch)
         log_append_time_ms = now_ms if self.config.is_log_append_time else -1
@@ -177,7 +177,7 @@ class PartitionLog(LogState):
 
     def _apply_producer(self, batch: bytes | memoryview, header: BatchHeader, base_offset: int) -> None:
         aborted = apply_batch(header, batch, self.producers, base_offset)
-        self.producers.refused.stored(header)
+        self.producers.rejected.stored(header)
         if aborted is not None:
             self.health.guard(lambda: self._active.transaction_index.append(aborted))
 
@@ -198,7 +198,7 @@ class PartitionLog(LogState):
         for verification or device reads is exhausted. The first batch may begin below `offset`.
         """
         if self.failure is not None:
-            raise self.health.refusal()
+            raise self.health.rejection()
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is not in {self.log_start_offset}..{end}")
@@ -293,7 +293,7 @@ class PartitionLog(LogState):
         Raises DiskFullError if the disk is full; nothing has changed then, and a later flush may find space.
         """
         if self.failure is not None:
-            raise self.health.refusal()
+            raise self.health.rejection()
         try:
             return flushing.begin(self, pins=pins)
         except DiskFailure as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kwire.log.refused_batches import RefusedBatches
+from kwire.log.rejected_batches import RejectedBatches
 from kwire.protocol.control_records import EndTransactionMarker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TRANSACTIONAL_FLAG, BatchHeader
@@ -106,7 +106,7 @@ class ProducerState:
         """High watermark of the last `replicated` call."""
         self.is_derived = True
         """True if the state covers the whole log; else it is being rebuilt, and no offset is stable."""
-        self.refused = RefusedBatches()
+        self.rejected = RejectedBatches()
         """Rejected batches; they do not derive from the log, and are kept when the state is rebuilt."""
 
     def active(self) -> list[ProducerEntry]:
@@ -127,13 +127,13 @@ class ProducerState:
             if header.producer_epoch < NO_PRODUCER_EPOCH:
                 _check_epoch(ProducerEntry(producer_id=header.producer_id), header.producer_epoch)
             if from_client:
-                self.refused.check(header)
+                self.rejected.check(header)
             return None
         if from_client and (duplicate := entry.find_duplicate(header)) is not None:
             return duplicate
         _check_epoch(entry, header.producer_epoch)
         if from_client:
-            self.refused.check(header)
+            self.rejected.check(header)
             _check_sequence(entry, header)
         if entry.current_transaction_first_offset != NO_TRANSACTION and not header.attributes & TRANSACTIONAL_FLAG:
             raise KafkaError(
@@ -245,7 +245,7 @@ class ProducerState:
 
     def check_begins(self, header: BatchHeader) -> None:
         """Reject the first batch of a transaction with its own epoch if earlier batches are missing (KIP-890)."""
-        self.refused.check(header)
+        self.rejected.check(header)
         entry = self.entries.get(header.producer_id)
         if header.base_sequence != 0 and (entry is None or not entry.batches):
             raise KafkaError(

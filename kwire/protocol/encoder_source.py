@@ -61,13 +61,13 @@ class _EncoderSource(Source):
 
     def _struct(self, schema: Schema, source: str) -> None:
         for spec in self.absent(schema):
-            self._refuse_unless_default(spec, f"{source}.{spec.name}")
+            self._reject_unless_default(spec, f"{source}.{spec.name}")
         for spec in self.untagged(schema):
             self._field(spec, f"{source}.{spec.name}")
         if self.flexible:
             self._tags(self.tagged(schema), source)
 
-    def _refuse_unless_default(self, spec: FieldSchema, source: str) -> None:
+    def _reject_unless_default(self, spec: FieldSchema, source: str) -> None:
         if spec.ignorable:
             return
         with self.block(f"if {self._differs(spec, source)}:"):

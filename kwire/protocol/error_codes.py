@@ -160,7 +160,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_CONTROLLER_ID = 116, False, "no controller with this id is known"
     UNKNOWN_SUBSCRIPTION_ID = 117, False, "the telemetry subscription is not the current one"
     TELEMETRY_TOO_LARGE = 118, False, "the pushed telemetry is too large"
-    INVALID_REGISTRATION = 119, False, "the controller refuses the broker's registration"
+    INVALID_REGISTRATION = 119, False, "the controller rejects the broker's registration"
     TRANSACTION_ABORTABLE = 120, False, "the transaction must be aborted; the transactional id can go on"
     INVALID_RECORD_STATE = 121, False, "the record is not in a state that can be acknowledged"
     SHARE_SESSION_NOT_FOUND = 122, True, "no such share session"

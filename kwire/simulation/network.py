@@ -133,7 +133,7 @@ class Network:
         if not back.is_open:
             return None
         if server is None or not server.is_serving() or not target.is_on:
-            self._note(f"{source.name}>{target.name}:{port} refused")
+            self._note(f"{source.name}>{target.name}:{port} rejected")
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"Connect call failed {(target.address, port)}")
         return self._establish(loop, server, there, back)
 

@@ -95,7 +95,7 @@ class ObjectChannel(NodeChannel):
             return await super().send(destination, request)
         process = peer.host.process
         if process is None or not peer.is_serving:
-            return await super().send(destination, request)  # refused, or no response, as with a connection
+            return await super().send(destination, request)  # rejected, or no response, as with a connection
         there, back = self._lanes_to(process.loop)
         answer: asyncio.Future[Any] = self._loop.create_future()
         timer = self._loop.call_later(self._seconds, _give_up, answer)

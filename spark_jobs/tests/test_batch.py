@@ -96,7 +96,7 @@ def test_a_time_after_the_last_record_is_an_error_or_the_end(spark, bootstrap, t
     assert rows(frame) == []
 
 
-def test_offsets_beyond_the_end_are_refused(spark, bootstrap, topic):
+def test_offsets_beyond_the_end_are_rejected(spark, bootstrap, topic):
     topic_with(bootstrap, topic, numbered(5))
     until = json.dumps({topic: {"0": 9}})
     frame = source(spark.read, bootstrap, subscribe=topic, endingOffsets=until, **{"kafkaConsumer.pollTimeoutMs": 500})

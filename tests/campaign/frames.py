@@ -39,7 +39,7 @@ from tests.campaign.confined import Confined, confined
 from tests.campaign.evidence import Evidence, current_commit
 from tests.campaign.scenes import LARGE, Scenes
 from tests.hostile.attack import Attack
-from tests.hostile.frames import OPENED, REFUSED, TOPICS, Frames, Shot, frame_of
+from tests.hostile.frames import OPENED, REJECTED, TOPICS, Frames, Shot, frame_of
 from tests.support.raw_client import RawClient, sized
 from tests.support.requests import batch, create_request, fetch, produce
 
@@ -53,7 +53,7 @@ WAIT_SECONDS_MAX = 5.0
 SETTLE_SECONDS = 60.0
 LARGE_BATCHES = 70
 MEGABYTE = 1024 * 1024
-KEPT_TOPICS = ("__consumer_offsets", REFUSED, OPENED, honest.TOPIC)
+KEPT_TOPICS = ("__consumer_offsets", REJECTED, OPENED, honest.TOPIC)
 EVIDENCE = Evidence(
     name="frames",
     title="Hostile frames against a broker of 512 MiB",
@@ -86,7 +86,7 @@ class Outcome:
 def prepare(server: Confined) -> None:
     """Create topics and a default quota (to measure each client); use each part that is created on first use."""
     with RawClient(server.bootstrap_server) as client:
-        for name in (*TOPICS, REFUSED, honest.TOPIC):
+        for name in (*TOPICS, REJECTED, honest.TOPIC):
             client.ask(create_request(name), 7)
         client.ask(create_request(OPENED, compression_type="gzip"), 7)
         client.ask(create_request(LARGE), 7)
@@ -206,8 +206,8 @@ def look(server: Confined, directory: Path, base_descriptors: int, outcome: Outc
     if server.descriptors > base_descriptors + DESCRIPTORS_MARGIN:
         outcome.problems.append(f"{server.descriptors} open descriptors, {base_descriptors} before")
     with RawClient(server.bootstrap_server) as client:
-        if fetch(client, REFUSED).high_watermark:
-            outcome.problems.append("a batch that had to be refused was stored")
+        if fetch(client, REJECTED).high_watermark:
+            outcome.problems.append("a batch that had to be rejected was stored")
         topics = client.ask(MetadataRequest(topics=None), 12).topics
     known = {f"{topic.name}-{part.partition_index}" for topic in topics for part in topic.partitions}
     there = {path.name for path in (directory / "data").iterdir() if path.is_dir()}
@@ -263,7 +263,7 @@ def _cells(outcome: Outcome, seconds: float) -> Iterator[object]:
     yield from (size // MEGABYTE for size in (outcome.base_bytes, outcome.peak_bytes, outcome.after_bytes))
     yield ", ".join(f"{role} {seconds:.2f}" for role, seconds in sorted(outcome.longest.items()))
     yield "; ".join(outcome.problems[:3]) or (
-        f"alive, nothing lost of {outcome.records} records, nothing refused stored"
+        f"alive, nothing lost of {outcome.records} records, nothing rejected stored"
     )
 
 

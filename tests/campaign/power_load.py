@@ -75,14 +75,14 @@ class PartitionLedger:
         if self.producer_id < 0:
             answer = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
             if answer.error_code:
-                return self._refused(answer.error_code)
+                return self._rejected(answer.error_code)
             self.producer_id, self.sequence = answer.producer_id, 0
         if not self.pending:
             self.pending = [self._value() for _ in range(self.random_source.choice((1, 1, 2, 5)))]
         records = batch(*self.pending, producer_id=self.producer_id, producer_epoch=0, sequence=self.sequence)
         answer = produce(client, self.topic, records, partition=self.partition)
         if answer.error_code:
-            return self._refused(answer.error_code)
+            return self._rejected(answer.error_code)
         for at, value in enumerate(self.pending):
             if self.acknowledged.setdefault(answer.base_offset + at, value) != value:
                 self.problems.append(f"{self}: offset {answer.base_offset + at} was given twice")
@@ -95,7 +95,7 @@ class PartitionLedger:
         size = self.random_source.choice((10, 100, 1000, 1000, 20_000))
         return b"%d " % self.next_number + b"x" * self.random_source.randrange(size)
 
-    def _refused(self, code: int) -> bool:
+    def _rejected(self, code: int) -> bool:
         if code not in GONE:
             self.problems.append(f"{self}: {ErrorCode(code).name} for sequence {self.sequence}")
         return False

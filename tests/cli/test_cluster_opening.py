@@ -1,4 +1,4 @@
-"""Cluster directory: created once, completed after a crash, opened again, and refused with other arguments."""
+"""Cluster directory: created once, completed after a crash, opened again, and rejected with other arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kwire.cli import cluster_directory, main
-from kwire.cli.cluster_directory import CLUSTER_FILE, LOCK_FILE, Cluster, ClusterRefused
+from kwire.cli.cluster_directory import CLUSTER_FILE, LOCK_FILE, Cluster, ClusterRejected
 from kwire.cli.cluster_opening import Wanted, open_cluster
 from kwire.cluster.directory import load_meta_properties
 from kwire.cluster.raft.snapshots import decode_snapshot
@@ -115,10 +115,10 @@ def test_an_interrupted_creation_is_completed(
     assert len({frozenset(voters_of(made.log_dir(node))) for node in made.nodes}) == 1
 
 
-def refused(asked: Wanted) -> str:
-    """Check that the directory is refused and unchanged; return the error of one line."""
+def rejected(asked: Wanted) -> str:
+    """Check that the directory is rejected and unchanged; return the error of one line."""
     before = contents(asked.data)
-    with pytest.raises(ClusterRefused) as caught:
+    with pytest.raises(ClusterRejected) as caught:
         open_cluster(asked)
     assert contents(asked.data) == before
     (line,) = str(caught.value).splitlines()
@@ -134,11 +134,11 @@ def refused(asked: Wanted) -> str:
         ({}, "in use by another kwire cluster"),
     ],
 )
-def test_another_cluster_than_the_one_that_is_there_is_refused(
+def test_another_cluster_than_the_one_that_is_there_is_rejected(
     tmp_path: Path, asked: dict[str, object], words: str
 ) -> None:
     open_cluster(wanted(tmp_path))
-    assert words in refused(wanted(tmp_path, **asked))
+    assert words in rejected(wanted(tmp_path, **asked))
 
 
 @pytest.mark.parametrize(
@@ -152,18 +152,18 @@ def test_another_cluster_than_the_one_that_is_there_is_refused(
     ],
 )
 def test_invalid_options_create_no_directory(tmp_path: Path, asked: dict[str, object], words: str) -> None:
-    assert words in refused(wanted(tmp_path / "new", **asked))
+    assert words in rejected(wanted(tmp_path / "new", **asked))
     assert not (tmp_path / "new").exists()
 
 
-def test_a_path_that_settings_cannot_name_is_refused(tmp_path: Path) -> None:
-    assert "comma" in refused(wanted(tmp_path / "a,b"))
+def test_a_path_that_settings_cannot_name_is_rejected(tmp_path: Path) -> None:
+    assert "comma" in rejected(wanted(tmp_path / "a,b"))
 
 
 def test_taken_ports_are_all_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = refused(wanted(tmp_path / "new", brokers=1, port=port))
+        line = rejected(wanted(tmp_path / "new", brokers=1, port=port))
     assert line.startswith(f"127.0.0.1:{port}")
     assert "taken" in line
     assert not (tmp_path / "new").exists()
@@ -173,40 +173,40 @@ def test_taken_ports_of_a_cluster_that_is_there_are_named(tmp_path: Path, locks:
     made = open_cluster(wanted(tmp_path))
     release(locks)
     with socket.create_server(("127.0.0.1", made.ports[1])), socket.create_server(("127.0.0.1", made.ports[3])):
-        line = refused(wanted(tmp_path))
+        line = rejected(wanted(tmp_path))
     assert line == f"127.0.0.1:{made.ports[3]}, 127.0.0.1:{made.ports[1]} are taken; end what uses it"
 
 
 def test_a_directory_with_foreign_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
-    assert "holds files but no cluster.properties" in refused(wanted(tmp_path))
+    assert "holds files but no cluster.properties" in rejected(wanted(tmp_path))
 
 
-def test_a_moved_cluster_is_refused(tmp_path: Path, locks: list[DiskLock]) -> None:
+def test_a_moved_cluster_is_rejected(tmp_path: Path, locks: list[DiskLock]) -> None:
     open_cluster(wanted(tmp_path / "a"))
     release(locks)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    assert f"was moved or copied from {tmp_path / 'a'}" in refused(wanted(tmp_path / "b"))
+    assert f"was moved or copied from {tmp_path / 'a'}" in rejected(wanted(tmp_path / "b"))
 
 
 @pytest.mark.parametrize("damage", ["cluster.id=x", "brokers=many", "\udcff", "{whole}\nports=1,2"])
-def test_a_cluster_file_that_cannot_be_read_is_refused(tmp_path: Path, damage: str, locks: list[DiskLock]) -> None:
+def test_a_cluster_file_that_cannot_be_read_is_rejected(tmp_path: Path, damage: str, locks: list[DiskLock]) -> None:
     open_cluster(wanted(tmp_path))
     release(locks)
     path = tmp_path / CLUSTER_FILE
     path.write_bytes(damage.replace("{whole}", path.read_text()).encode(errors="surrogateescape"))
-    assert str(path) in refused(wanted(tmp_path))
+    assert str(path) in rejected(wanted(tmp_path))
 
 
-def test_a_node_without_its_data_is_refused(tmp_path: Path, locks: list[DiskLock]) -> None:
+def test_a_node_without_its_data_is_rejected(tmp_path: Path, locks: list[DiskLock]) -> None:
     made = open_cluster(wanted(tmp_path))
     release(locks)
     shutil.rmtree(made.log_dir(made.nodes[1]))
-    line = refused(wanted(tmp_path))
+    line = rejected(wanted(tmp_path))
     assert f"kwire format -N -t {made.cluster_id} -c {made.properties(made.nodes[1])}" in line
     release(locks)
     shutil.copytree(made.log_dir(made.nodes[0]), made.log_dir(made.nodes[1]))
-    assert "is of node 1 of cluster" in refused(wanted(tmp_path))
+    assert "is of node 1 of cluster" in rejected(wanted(tmp_path))
 
 
 def test_edited_settings_are_kept_and_checked(tmp_path: Path, locks: list[DiskLock]) -> None:
@@ -218,16 +218,16 @@ def test_edited_settings_are_kept_and_checked(tmp_path: Path, locks: list[DiskLo
     release(locks)
     assert path.read_text().endswith("num.partitions=6\n")
     path.write_text(path.read_text() + "node.id=1\n")
-    assert "node.id is 1, but this is the file of node 3" in refused(wanted(tmp_path))
+    assert "node.id is 1, but this is the file of node 3" in rejected(wanted(tmp_path))
     release(locks)
     path.write_text("num.partitions=none\n")
-    assert refused(wanted(tmp_path)).endswith("(broker-3)")
+    assert rejected(wanted(tmp_path)).endswith("(broker-3)")
     release(locks)
     path.unlink()
-    assert f"{path}: No such file" in refused(wanted(tmp_path))
+    assert f"{path}: No such file" in rejected(wanted(tmp_path))
 
 
-def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+def test_the_command_rejects_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for data in (tmp_path / "file", tmp_path / "file" / "below"):
         ended = CliRunner().invoke(main, ["cluster", "start", "--data", str(data), "--port", "0"])

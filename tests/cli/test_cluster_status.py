@@ -209,7 +209,7 @@ def test_a_refused_connection_is_a_one_line_error() -> None:
 
 
 @pytest.mark.parametrize("server", ["", "nope:x", ":9092", "host:0", "host:70000", "a:1,,b:2", "::1", "[::1", "[]:1"])
-def test_what_is_no_address_is_refused(server: str) -> None:
+def test_what_is_no_address_is_rejected(server: str) -> None:
     ended = status("--bootstrap-server", server)
     assert ended.exit_code == 2
     assert ended.stderr.startswith("kwire: --bootstrap-server ")
@@ -218,7 +218,7 @@ def test_what_is_no_address_is_refused(server: str) -> None:
 
 @pytest.mark.parametrize("option", ["--timeout", "--interval"])
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1"])
-def test_what_is_no_number_of_seconds_is_refused(option: str, seconds: str) -> None:
+def test_what_is_no_number_of_seconds_is_rejected(option: str, seconds: str) -> None:
     ended = status("--bootstrap-server", "127.0.0.1:1", option, seconds)
     assert ended.exit_code == 2
     assert ended.stderr.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': {seconds}")

@@ -50,7 +50,7 @@ def format_(tmp_path: Path, settings: list[str], *arguments: str, cluster_id: st
     return run("format", "-c", str(properties), "-t", cluster_id, *arguments)
 
 
-def refused(ended: Result, tmp_path: Path) -> str:
+def rejected(ended: Result, tmp_path: Path) -> str:
     assert (ended.exit_code, ended.stdout) == (1, "")
     assert not (tmp_path / "data").exists()
     (line,) = ended.stderr.splitlines()
@@ -89,8 +89,10 @@ NOT_ON_BROKERS = "You can only use --standalone on a controller."
         ),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(tmp_path: Path, node: str, options: list[str], words: str) -> None:
-    assert words in refused(format_(tmp_path, NODES[node], *options), tmp_path)
+def test_options_that_do_not_go_together_are_rejected(
+    tmp_path: Path, node: str, options: list[str], words: str
+) -> None:
+    assert words in rejected(format_(tmp_path, NODES[node], *options), tmp_path)
 
 
 VOTES = [(node, option) for node in ("combined", "controller") for option in (["-s"], ["-I", f"{ONE},{TWO}"])]
@@ -186,7 +188,7 @@ def test_a_standalone_voter_has_its_advertised_endpoint(tmp_path: Path, listener
     assert (endpoint.host, endpoint.port) == (host, port)
 
 
-def test_formatted_directories_are_refused_or_ignored(tmp_path: Path) -> None:
+def test_formatted_directories_are_rejected_or_ignored(tmp_path: Path) -> None:
     assert format_(tmp_path, NODES["combined"], "-s").exit_code == 0
     again = format_(tmp_path, NODES["combined"], "-s")
     assert again.exit_code == 1
@@ -198,17 +200,17 @@ def test_formatted_directories_are_refused_or_ignored(tmp_path: Path) -> None:
 
 def test_the_command_line_is_explained(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.properties")
-    assert "argument --config/-c is required" in refused(run("format", "-t", CLUSTER), tmp_path)
-    assert "argument --cluster-id/-t is required" in refused(run("format", "-c", missing), tmp_path)
-    assert "missing.properties: No such file" in refused(run("format", "-c", missing, "-t", CLUSTER), tmp_path)
-    assert "num.partitions" in refused(format_(tmp_path, ["num.partitions=0"], "-s"), tmp_path)
+    assert "argument --config/-c is required" in rejected(run("format", "-t", CLUSTER), tmp_path)
+    assert "argument --cluster-id/-t is required" in rejected(run("format", "-c", missing), tmp_path)
+    assert "missing.properties: No such file" in rejected(run("format", "-c", missing, "-t", CLUSTER), tmp_path)
+    assert "num.partitions" in rejected(format_(tmp_path, ["num.partitions=0"], "-s"), tmp_path)
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    assert "not a text file" in refused(run("format", "-c", str(tmp_path / "binary"), "-t", CLUSTER), tmp_path)
+    assert "not a text file" in rejected(run("format", "-c", str(tmp_path / "binary"), "-t", CLUSTER), tmp_path)
 
 
 @pytest.mark.parametrize("cluster_id", ["", "two words", "a=b", "a\nnode.id=2", "ü"])
 def test_an_invalid_cluster_id_is_rejected(tmp_path: Path, cluster_id: str) -> None:
-    assert "The cluster id may have" in refused(format_(tmp_path, [], "-s", cluster_id=cluster_id), tmp_path)
+    assert "The cluster id may have" in rejected(format_(tmp_path, [], "-s", cluster_id=cluster_id), tmp_path)
 
 
 def test_random_ids_are_all_different() -> None:

@@ -167,7 +167,7 @@ def test_after_an_unclean_stop_it_is_sound_as_well(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
-def test_what_is_no_log_directory_is_refused(tmp_path, name):
+def test_what_is_no_log_directory_is_rejected(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"x")
     ended = CliRunner().invoke(main, ["log", "verify", str(tmp_path / name)])

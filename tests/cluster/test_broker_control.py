@@ -101,9 +101,9 @@ def test_a_broker_is_forgotten(scene: Scene) -> None:
     scene.world.run(scene.control.unregister_broker(2))
     assert list(scene.log.image.brokers) == [1]
     assert leader_of(scene, "t") == 1
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         scene.world.run(scene.control.unregister_broker(2))
-    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert rejected.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 def test_silent_brokers_are_fenced_when_there_is_space_to_write_it(

@@ -61,9 +61,9 @@ def test_a_broker_whose_heartbeat_is_planned_for_its_session_is_not_fenced(tmp_p
             stopping = asyncio.ensure_future(world.heartbeat(GOES, shut_down=True))
             await asyncio.sleep(0)
             await world.fall_silent(GOES)
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await world.register(GOES, process=2)
-            assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             await world.control._fence_expired()
             assert not stopping.done()
             world.clock.now_ms += SESSION_MS
@@ -112,9 +112,9 @@ def test_a_heartbeat_during_a_registration_keeps_the_first_process(tmp_path: Pat
             await asyncio.sleep(0)
             assert not registering.done()
             await world.heartbeat(GOES)
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await registering
-            assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+            assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
             assert world.log.newest_image.brokers[GOES] == before
 
     asyncio.run(main())

@@ -24,7 +24,7 @@ from kwire.cluster.configs.topic import TOPIC_KEYS
         ("leader.replication.throttled.replicas", "0:1,2", "must be the literal '\\*' or a list of replicas"),
     ],
 )
-def test_what_lies_behind_a_bound_is_refused(key: str, text: str, message: str) -> None:
+def test_what_lies_behind_a_bound_is_rejected(key: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(TOPIC_KEYS[key], text)
 
@@ -45,7 +45,7 @@ def test_what_a_bound_includes_is_taken(key: str, text: str, value: object) -> N
     assert parse(TOPIC_KEYS[key], text) == value
 
 
-def test_texts_that_must_not_be_empty_are_refused() -> None:
+def test_texts_that_must_not_be_empty_are_rejected() -> None:
     keys = [key for key in BROKER_KEYS.values() if key.check is NOT_EMPTY]
     for key in keys:
         with pytest.raises(ConfigError, match="String must be non-empty"):

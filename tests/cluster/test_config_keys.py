@@ -25,7 +25,7 @@ def test_doubles_are_written_as_in_java(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "1..", "1.1.1", "e5", "1e", "0x1", "1_0", "nan", "1ff", "1 1", "d"])
-def test_what_is_no_double_is_refused(text: str) -> None:
+def test_what_is_no_double_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError):
         parse(RATIO, text)
 

@@ -60,7 +60,7 @@ def test_each_key_has_a_usable_default_and_a_meaning(key: ConfigKey) -> None:
     assert len(key.doc) > 10
     for text in (key.default, key.kafka_default):
         assert text is None or render(parse(key, text)) == text
-    assert key.use is not Use.REFUSED or key.name in BROKER_KEYS or key.name == "remote.storage.enable"
+    assert key.use is not Use.REJECTED or key.name in BROKER_KEYS or key.name == "remote.storage.enable"
 
 
 @pytest.mark.parametrize(

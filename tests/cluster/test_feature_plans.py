@@ -65,9 +65,9 @@ OLD_CONTROLLER = ControllerRegistration(controller_id=8, features=FEATURES, **CO
 def test_every_registered_node_must_support_a_level(nodes: dict[str, Any], why: str) -> None:
     image = replace(IMAGE, **nodes)
     newest = FeatureUpdate(name="metadata.version", level=30, upgrade_type=UP)
-    with pytest.raises(KafkaError, match=why) as refused:
+    with pytest.raises(KafkaError, match=why) as rejected:
         plan_features(image, [newest], controller_id=1, supported=SUPPORTED)
-    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
 def test_what_old_nodes_support_is_set_and_the_active_controller_speaks_for_itself() -> None:
@@ -112,8 +112,8 @@ def test_voters_of_a_static_quorum_must_have_registered() -> None:
     ],
 )
 def test_an_invalid_feature_update_fails_all_updates(update: tuple[str, int, int], why: str) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         plan(("group.version", 0, SAFE), update)
-    assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
-    assert str(refused.value.message).startswith("The update failed for all features since")
-    assert str(refused.value.message).endswith(why)
+    assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert str(rejected.value.message).startswith("The update failed for all features since")
+    assert str(rejected.value.message).endswith(why)

@@ -332,9 +332,9 @@ def test_a_new_leader_accepts_appends_after_a_long_pending_truncation(tmp_path: 
         partition.truncate_to_leaders_end(batches - 1)
         partition.update(replace(partition.image, leader=1, leader_epoch=2), is_led=True)
         again = batch(b"x", producer_id=7, producer_epoch=0, sequence=batches - 2)
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             partition.append(again, 1)
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the client asks again"
+        assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the client asks again"
         while partition.log.pending_truncation is not None:
             await asyncio.sleep(0)
         assert partition.append(again, 1).is_duplicate
@@ -350,19 +350,19 @@ def test_a_cut_that_could_not_be_settled_is_tried_again(scene: Scene, monkeypatc
     as_follower_of(scene, 3)
 
     async def acts() -> None:
-        refused: list[str] = []
+        rejected: list[str] = []
 
-        def refuse(operation: str, path: str) -> DiskFailure | None:
-            if operation == "read" and len(refused) < 2:
-                refused.append(path)
+        def reject(operation: str, path: str) -> DiskFailure | None:
+            if operation == "read" and len(rejected) < 2:
+                rejected.append(path)
                 return full(operation, path)
             return None
 
         partition.truncate_to_leaders_end(2)
-        scene.disk.fail = refuse
+        scene.disk.fail = reject
         while partition.waits_for_flush:
             await asyncio.sleep(0)
-        assert (len(refused), partition.log.pending_truncation, scene.failures) == (2, None, [])
+        assert (len(rejected), partition.log.pending_truncation, scene.failures) == (2, None, [])
 
     play(scene, acts)
 

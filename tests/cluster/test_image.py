@@ -255,17 +255,17 @@ def test_controllers_and_producer_ids() -> None:
     assert image.next_producer_id == 2000
 
 
-def test_a_record_that_is_not_known_is_refused_and_changes_nothing() -> None:
+def test_a_record_that_is_not_known_is_rejected_and_changes_nothing() -> None:
     with pytest.raises(UnknownRecord, match="object"):
         after(TOPIC, object())
     assert EMPTY.topics == {}
 
 
-def test_a_partition_that_leaves_a_gap_is_refused() -> None:
+def test_a_partition_that_leaves_a_gap_is_rejected() -> None:
     with pytest.raises(AssertionError, match="2 partitions with a gap"):
         after(TOPIC, partition(0), partition(2))
 
 
-def test_a_partition_of_no_topic_is_refused() -> None:
+def test_a_partition_of_no_topic_is_rejected() -> None:
     with pytest.raises(AssertionError, match="unknown topic id"):
         after(partition(0))

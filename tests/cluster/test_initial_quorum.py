@@ -53,10 +53,10 @@ def test_voters_are_read() -> None:
     ],
 )
 def test_what_names_no_voter_is_explained(text: str, words: str) -> None:
-    with pytest.raises(InvalidVoterError) as refused:
+    with pytest.raises(InvalidVoterError) as rejected:
         parse_initial_controllers(text, "CONTROLLER")
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert words in str(rejected.value)
+    assert "\n" not in str(rejected.value)
 
 
 @pytest.mark.parametrize("release", ["4.3-IV0", "4.3", "4.3.1"])
@@ -136,9 +136,9 @@ def test_kraft_version_goes_by_the_voters() -> None:
 def test_what_a_cluster_cannot_begin_with_is_explained(
     asked: dict[str, int], release: int | None, is_dynamic: bool, words: str
 ) -> None:
-    with pytest.raises(InvalidFeatureError) as refused:
+    with pytest.raises(InvalidFeatureError) as rejected:
         initial_levels(asked, release, is_dynamic=is_dynamic)
-    assert words in str(refused.value)
+    assert words in str(rejected.value)
 
 
 @pytest.mark.parametrize("name", sorted(OF_KAFKA - SUPPORTED.keys()))

@@ -139,10 +139,10 @@ NOT_ITERATIONS = "Failed to parse iterations count: it is not an integer of 32 b
         ("SCRAM-SHA-256=[name=a,password=\udcff]", "An argument of add-scram is not UTF-8"),
     ],
 )
-def test_what_is_no_credential_is_refused(argument: str, words: str) -> None:
-    with pytest.raises(InvalidScramError) as refused:
+def test_what_is_no_credential_is_rejected(argument: str, words: str) -> None:
+    with pytest.raises(InvalidScramError) as rejected:
         parse_scram(["SCRAM-SHA-256=[name=good,password=x]", argument], CHANCE)
-    assert str(refused.value) == words
+    assert str(rejected.value) == words
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,9 @@ def test_what_is_no_credential_is_refused(argument: str, words: str) -> None:
     ],
 )
 def test_an_error_message_contains_no_part_of_a_password(argument: str) -> None:
-    with pytest.raises(InvalidScramError) as refused:
+    with pytest.raises(InvalidScramError) as rejected:
         parse_scram([argument], CHANCE)
-    assert "ter2" not in str(refused.value)
+    assert "ter2" not in str(rejected.value)
 
 
 def test_a_user_given_twice_has_the_last_credential() -> None:

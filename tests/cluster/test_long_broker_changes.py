@@ -247,7 +247,7 @@ def test_a_heartbeat_prevents_a_planned_fencing(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_of_two_processes_that_register_at_once_one_is_refused(tmp_path: Path) -> None:
+def test_of_two_processes_that_register_at_once_one_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             world.clock.now_ms += SESSION_MS
@@ -262,7 +262,7 @@ def test_of_two_processes_that_register_at_once_one_is_refused(tmp_path: Path) -
     asyncio.run(main())
 
 
-def test_a_heartbeat_of_a_process_that_is_replaced_meanwhile_is_refused(tmp_path: Path) -> None:
+def test_a_heartbeat_of_a_process_that_is_replaced_meanwhile_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             stopping = asyncio.ensure_future(world.heartbeat(GOES, shut_down=True))
@@ -271,9 +271,9 @@ def test_a_heartbeat_of_a_process_that_is_replaced_meanwhile_is_refused(tmp_path
             await register_broker(
                 world.log, broker_id=GOES, endpoint=("PLAINTEXT", "h", 9000), directories=[directory_id(GOES)]
             )
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await stopping
-            assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+            assert rejected.value.code is ErrorCode.STALE_BROKER_EPOCH
             assert not world.log.image.brokers[GOES].in_controlled_shutdown
 
     asyncio.run(main())

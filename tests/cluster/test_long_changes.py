@@ -69,7 +69,7 @@ def test_assignments_are_looked_at_in_steps(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_refusals_keep_no_frames(tmp_path: Path) -> None:
+def test_rejections_keep_no_frames(tmp_path: Path) -> None:
     """Errors for 99,000 elements stay in memory until the whole response is sent."""
 
     async def main() -> None:
@@ -82,8 +82,8 @@ def test_refusals_keep_no_frames(tmp_path: Path) -> None:
 
             resource = AlterConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name="forbidden")
             context = cast("RequestContext", SimpleNamespace(allows_topic=lambda _: False))
-            accepted, [(refused, error)] = await sift([resource], context, lambda _: (None for _ in ()))
-            assert (accepted, refused) == ([], resource)
+            accepted, [(rejected, error)] = await sift([resource], context, lambda _: (None for _ in ()))
+            assert (accepted, rejected) == ([], resource)
             assert error is not None
             assert (error.code, error.__traceback__) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
 
@@ -129,9 +129,9 @@ def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: 
             controller = await registered(log)
             creating = await begin(log, controller)
             assert isinstance(await created(controller, "large", 1), CreatedTopic)
-            refusal = await creating
-            assert isinstance(refusal, KafkaError)
-            assert refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            rejection = await creating
+            assert isinstance(rejection, KafkaError)
+            assert rejection.code is ErrorCode.TOPIC_ALREADY_EXISTS
             assert len(log.image.topics["large"].partitions) == 1
 
     asyncio.run(main())

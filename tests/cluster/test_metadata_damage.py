@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.state import QuorumState, store_quorum_state
-from kwire.cluster.raft.metadata_damage import refuse_damage, store_recovery_point
+from kwire.cluster.raft.metadata_damage import reject_damage, store_recovery_point
 from kwire.log.checkpoints import RECOVERY_POINT_FILE
 from kwire.log.disk import Data, RealDisk
 from kwire.log.files import METADATA_DIRECTORY
@@ -28,10 +28,10 @@ def batches(count: int) -> list[bytes]:
     return [with_offsets(bytes(data), index, len(data) - 12, 0) for index, data in enumerate([batch(b"a")] * count)]
 
 
-def refused(directory: Path) -> bool:
+def rejected(directory: Path) -> bool:
     try:
-        refuse_damage(RealDisk(), str(directory))
-    except DirectoryRefused:
+        reject_damage(RealDisk(), str(directory))
+    except DirectoryRejected:
         return True
     return False
 
@@ -40,10 +40,10 @@ def test_a_torn_end_is_no_damage(tmp_path: Path) -> None:
     whole = batch(b"a") + batch(b"b" * 50)
     for size in range(len(whole) + 1):
         write(tmp_path, whole[:size])
-        assert not refused(tmp_path)
+        assert not rejected(tmp_path)
     write(tmp_path, whole + bytes(500))
-    assert not refused(tmp_path)
-    assert not refused(tmp_path / "missing")
+    assert not rejected(tmp_path)
+    assert not rejected(tmp_path / "missing")
 
 
 def test_a_flaw_with_batches_behind_it_is_damage(tmp_path: Path) -> None:
@@ -54,13 +54,13 @@ def test_a_flaw_with_batches_behind_it_is_damage(tmp_path: Path) -> None:
         damaged = bytearray(first + rest)
         damaged[position] ^= 0x41
         write(tmp_path, bytes(damaged))
-        assert refused(tmp_path), position
+        assert rejected(tmp_path), position
 
 
 def test_a_flaw_at_the_end_of_an_older_segment_is_damage(tmp_path: Path) -> None:
     write(tmp_path, batch(b"a")[:-1])
     write(tmp_path, batch(b"b"), "00000000000000000001.log")
-    assert refused(tmp_path)
+    assert rejected(tmp_path)
 
 
 @pytest.mark.parametrize("recovery_point", [None, 3, 1])
@@ -76,38 +76,38 @@ def test_a_segment_that_is_gone_from_the_middle_is_damage(
     if is_empty:
         write(tmp_path, b"", "00000000000000000001.log")
     write(tmp_path, third, "00000000000000000002.log")
-    assert refused(tmp_path) == (recovery_point != 1)
+    assert rejected(tmp_path) == (recovery_point != 1)
 
 
 def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
     durable, lost, kept = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)
     write(tmp_path, durable + bytes(len(lost)) + kept)
-    assert not refused(tmp_path)
+    assert not rejected(tmp_path)
     write(tmp_path, durable)
     write(tmp_path, kept, "00000000000000000002.log")
-    assert not refused(tmp_path)
+    assert not rejected(tmp_path)
 
 
 def test_a_torn_write_may_leave_zeros_where_the_offset_was(tmp_path: Path) -> None:
     first, second, _ = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)
     write(tmp_path, first + bytes(8) + second[8:])
-    assert not refused(tmp_path)
+    assert not rejected(tmp_path)
     store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=0)
-    assert refused(tmp_path)
+    assert rejected(tmp_path)
 
 
 def test_what_is_below_the_recovery_point_must_be_there_and_whole(tmp_path: Path) -> None:
     first, second, _ = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=0)
     write(tmp_path, first + second)
-    assert not refused(tmp_path)
+    assert not rejected(tmp_path)
     for data in (first + second[:-1], first + second[:-1] + b"?", first, b""):
         write(tmp_path, data)
-        assert refused(tmp_path)
+        assert rejected(tmp_path)
     (tmp_path / LOG).unlink()
-    assert refused(tmp_path)
+    assert rejected(tmp_path)
 
 
 def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(tmp_path: Path) -> None:
@@ -115,13 +115,13 @@ def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(t
     store_recovery_point(RealDisk(), str(tmp_path), 3, last_epoch=4)
     write(tmp_path, first + second)
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=4))
-    assert refused(tmp_path), "nobody truncates what its own epoch has written"
+    assert rejected(tmp_path), "nobody truncates what its own epoch has written"
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
     for data in (first + second, first, first + second[:-1]):
         write(tmp_path, data)
-        assert not refused(tmp_path)
+        assert not rejected(tmp_path)
     write(tmp_path, first + second[:-1] + b"?" + third)
-    assert refused(tmp_path), "a flaw with a whole batch behind it is damage, whoever wrote it"
+    assert rejected(tmp_path), "a flaw with a whole batch behind it is damage, whoever wrote it"
 
 
 def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -
     first, second, third = batches(3)
     torn = first + bytes(len(second)) + third
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
-    for begun, is_refused in ((5, False), (4, True)):
+    for begun, is_rejected in ((5, False), (4, True)):
         store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=4, begun_epoch=begun)
         write(tmp_path, torn)
-        assert refused(tmp_path) == is_refused
+        assert rejected(tmp_path) == is_rejected
     store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=4, begun_epoch=5)
-    assert refused(tmp_path), "the flaw is below what was durable"
+    assert rejected(tmp_path), "the flaw is below what was durable"
     write(tmp_path, first)
-    assert not refused(tmp_path), "other software may have cut there"
+    assert not rejected(tmp_path), "other software may have cut there"
 
 
 class WatchedDisk(RealDisk):
@@ -165,16 +165,16 @@ def test_a_recovery_point_of_an_earlier_release_names_no_epoch(tmp_path: Path) -
     (tmp_path / RECOVERY_POINT_FILE).write_text("0\n1\n__cluster_metadata 0 3\n")
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
     write(tmp_path, first + second)
-    assert refused(tmp_path)
+    assert rejected(tmp_path)
 
 
 def test_a_torn_recovery_point_counts_as_a_crash(tmp_path: Path) -> None:
     first, second, third = batches(3)
     write(tmp_path, first + bytes(len(second)) + third)
-    assert refused(tmp_path)
+    assert rejected(tmp_path)
     for torn in (b"", b"0\n1\n__cluster_meta"):
         (tmp_path / "recovery-point-offset-checkpoint").write_bytes(torn)
-        assert not refused(tmp_path)
+        assert not rejected(tmp_path)
 
 
 def test_a_changed_bit_costs_no_topic(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_changed_bit_costs_no_topic(tmp_path: Path) -> None:
     damaged = bytearray(good)
     damaged[good.index(topics[0].encode())] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(DirectoryRefused, match="restore it from a backup"):
+    with pytest.raises(DirectoryRejected, match="restore it from a backup"):
         RunningBroker(tmp_path)
     path.write_bytes(good)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
@@ -202,6 +202,6 @@ def test_an_offset_that_changed_is_damage(tmp_path: Path, bit: int) -> None:
     changed = bytearray(second)
     changed[7 - bit // 8] ^= 1 << bit % 8
     write(tmp_path, first + second + third)
-    assert not refused(tmp_path)
+    assert not rejected(tmp_path)
     write(tmp_path, first + changed + third)
-    assert refused(tmp_path)
+    assert rejected(tmp_path)

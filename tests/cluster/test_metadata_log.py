@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.controller import REQUESTS_AT_ONCE
 from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata import image
 from kwire.cluster.metadata.features import FORMATTED
 from kwire.cluster.metadata.image import MetadataImage
@@ -130,9 +130,9 @@ def test_a_rejection_based_on_an_unflushed_change_waits_for_the_flush(tmp_path: 
             assert not second.done()
             workers.release()
             assert isinstance((await first)[0], CreatedTopic)
-            (refusal,) = await second
-            assert isinstance(refusal, KafkaError)
-            assert refusal.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            (rejection,) = await second
+            assert isinstance(rejection, KafkaError)
+            assert rejection.code is ErrorCode.TOPIC_ALREADY_EXISTS
             assert "t" in log.image.topics
 
     run(main())
@@ -224,15 +224,15 @@ def test_a_failed_write_stops_the_node(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_full_disk_refuses_the_change_and_the_node_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_rejects_the_change_and_the_node_goes_on(tmp_path: Path) -> None:
     async def main() -> None:
         disk = FaultyDisk()
         async with metadata_log(tmp_path, disk) as log:
             controller = await registered(log)
             disk.fail = lambda operation, path: full(operation, path) if operation == "append" else None
-            (refusal,) = await controller.create_topics([topic("t")], validate_only=False)
-            assert isinstance(refusal, KafkaError)
-            assert refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
+            (rejection,) = await controller.create_topics([topic("t")], validate_only=False)
+            assert isinstance(rejection, KafkaError)
+            assert rejection.code is ErrorCode.KAFKA_STORAGE_ERROR
             disk.fail = lambda operation, path: None
             assert isinstance((await controller.create_topics([topic("t")], validate_only=False))[0], CreatedTopic)
             assert not log.failed.done()
@@ -319,7 +319,7 @@ def test_a_record_that_is_not_known_keeps_the_node_from_starting(tmp_path: Path,
             await registered(log)
         monkeypatch.delitem(image._CHANGES, records.RegisterBrokerRecord)
         async with metadata_log(tmp_path, lead=False) as log:
-            with pytest.raises(DirectoryRefused, match="RegisterBrokerRecord"):
+            with pytest.raises(DirectoryRejected, match="RegisterBrokerRecord"):
                 await lead(log)
 
     run(main())

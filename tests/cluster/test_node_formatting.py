@@ -1,4 +1,4 @@
-"""Formatting of a node's directories: files written, refusals without changes, and crashes in between."""
+"""Formatting of a node's directories: files written, rejections without changes, and crashes in between."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
+from kwire.cluster.directory import DirectoryRejected, MetaProperties, is_blank, load_meta_properties
 from kwire.cluster.formatting.formatting import bootstrap_records, write_identity
 from kwire.cluster.formatting.initial_controllers import parse_initial_controllers
 from kwire.cluster.formatting.initial_scram import parse_scram
-from kwire.cluster.formatting.node_formatting import FormatRefused, NodeFormat, format_node
+from kwire.cluster.formatting.node_formatting import FormatRejected, NodeFormat, format_node
 from kwire.cluster.metadata.features import FORMATTED
 from kwire.cluster.quorum.voters import VoterSet
 from kwire.cluster.raft.snapshots import decode_snapshot
@@ -143,7 +143,7 @@ def test_the_metadata_may_have_a_directory_of_its_own(tmp_path: Path) -> None:
 def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
     format_(node(tmp_path))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    with pytest.raises(FormatRefused, match=f"Log directory {tmp_path / 'a'} is already formatted. Use --ignore"):
+    with pytest.raises(FormatRejected, match=f"Log directory {tmp_path / 'a'} is already formatted. Use --ignore"):
         format_(node(tmp_path))
     assert format_(node(tmp_path), ignore_formatted=True) == ["All of the log directories are already formatted."]
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
@@ -154,7 +154,7 @@ def test_a_blank_directory_beside_a_formatted_one_is_formatted_with_ignore_forma
     kept = meta_of(tmp_path / "b")
     for path in (tmp_path / "a").iterdir():
         path.unlink()
-    with pytest.raises(FormatRefused, match="already formatted"):
+    with pytest.raises(FormatRejected, match="already formatted"):
         format_(node(tmp_path))
     assert not list((tmp_path / "a").iterdir())
     assert len(format_(node(tmp_path), ignore_formatted=True)) == 2
@@ -170,37 +170,37 @@ def test_a_blank_directory_beside_a_formatted_one_is_formatted_with_ignore_forma
     ],
 )
 @pytest.mark.parametrize("ignore_formatted", [False, True])
-def test_directories_of_others_are_refused(
+def test_directories_of_others_are_rejected(
     tmp_path: Path, other: dict[str, object], words: str, ignore_formatted: bool
 ) -> None:
     identity = MetaProperties(cluster_id="c", node_id=1, directory_id=UUID(int=500))
     write_identity(RealDisk(), str(tmp_path / "a"), identity)
-    with pytest.raises(FormatRefused, match=words):
+    with pytest.raises(FormatRejected, match=words):
         format_(node(tmp_path, **other), ignore_formatted=ignore_formatted)  # type: ignore[arg-type]
     assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize("content", ["holiday.jpg", "orders-0/00000000000000000000.log", f"{METADATA}/quorum-state"])
-def test_what_is_no_blank_directory_is_refused_untouched(tmp_path: Path, content: str) -> None:
+def test_what_is_no_blank_directory_is_rejected_untouched(tmp_path: Path, content: str) -> None:
     (tmp_path / "a" / content).parent.mkdir(parents=True)
     (tmp_path / "a" / content).touch()
-    with pytest.raises(DirectoryRefused, match="holds files but no meta"):
+    with pytest.raises(DirectoryRejected, match="holds files but no meta"):
         format_(node(tmp_path), ignore_formatted=True)
     assert files(tmp_path) == [f"a/{content}"]
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "a").touch()
-    with pytest.raises(DirectoryRefused, match="is not a directory"):
+    with pytest.raises(DirectoryRejected, match="is not a directory"):
         format_(node(tmp_path))
     assert not (tmp_path / "b").exists()
 
 
-def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     lock = RealDisk().lock(str(tmp_path / "b" / ".lock"))
     assert lock is not None
-    with pytest.raises(FormatRefused, match="b is in use by another process"):
+    with pytest.raises(FormatRejected, match="b is in use by another process"):
         format_(node(tmp_path))
     lock.release()
     assert len(format_(node(tmp_path), ignore_formatted=True)) == 2
@@ -226,7 +226,7 @@ def test_a_device_that_fails_is_left_out(tmp_path: Path) -> None:
 
 
 def test_at_least_one_device_must_work(tmp_path: Path) -> None:
-    with pytest.raises(FormatRefused, match="No available log directories to format"):
+    with pytest.raises(FormatRejected, match="No available log directories to format"):
         format_(node(tmp_path), UnreadableDisk("/a", "/b"))
     assert not list(tmp_path.iterdir())
 
@@ -239,7 +239,7 @@ class ReadOnlyDisk(RealDisk):
 
 
 def test_a_device_that_takes_nothing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FormatRefused, match="failed: Read-only file system"):
+    with pytest.raises(FormatRejected, match="failed: Read-only file system"):
         format_(node(tmp_path), ReadOnlyDisk())
     assert is_blank(RealDisk(), str(tmp_path / "a"))
 
@@ -294,17 +294,17 @@ def test_formatting_may_be_interrupted_anywhere(tmp_path: Path, changes: int, ag
 
 
 @pytest.mark.parametrize("content", [b"", b"junk" * 40])
-def test_bootstrap_records_that_are_damaged_are_refused_with_the_name_of_the_file(
+def test_bootstrap_records_that_are_damaged_are_rejected_with_the_name_of_the_file(
     tmp_path: Path, content: bytes
 ) -> None:
     (tmp_path / "bootstrap.checkpoint").write_bytes(content)
-    with pytest.raises(DirectoryRefused, match=r"/bootstrap\.checkpoint cannot be read"):
+    with pytest.raises(DirectoryRejected, match=r"/bootstrap\.checkpoint cannot be read"):
         bootstrap_records(RealDisk(), str(tmp_path))
 
 
-def test_an_identity_without_one_of_its_parts_is_refused_by_the_name_of_the_part(tmp_path: Path) -> None:
+def test_an_identity_without_one_of_its_parts_is_rejected_by_the_name_of_the_part(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=1\ncluster.id=abc\n")
-    with pytest.raises(DirectoryRefused, match=r"/meta\.properties cannot be read \(no node\.id in it\)"):
+    with pytest.raises(DirectoryRejected, match=r"/meta\.properties cannot be read \(no node\.id in it\)"):
         load_meta_properties(RealDisk(), str(tmp_path))
 
 
@@ -316,8 +316,8 @@ class OvertakenDisk(RealDisk):
         return super().lock(path)
 
 
-def test_a_directory_that_somebody_else_formats_meanwhile_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatRefused, match="was formatted by somebody else just now"):
+def test_a_directory_that_somebody_else_formats_meanwhile_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(FormatRejected, match="was formatted by somebody else just now"):
         format_(node(tmp_path), OvertakenDisk())
     assert (tmp_path / "a" / "meta.properties").read_text() == "version=1\n"
     lock = RealDisk().lock(str(tmp_path / "a" / ".lock"))

@@ -35,7 +35,7 @@ def test_a_leader_without_space_resigns_if_others_can_lead(world: World) -> None
     disk = disks[world.id_of(leader)]
     disk.fail = no_space_for_logs
     with pytest.raises(KafkaError) as raised:
-        write(world, leader, topic("refused"))
+        write(world, leader, topic("rejected"))
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
     others = [log for log in world.nodes.values() if log is not leader]
     world.until(lambda: any(log.is_active for log in others))
@@ -56,7 +56,7 @@ def test_a_leader_without_space_stays_leader_if_no_other_can_lead(world: World) 
     world.until(lambda: not leader.node.quorum.has_possible_successor(leader.node._now))
     disks[node_id].fail = no_space_for_logs
     with pytest.raises(KafkaError) as raised:
-        write(world, leader, topic("refused"))
+        write(world, leader, topic("rejected"))
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert leader.is_active
     disks[node_id].fail = lambda operation, path: None
@@ -80,7 +80,7 @@ def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
     for disk in disks.values():
         disk.fail = fail
     with pytest.raises(KafkaError) as raised:
-        write(world, world.leader(), topic("refused"))
+        write(world, world.leader(), topic("rejected"))
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
     world.run(asyncio.sleep(60))
     assert not world.leaders()
@@ -167,9 +167,9 @@ def test_a_waiting_voter_change_fails_when_the_leader_resigns(world: World) -> N
         async with asyncio.timeout(5):
             await leader.node.request(request, version=0, listener=CONTROLLER)
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         world.run(remove())
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert rejected.value.code is ErrorCode.NOT_CONTROLLER
     disk.fail = lambda operation, path: None
     assert world.leader().node.quorum.history.voters.ids == {1, 2, 3}
 
@@ -198,7 +198,7 @@ def test_a_node_that_is_away_can_be_stopped(world: World) -> None:
     assert isinstance(disk, FaultyDisk)
     disk.fail = no_space
     with pytest.raises(KafkaError):
-        write(world, leader, topic("refused"))
+        write(world, leader, topic("rejected"))
     world.until(lambda: leader.node.is_away)
     began = world.loop.time()
     world.run(leader.node.shut_down(10_000))
@@ -254,19 +254,19 @@ def test_a_node_without_space_for_a_snapshot_waits(world: World, operation: str,
 
 def test_a_snapshot_is_taken_where_only_the_epochs_have_no_space_yet(world: World) -> None:
     disk = FaultyDisk()
-    refused: list[str] = []
+    rejected: list[str] = []
 
     def fails(operation: str, path: str) -> DiskFailure | None:
         done = [path for what, path in disk.operations if what == "rename"]
         if not any(path.endswith(".part") for path in done):
             return None
         failure = no_space_for_epochs(operation, path)
-        refused.extend([path] if failure else [])
+        rejected.extend([path] if failure else [])
         return failure
 
     disk.fail = fails
     lost, names = start_far_behind(world, disk)
-    assert refused
+    assert rejected
     assert not world.nodes[lost].node.failed.done()
     disk.fail = lambda operation, path: None
     world.until(lambda: all_have(world, *names))

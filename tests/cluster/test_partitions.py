@@ -106,7 +106,7 @@ def test_a_replica_in_a_lost_directory_is_recreated_if_it_is_not_in_sync(
     partitions.start(image, PartitionListener(), is_directory_lost=True)
     assert partitions.get("t", 0) is None
     after = dataclasses.replace(before, isr=in_sync, partition_epoch=before.partition_epoch + 1)
-    partitions.follow(
+    partitions.apply(
         MetadataDelta(image, dataclasses.replace(image, topics={"t": dataclasses.replace(OURS, partitions=(after,))}))
     )
     assert (partitions.get("t", 0) is not None) == is_open
@@ -126,7 +126,7 @@ def test_new_partitions_beyond_what_is_opened_at_once_wait_for_their_turn(tmp_pa
     listener = RecordedPartitions()
     partitions.start(MetadataImage(), listener)
     count = 2 * OPENED_AT_ONCE + 1
-    partitions.follow(MetadataDelta(MetadataImage(), wide("t", count)))
+    partitions.apply(MetadataDelta(MetadataImage(), wide("t", count)))
     assert listener.work_left == 1
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE))
     for turn in range(1, (count - OPENED_AT_ONCE) // OPENED_IN_TURN + 1):
@@ -142,7 +142,7 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
     image = wide("t", OPENED_AT_ONCE + 3)
     topic = image.topics["t"]
     elsewhere = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
-    partitions.follow(MetadataDelta(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere})))
+    partitions.apply(MetadataDelta(MetadataImage(), dataclasses.replace(image, topics={"t": elsewhere})))
     assert partitions.find("t", OPENED_AT_ONCE + 1).index == OPENED_AT_ONCE + 1
     assert open_indexes(partitions, "t") == {*range(OPENED_AT_ONCE), OPENED_AT_ONCE + 1}
     asked = partitions.get("t", OPENED_AT_ONCE)
@@ -154,9 +154,9 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
         OPENED_AT_ONCE + 3: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         -1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }.items():
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             partitions.find("t", index)
-        assert refused.value.code is code
+        assert rejected.value.code is code
     assert not partitions.open_more()
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
 
@@ -167,7 +167,7 @@ def test_partitions_may_be_opened_during_an_iteration(tmp_path: Path) -> None:
     partitions.start(MetadataImage(), PartitionListener())
     first = topic_image("t", 1, OPENED_AT_ONCE + 1)
     image = dataclasses.replace(MetadataImage(), topics={"t": first, "u": topic_image("u", 2, 1)})
-    partitions.follow(MetadataDelta(MetadataImage(), image))
+    partitions.apply(MetadataDelta(MetadataImage(), image))
     for _ in partitions:
         partitions.find("t", OPENED_AT_ONCE)
         partitions.find("u", 0)
@@ -179,15 +179,15 @@ def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> 
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
     first = wide("t", OPENED_AT_ONCE + 2)
-    partitions.follow(MetadataDelta(MetadataImage(), first))
+    partitions.apply(MetadataDelta(MetadataImage(), first))
     topic = first.topics["t"]
     moved = dataclasses.replace(topic, partitions=(*topic.partitions[:-1], ELSEWHERE))
     second = dataclasses.replace(first, topics={"t": moved})
-    partitions.follow(MetadataDelta(first, second))
+    partitions.apply(MetadataDelta(first, second))
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 1))
     third = wide("u", OPENED_AT_ONCE + 2)
-    partitions.follow(MetadataDelta(second, third))
-    partitions.follow(MetadataDelta(third, MetadataImage()))
+    partitions.apply(MetadataDelta(second, third))
+    partitions.apply(MetadataDelta(third, MetadataImage()))
     assert not partitions.open_more()
     assert list(partitions) == []
 
@@ -210,7 +210,7 @@ def test_an_isr_shrink_uses_the_new_min_insync_replicas(tmp_path: Path, needed: 
     all_of_them = (BROKER_ID, BROKER_ID + 1)
     before = dataclasses.replace(OURS.partitions[0], replicas=all_of_them, isr=all_of_them)
     old = dataclasses.replace(MetadataImage(), topics={"t": dataclasses.replace(OURS, partitions=(before,))})
-    partitions.follow(MetadataDelta(MetadataImage(), old))
+    partitions.apply(MetadataDelta(MetadataImage(), old))
     leader = partitions.find("t", 0)
     leader.append(bytearray(batch(b"a")), acks=1)
     assert leader.high_watermark == 0
@@ -220,7 +220,7 @@ def test_an_isr_shrink_uses_the_new_min_insync_replicas(tmp_path: Path, needed: 
         topics={"t": dataclasses.replace(OURS, partitions=(alone,))},
         configs={(int(ConfigResourceType.TOPIC), "t"): {"min.insync.replicas": str(needed)}},
     )
-    partitions.follow(MetadataDelta(old, new))
+    partitions.apply(MetadataDelta(old, new))
     assert leader.high_watermark == (1 if needed == 1 else 0)
 
 
@@ -255,7 +255,7 @@ def with_many_topics(tmp_path: Path, listener: PartitionListener = UNHEARD) -> t
 def test_many_topics_take_their_configurations_in_parts_and_one_that_is_asked_for_at_once(tmp_path: Path) -> None:
     listener = RecordedPartitions()
     partitions, image = with_many_topics(tmp_path, listener)
-    partitions.follow(MetadataDelta(image, configured(image, min_insync_replicas="2")))
+    partitions.apply(MetadataDelta(image, configured(image, min_insync_replicas="2")))
     assert listener.work_left == 1
     assert with_new_configs(partitions) == CONFIGURED_AT_ONCE
     assert partitions.find(LAST, 0).log.config.min_insync_replicas == 2
@@ -267,9 +267,9 @@ def test_many_topics_take_their_configurations_in_parts_and_one_that_is_asked_fo
 def test_a_topic_that_has_gone_needs_no_configuration(tmp_path: Path) -> None:
     partitions, image = with_many_topics(tmp_path)
     altered = configured(image, min_insync_replicas="2")
-    partitions.follow(MetadataDelta(image, altered))
+    partitions.apply(MetadataDelta(image, altered))
     rest = {name: topic for name, topic in image.topics.items() if name != LAST}
-    partitions.follow(MetadataDelta(altered, dataclasses.replace(altered, topics=rest)))
+    partitions.apply(MetadataDelta(altered, dataclasses.replace(altered, topics=rest)))
     while partitions.configure_more():
         pass
     assert with_new_configs(partitions) == MANY - 1
@@ -292,9 +292,9 @@ def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
     leader.append(bytearray(batch(b"a")), acks=1)
     altered = configured(image, min_insync_replicas=str(needed))
     if not at_once:
-        partitions.follow(MetadataDelta(image, altered))
+        partitions.apply(MetadataDelta(image, altered))
         assert leader.log.config.min_insync_replicas == 1, "this one waits for its turn"
-    partitions.follow(MetadataDelta(image if at_once else altered, in_sync_alone(altered, LAST)))
+    partitions.apply(MetadataDelta(image if at_once else altered, in_sync_alone(altered, LAST)))
     assert leader.log.config.min_insync_replicas == needed
     assert leader.high_watermark == (1 if needed == 1 else 0)
 
@@ -305,7 +305,7 @@ def test_live_replicas_are_updated_after_all_topic_configs(tmp_path: Path, monke
     seen: list[int] = []
     monkeypatch.setattr(Partition, "live_replicas_changed", lambda _: seen.append(with_new_configs(partitions)))
     altered = configured(image, min_insync_replicas="2")
-    partitions.follow(MetadataDelta(image, dataclasses.replace(altered, brokers={})))
+    partitions.apply(MetadataDelta(image, dataclasses.replace(altered, brokers={})))
     assert seen == []
     while partitions.configure_more():
         assert seen == []
@@ -334,7 +334,7 @@ def test_a_log_damaged_at_start_is_reported_repeatedly(tmp_path: Path) -> None:
     assert listener.closed == [("t", 0, True)]
     topic = image.topics["t"]
     after = dataclasses.replace(topic.partitions[0], isr=(BROKER_ID, 2), partition_epoch=1)
-    partitions.follow(
+    partitions.apply(
         MetadataDelta(image, dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(after,))}))
     )
     assert listener.closed == [("t", 0, True)] * 2, "another replica may lead now"
@@ -345,10 +345,10 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
     partitions, image = damaged_at_start(tmp_path)
     topics = {} if how == "deleted" else {"t": dataclasses.replace(image.topics["t"], partitions=(ELSEWHERE,))}
     gone = dataclasses.replace(image, topics=topics)
-    partitions.follow(MetadataDelta(image, gone))
+    partitions.apply(MetadataDelta(image, gone))
     assert not (tmp_path / "t-0").exists()
     again = dataclasses.replace(image, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(MetadataDelta(gone, again))
+    partitions.apply(MetadataDelta(gone, again))
     assert partitions.find("t", 0).log.log_end_offset == 0
 
 
@@ -357,15 +357,15 @@ def test_partitions_that_cannot_be_opened_do_not_delay_others(tmp_path: Path) ->
     partitions.start(MetadataImage(), PartitionListener())
     count = 2 * OPENED_AT_ONCE
     t, u = wide("t", count).topics["t"], wide("u", count).topics["u"]
-    partitions.follow(MetadataDelta(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t})))
+    partitions.apply(MetadataDelta(MetadataImage(), dataclasses.replace(MetadataImage(), topics={"u": u, "t": t})))
     for _ in range((2 * count - OPENED_AT_ONCE) // OPENED_IN_TURN):
         is_more = partitions.open_more()
     assert not is_more
     assert open_indexes(partitions, "t") == set()
     assert open_indexes(partitions, "u") == set(range(count))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", count - 1)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: P
         call()
         return disk.tried - before
 
-    assert tried(lambda: partitions.follow(MetadataDelta(MetadataImage(), image))) == OPENED_AT_ONCE
+    assert tried(lambda: partitions.apply(MetadataDelta(MetadataImage(), image))) == OPENED_AT_ONCE
     assert [tried(partitions.open_more) for _ in range(4)] == [OPENED_IN_TURN, OPENED_IN_TURN, 1, 0]
     heard = listener.work_left
     assert tried(lambda: partitions.open_closed(image)) == OPENED_IN_TURN
@@ -400,15 +400,15 @@ def test_a_leader_whose_log_is_damaged_follows_the_metadata_all_the_same(tmp_pat
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
     image = wide("t", 1)
-    partitions.follow(MetadataDelta(MetadataImage(), image))
+    partitions.apply(MetadataDelta(MetadataImage(), image))
     partitions.find("t", 0).log.health.damaged(CorruptLogError("a batch is not what was written"))
     topic = image.topics["t"]
     later = dataclasses.replace(topic.partitions[0], leader_epoch=topic.partitions[0].leader_epoch + 1)
     after = {"t": dataclasses.replace(topic, partitions=(later,))}
-    partitions.follow(MetadataDelta(image, dataclasses.replace(image, topics=after)))
-    with pytest.raises(KafkaError) as refused:
+    partitions.apply(MetadataDelta(image, dataclasses.replace(image, topics=after)))
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", 0)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
@@ -432,12 +432,12 @@ def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_pat
     partitions = partitions_in(tmp_path, disk)
     partitions.start(MetadataImage(), PartitionListener())
     made = dataclasses.replace(MetadataImage(), topics={"t": OURS}, topic_names={OURS.topic_id: "t"})
-    partitions.follow(MetadataDelta(MetadataImage(), made))
+    partitions.apply(MetadataDelta(MetadataImage(), made))
     partitions.open_closed(MetadataImage())
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", 0)
-    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    partitions.follow(MetadataDelta(made, MetadataImage()))
+    assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    partitions.apply(MetadataDelta(made, MetadataImage()))
     assert not partitions.any_closed
     assert list(partitions) == []
 

@@ -17,7 +17,7 @@ from kwire.cluster.patterns import (
     WORK_AT_ONCE,
     Matcher,
     Pattern,
-    PatternRefusedError,
+    PatternRejectedError,
 )
 from tests.support.compiled import IS_COMPILED
 from tests.support.loop_steps import longest_step_of
@@ -94,7 +94,7 @@ def test_to_compile_a_pattern_is_short(pattern: str) -> None:
     assert len(pattern) <= PATTERN_MAX
 
     def compile_it() -> Pieces[None]:
-        with suppress(PatternRefusedError):
+        with suppress(PatternRejectedError):
             yield from Matcher().compile(pattern)
 
     assert longest_step_of(compile_it()) < LINES_PER_STEP
@@ -128,7 +128,7 @@ def test_to_compile_a_pattern_is_short(pattern: str) -> None:
     ],
 )
 def test_unsupported_patterns_are_rejected(pattern: str) -> None:
-    with pytest.raises(PatternRefusedError):
+    with pytest.raises(PatternRejectedError):
         Pattern(pattern)
 
 

@@ -70,9 +70,9 @@ def test_a_rack_of_fenced_brokers_holds_followers_only() -> None:
     ],
 )
 def test_what_cannot_be_placed(usable: list[UsableBroker], factor: int, says: str) -> None:
-    with pytest.raises(KafkaError, match=says) as refused:
+    with pytest.raises(KafkaError, match=says) as rejected:
         placed(usable, 1, factor)
-    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert rejected.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 @given(

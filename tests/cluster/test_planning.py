@@ -120,19 +120,19 @@ def test_a_fenced_broker_is_no_leader() -> None:
     ],
 )
 def test_invalid_topics_are_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         plan(THREE, **fields)
-    assert refused.value.code is code
-    assert refused.value.message
+    assert rejected.value.code is code
+    assert rejected.value.message
 
 
 def test_no_broker_is_alive() -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         plan(brokers(1, fenced=(1,)))
-    assert refused.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-    with pytest.raises(KafkaError) as refused:
+    assert rejected.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
+    with pytest.raises(KafkaError) as rejected:
         plan(brokers(1, fenced=(1,)), assignments=[(0, [1])])
-    assert refused.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert rejected.value.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 def test_partitions_are_added_behind_those_there() -> None:
@@ -158,9 +158,9 @@ def test_partitions_are_added_behind_those_there() -> None:
     ],
 )
 def test_invalid_new_partitions_are_rejected(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         at_once(plan_partitions(THREE, *wanted, random_source=CHANCE))
-    assert refused.value.code is code
+    assert rejected.value.code is code
 
 
 def test_a_topic_goes_with_its_configs() -> None:
@@ -281,14 +281,14 @@ def test_incremental_changes_are_written_as_far_as_they_change_something() -> No
     ],
 )
 def test_invalid_config_changes_are_rejected(resource: tuple[int, str], changes: list[Any], code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         alter(resource, *changes)
-    assert refused.value.code is code
+    assert rejected.value.code is code
 
 
 def test_a_replacement_is_the_whole_configuration() -> None:
     made = plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": "9"}, settings=default_settings())
     assert {each.name: each.value for each in made} == {"retention.ms": None, "segment.ms": "9"}
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         plan_replacement(THREE_CONFIGURED, THERE, {"segment.ms": None}, settings=default_settings())
-    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert rejected.value.code is ErrorCode.INVALID_REQUEST

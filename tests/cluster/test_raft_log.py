@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata.prepared_records import prepare
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.raft import snapshots
 from kwire.cluster.raft.control_batches import leader_change
-from kwire.cluster.raft.metadata_damage import refuse_damage
+from kwire.cluster.raft.metadata_damage import reject_damage
 from kwire.cluster.raft.raft_log import RaftLog
 from kwire.cluster.raft.snapshots import encode_snapshot
 from kwire.cluster.topic_names import METADATA_TOPIC
@@ -36,20 +36,20 @@ def opened(tmp_path: Path, config: LogConfig | None = None, disk: RealDisk | Non
     return raft_log
 
 
-def test_what_no_record_can_hold_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_what_no_record_can_hold_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
     long = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 2**15)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         log.append(prepare([NoOpRecord(), long]), 1)
-    assert (refused.value.code, log.end_offset) == (ErrorCode.INVALID_REQUEST, 0)
+    assert (rejected.value.code, log.end_offset) == (ErrorCode.INVALID_REQUEST, 0)
 
 
-def test_a_batch_that_followers_could_not_take_in_time_is_refused(tmp_path: Path) -> None:
+def test_a_batch_that_followers_could_not_take_in_time_is_rejected(tmp_path: Path) -> None:
     log = opened(tmp_path)
     one = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 32_000)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         log.append(prepare([one] * 263), 1)
-    assert (refused.value.code, log.end_offset) == (ErrorCode.POLICY_VIOLATION, 0)
+    assert (rejected.value.code, log.end_offset) == (ErrorCode.POLICY_VIOLATION, 0)
     log.append(prepare([one] * 262), 1)
     log.append(prepare([one] * 263), 1, bytes_max=2**24)
     assert log.end_offset == 525
@@ -127,7 +127,7 @@ def test_a_crash_between_a_cut_and_its_flush_is_no_damage(
         for chunk in snapshot("a"):
             log.append_fetched_chunk(OffsetAndEpoch(4, 4), 1, chunk)
         assert log.install_fetched(OffsetAndEpoch(4, 4)) is not None
-    refuse_damage(RealDisk(), directory)
+    reject_damage(RealDisk(), directory)
     assert recovery_point(directory) <= 3
     log.close()
 
@@ -265,7 +265,7 @@ def test_a_log_without_the_snapshot_before_it_is_rejected(tmp_path: Path) -> Non
     log.clean_before(OffsetAndEpoch(15, 2))
     log.close()
     (tmp_path / DIRECTORY / snapshots.file_name(OffsetAndEpoch(15, 2))).unlink()
-    with pytest.raises(DirectoryRefused, match="no snapshot of what came before"):
+    with pytest.raises(DirectoryRejected, match="no snapshot of what came before"):
         opened(tmp_path, small)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.raft.snapshotting import Snapshotting
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import (
@@ -29,12 +29,12 @@ def test_three_nodes_elect_one_leader_that_bootstraps_the_cluster(world: World) 
     assert {log.image.offset for log in world.nodes.values()} == {leader.image.offset}
 
 
-def test_a_snapshot_that_was_cut_short_is_refused_with_a_line(world: World, tmp_path: Path) -> None:
+def test_a_snapshot_that_was_cut_short_is_rejected_with_a_line(world: World, tmp_path: Path) -> None:
     world.start(1)
     world.kill(1)
     (snapshot,) = (tmp_path / "node-1" / "__cluster_metadata-0").glob("*.checkpoint")
     snapshot.write_bytes(snapshot.read_bytes()[:100])
-    with pytest.raises(DirectoryRefused, match="cannot be read"):
+    with pytest.raises(DirectoryRejected, match="cannot be read"):
         world.start(1)
 
 
@@ -60,9 +60,9 @@ def test_without_a_majority_nothing_is_committed_and_the_leader_resigns(world: W
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
     assert not leader.is_active
     assert set(leader.newest_image.topics) == set(leader.image.topics) == set()
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         leader.append([topic("more")])
-    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert rejected.value.code is ErrorCode.NOT_CONTROLLER
     others = [log for log in world.nodes.values() if log is not leader]
     world.until(lambda: any(log.is_active for log in others))
     successor = next(log for log in others if log.is_active)

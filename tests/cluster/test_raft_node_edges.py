@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata import image
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.log.disk import DiskFailure, DiskFullError
@@ -41,13 +41,13 @@ def test_a_node_whose_quorum_state_was_damaged_while_it_was_away_stops(world: Wo
     node_id = world.id_of(leader)
     disk_of(world, node_id).fail = no_space
     with pytest.raises(KafkaError):
-        write(world, leader, topic("refused"))
+        write(world, leader, topic("rejected"))
     world.until(lambda: leader.node.is_away)
     state = files(world, node_id) / "quorum-state"
     state.write_text("{")
     disk_of(world, node_id).fail = lambda operation, path: None
     world.until(leader.node.failed.done)
-    assert isinstance(leader.node.failed.result(), DirectoryRefused)
+    assert isinstance(leader.node.failed.result(), DirectoryRejected)
     assert "quorum-state cannot be read" in str(leader.node.failed.result())
     assert state.read_text() == "{"
 
@@ -59,7 +59,7 @@ def test_a_quorum_state_that_cannot_be_read_keeps_a_node_from_starting(world: Wo
     world.start(1)
     world.kill(1)
     (files(world, 1) / "quorum-state").write_text(text)
-    with pytest.raises(DirectoryRefused, match="quorum-state cannot be read"):
+    with pytest.raises(DirectoryRejected, match="quorum-state cannot be read"):
         world.start(1)
 
 
@@ -94,7 +94,7 @@ def test_a_flush_that_ends_while_its_node_is_offline_commits_nothing(world: Worl
         await asyncio.sleep(0)
         disk_of(world, node_id).fail = no_space
         with pytest.raises(KafkaError):
-            leader.append([topic("refused")])
+            leader.append([topic("rejected")])
 
     world.run(write_and_lose_space())
     world.until(lambda: leader.node.is_away)
@@ -105,7 +105,7 @@ def test_a_flush_that_ends_while_its_node_is_offline_commits_nothing(world: Worl
     disk_of(world, node_id).fail = lambda operation, path: None
     world.until(lambda: all("kept" in log.image.topics and not log.node.is_away for log in world.nodes.values()))
     world.until(lambda: len({frozenset(log.image.topics) for log in world.nodes.values()}) == 1)
-    assert "refused" not in leader.image.topics
+    assert "rejected" not in leader.image.topics
 
 
 def test_a_node_that_fails_twice_reports_its_first_failure(world: World) -> None:
@@ -164,7 +164,7 @@ def test_a_snapshot_with_a_record_that_is_not_known_keeps_the_node_from_starting
     snapshot(world, leader)
     world.close()
     monkeypatch.delitem(image._CHANGES, TopicRecord)
-    with pytest.raises(DirectoryRefused, match="TopicRecord"):
+    with pytest.raises(DirectoryRejected, match="TopicRecord"):
         world.start(node_id)
 
 

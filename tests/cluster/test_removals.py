@@ -86,12 +86,12 @@ def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_
     waiter, last = Woken(), partitions.find("t", COUNT - 1)
     last.wait(waiter)
     disk.operations.clear()
-    partitions.follow(MetadataDelta(image, NOTHING))
+    partitions.apply(MetadataDelta(image, NOTHING))
     assert listener.work_left == 1
     assert (list(partitions), partitions.get("t", COUNT - 1)) == ([], None)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", COUNT - 1)
-    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rejected.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (listener.removed, last.is_removed, waiter.times) == (list(range(COUNT)), True, 1)
     for turn in range(1, TURNS):
         assert logs_left(partitions) == COUNT - turn * REMOVED_AT_ONCE
@@ -133,9 +133,9 @@ def test_a_topic_made_again_never_meets_the_logs_of_the_one_before(tmp_path: Pat
     partitions.find("t", COUNT - 1).append(bytearray(batch(b"a")), acks=1)
     again = dataclasses.replace(NOTHING, topics={"t": topic_image("t", 2, COUNT)})
     if deleted_before:
-        partitions.follow(MetadataDelta(image, NOTHING))
+        partitions.apply(MetadataDelta(image, NOTHING))
         assert partitions._logs.get("t", COUNT - 1) is not None
-    partitions.follow(MetadataDelta(NOTHING if deleted_before else image, again))
+    partitions.apply(MetadataDelta(NOTHING if deleted_before else image, again))
     assert list(partitions) == [], "the logs of the topic before go first"
     disk.operations.clear()
     partition = partitions.find("t", COUNT - 1)
@@ -158,9 +158,9 @@ def test_a_replica_that_comes_back_while_its_log_waits_to_go_begins_anew(tmp_pat
     partitions.find("t", COUNT - 1).append(bytearray(batch(b"a")), acks=1)
     topic = image.topics["t"]
     away = dataclasses.replace(image, topics={"t": dataclasses.replace(topic, partitions=(ELSEWHERE,) * COUNT)})
-    partitions.follow(MetadataDelta(image, away))
+    partitions.apply(MetadataDelta(image, away))
     assert partitions._logs.get("t", COUNT - 1) is not None
-    partitions.follow(MetadataDelta(away, image))
+    partitions.apply(MetadataDelta(away, image))
     assert partitions.find("t", COUNT - 1).log.log_end_offset == 0
 
 
@@ -170,7 +170,7 @@ def test_a_crash_in_between_leaves_logs_that_the_next_start_sets_aside(tmp_path:
     for partition in list(partitions):
         partition.append(bytearray(batch(b"a")), acks=1)
         partition.log.flush()
-    partitions.follow(MetadataDelta(image, NOTHING))
+    partitions.apply(MetadataDelta(image, NOTHING))
     partitions._logs.directories.checkpoint({})
     named = read_offsets(RealDisk(), f"{tmp_path}/{RECOVERY_POINT_FILE}")
     assert named == {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}, "what is still there, and no other"
@@ -189,7 +189,7 @@ def test_the_cleaners_checkpoint_does_not_name_what_has_gone(tmp_path: Path) -> 
         partition.log.offsets.first_dirty = 1
     (directory,) = partitions._logs.directories
     partitions._logs.directories.write_checkpoints(directory, [CLEANER_FILE])
-    partitions.follow(MetadataDelta(image, NOTHING))
+    partitions.apply(MetadataDelta(image, NOTHING))
     settle(partitions)
     left = {("t", index): 1 for index in range(REMOVED_AT_ONCE, COUNT)}
     assert read_offsets(RealDisk(), f"{tmp_path}/{CLEANER_FILE}") == left
@@ -207,7 +207,7 @@ def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_e
     paths = [str(tmp_path / name) for name in ("d0", "d1")]
     image = wide("t", COUNT)
     partitions = started(tmp_path, image, disk, paths=paths)
-    partitions.follow(MetadataDelta(image, NOTHING))
+    partitions.apply(MetadataDelta(image, NOTHING))
     disk.fail = lambda what, path: broken(what, path) if what == operation and path.startswith(paths[0]) else None
     while partitions.removals.do_more():
         pass
@@ -224,13 +224,13 @@ def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_g
     listener = RecordedPartitions()
     partitions = started(tmp_path, image, disk, listener)
     disk.fail = lambda operation, path: full(operation, path) if operation == "fsync" else None
-    partitions.follow(MetadataDelta(image, NOTHING))
+    partitions.apply(MetadataDelta(image, NOTHING))
     settle(partitions)
     heard = listener.work_left
     partitions.open_closed(NOTHING)
     assert listener.work_left == heard + 1, "the sync is tried again"
     again = dataclasses.replace(NOTHING, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(MetadataDelta(NOTHING, again))
+    partitions.apply(MetadataDelta(NOTHING, again))
     assert directories(tmp_path) == ["t-0-delete"], "there is no descriptor for the sync"
     assert partitions.any_closed
     disk.fail = lambda operation, path: None
@@ -245,10 +245,10 @@ def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:
     image = wide("t", COUNT)
     partitions.start(image, PartitionListener())
     assert partitions.any_closed
-    partitions.follow(MetadataDelta(image, NOTHING))
-    with pytest.raises(KafkaError) as refused:
+    partitions.apply(MetadataDelta(image, NOTHING))
+    with pytest.raises(KafkaError) as rejected:
         partitions.find("t", COUNT - 1)
-    assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert rejected.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for _ in range(1, TURNS - 1):
         assert partitions.removals.do_more()
     assert not partitions.removals.do_more()
@@ -257,7 +257,7 @@ def test_logs_that_are_not_open_go_in_parts_too(tmp_path: Path) -> None:
 def test_a_damaged_log_makes_room_for_the_next_topic_of_its_name(tmp_path: Path) -> None:
     partitions, image = damaged_at_start(tmp_path)
     again = dataclasses.replace(image, topics={"t": topic_image("t", 2, 1)})
-    partitions.follow(MetadataDelta(image, again))
+    partitions.apply(MetadataDelta(image, again))
     assert partitions.find("t", 0).log.log_end_offset == 0
     assert directories(tmp_path) == ["t-0", "t-0-delete"]
 
@@ -287,7 +287,7 @@ def test_the_loop_turns_between_two_parts_and_a_worker_waits_for_the_disk(tmp_pa
         listener.on_more_work = turns.more_work_found
         turning = asyncio.get_running_loop().create_task(turns.run())
         await asyncio.sleep(0)
-        partitions.follow(MetadataDelta(image, NOTHING))
+        partitions.apply(MetadataDelta(image, NOTHING))
         async with asyncio.timeout(30):
             while not partitions.removals.is_done:
                 left.append(logs_left(partitions))

@@ -98,9 +98,9 @@ def test_a_node_that_is_elected_again_between_two_pieces_does_not_answer(tmp_pat
             await asyncio.sleep(0)
             assert not assigning.done()
             log.epoch += 2
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await assigning
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+            assert rejected.value.code is ErrorCode.NOT_CONTROLLER
 
     asyncio.run(main())
 

@@ -117,8 +117,10 @@ def test_a_controller_that_leads_no_more_says_so_for_the_whole_list(
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            append, refusals = log.append, [KafkaError(ErrorCode.NOT_CONTROLLER)]
-            monkeypatch.setattr(log, "append", lambda records: append(records) if refusals == [] else _raise(refusals))
+            append, rejections = log.append, [KafkaError(ErrorCode.NOT_CONTROLLER)]
+            monkeypatch.setattr(
+                log, "append", lambda records: append(records) if rejections == [] else _raise(rejections)
+            )
             wishes = [NewTopic(name=name, num_partitions=1, replication_factor=1, configs={}) for name in ("a", "b")]
             with pytest.raises(KafkaError) as raised:
                 await controller.create_topics(wishes, validate_only=False)
@@ -130,7 +132,7 @@ def test_a_controller_that_leads_no_more_says_so_for_the_whole_list(
     asyncio.run(main())
 
 
-def test_the_quorums_version_stays_where_it_is_or_is_refused(tmp_path: Path) -> None:
+def test_the_quorums_version_stays_where_it_is_or_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = controller_of(log)
@@ -143,9 +145,9 @@ def test_the_quorums_version_stays_where_it_is_or_is_refused(tmp_path: Path) -> 
             await update(1)
             await update(1, validate_only=True)
             for level in (0, 2):
-                with pytest.raises(KafkaError) as refused:
+                with pytest.raises(KafkaError) as rejected:
                     await update(level)
-                assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+                assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
             assert log.next_offset == end
             assert log.node.quorum.history.kraft_version == 1
 

@@ -145,7 +145,7 @@ def test_a_flipped_bit_is_noticed() -> None:
         decode_snapshot(bytes(content))
 
 
-def test_a_record_of_an_unknown_kind_is_refused() -> None:
+def test_a_record_of_an_unknown_kind_is_rejected() -> None:
     header, *_, footer = encode_snapshot([], epoch=3, now_ms=NOW_MS, last_contained_timestamp_ms=0)
     unknown = bytes(encode_batch([Record(value=b"\x01\x7f\x00")], base_offset=1))
     with pytest.raises(UnknownRecordTypeError):
@@ -177,7 +177,7 @@ def test_a_record_without_a_value_is_skipped() -> None:
     assert found.records == decode_snapshot(whole).records
 
 
-def test_a_control_record_that_is_not_the_quorums_is_refused() -> None:
+def test_a_control_record_that_is_not_the_quorums_is_rejected() -> None:
     marker = Record(key=b"\x00\x00\x00\x01", value=b"\x00" * 6, timestamp=0)
     with pytest.raises(UnknownRecordTypeError, match="unknown control record type 1"):
         decode_control(marker)

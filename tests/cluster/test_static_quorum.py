@@ -93,9 +93,9 @@ def test_the_version_of_the_quorum_is_raised_once_and_lasts(tmp_path: Path) -> N
             await upgrade(log, 1)
             assert log.node.quorum.history.kraft_version == 1
             end = log.next_offset
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await upgrade(log, 0)
-            assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
+            assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
             assert log.next_offset == end
             assert await snapshot(log) == [ControlRecordType.KRAFT_VERSION, ControlRecordType.KRAFT_VOTERS]
         async with static_quorum(tmp_path) as log:
@@ -105,13 +105,13 @@ def test_the_version_of_the_quorum_is_raised_once_and_lasts(tmp_path: Path) -> N
     asyncio.run(main())
 
 
-def test_a_quorum_that_is_not_established_refuses_another_version(tmp_path: Path) -> None:
+def test_a_quorum_that_is_not_established_rejects_another_version(tmp_path: Path) -> None:
     async def main() -> None:
         async with static_quorum(tmp_path) as log:
             log.node.resign(log.epoch)
             await asyncio.sleep(0)
-            with pytest.raises(KafkaError) as refused:
+            with pytest.raises(KafkaError) as rejected:
                 await upgrade(log, 1)
-            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+            assert rejected.value.code is ErrorCode.NOT_CONTROLLER
 
     asyncio.run(main())

@@ -218,7 +218,7 @@ def wipe_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
 
 
 def fill_a_disk(cluster: BrokerCluster, random_source: random.Random) -> None:
-    """Fill a disk to the last block; its broker may continue, refuse requests, or stop, and the others continue."""
+    """Fill a disk to the last block; its broker may continue, reject requests, or stop, and the others continue."""
     node = _leader(cluster, random_source)
     disk = node.disk
     assert disk is not None

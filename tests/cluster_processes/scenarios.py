@@ -36,13 +36,13 @@ from tests.cluster_processes.replicas import PartitionState
 from tests.cluster_processes.same_logs import compare_replicas
 from tests.cluster_processes.workload import read_topic
 from tests.history.clients.raw_producer import Producer as RawProducer
-from tests.history.clients.raw_producer import RefusedError
+from tests.history.clients.raw_producer import RejectedError
 from tests.history.clients.routes import FIND_VERSION, TRANSACTIONAL
 from tests.history.journal import Journal
 from tests.support.waiting import eventually
 
 SECONDS = 40.0
-REFUSAL_SECONDS = 6.0
+REJECTION_SECONDS = 6.0
 """Time for which a write is tried that must not be acknowledged."""
 STILL_SECONDS = 6.0
 """Time in which an event must not happen: longer than a broker session."""
@@ -61,7 +61,7 @@ class Scene:
     replicas: Sequence[int] = ()
     """Replicas; the first one is the first leader."""
     written: Written = field(default_factory=dict)
-    refused: int = 0
+    rejected: int = 0
     _number: int = 0
 
     def __post_init__(self) -> None:
@@ -167,7 +167,7 @@ def last_replica_standing(cluster: BrokerCluster) -> None:
     assert scene.write() == SOME
     other.pause()
     scene.until(lambda state: state.in_sync == (leader.node_id,), "the leader stands alone")
-    assert scene.write(5, seconds=REFUSAL_SECONDS) == 0, "it must not acknowledge alone"
+    assert scene.write(5, seconds=REJECTION_SECONDS) == 0, "it must not acknowledge alone"
     _lose_power(leader)
     leader.start()
     leader.wait_until_ready()
@@ -189,7 +189,7 @@ def jepsen_kafka_0_8(cluster: BrokerCluster) -> None:
     assert strict.write() == weak.write() == SOME
     for node in strict.followers():
         cluster.network.cut_port(node.node_id, leader.node_id, CLIENT_PORT)
-    assert strict.write(5, seconds=REFUSAL_SECONDS) == 0, "it must not acknowledge alone"
+    assert strict.write(5, seconds=REJECTION_SECONDS) == 0, "it must not acknowledge alone"
     assert weak.write(50) == 50, "one replica is enough"
     for scene in (strict, weak):
         scene.until(lambda state: state.in_sync == (leader.node_id,), "the leader stands alone")
@@ -212,7 +212,7 @@ def fast_leader_changes(cluster: BrokerCluster) -> None:
     for _ in range(5):
         assert scene.write(50) == 50
         leader = scene.leader()
-        scene.write(20, acks="1", seconds=REFUSAL_SECONDS)
+        scene.write(20, acks="1", seconds=REJECTION_SECONDS)
         leader.pause()
         scene.until(lambda state, gone=leader.node_id: state.leader not in {gone, -1}, "another leader")  # type: ignore[misc]
         assert scene.write(50) == 50
@@ -240,9 +240,9 @@ def hijacked_transactional_id(cluster: BrokerCluster) -> None:
                 for attempt in (partial(victim.send, f"{scene.topic}-0", "late"), partial(victim.end, commit=True)):
                     try:
                         attempt()
-                    except RefusedError:
+                    except RejectedError:
                         continue
-                    raise AssertionError(f"{protocol}: a producer whose id was taken over was not refused")
+                    raise AssertionError(f"{protocol}: a producer whose id was taken over was not rejected")
                 thief.end(commit=True)
                 scene.written[place] = f"{protocol}: kept"
         cluster.heal(scene.topic)

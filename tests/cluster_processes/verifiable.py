@@ -80,7 +80,7 @@ class Verified:
     """Events of both programs."""
 
     acknowledged: dict[Place, str] = field(default_factory=dict)
-    refused: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
     consumed: list[tuple[Place, str]] = field(default_factory=list)
 
 
@@ -90,7 +90,7 @@ def told(producer: Program, consumer: Program) -> Verified:
         if event["name"] == "producer_send_success":
             found.acknowledged[event["partition"], event["offset"]] = event["value"]
         elif event["name"] == "producer_send_error":
-            found.refused[event["exception"]] += 1
+            found.rejected[event["exception"]] += 1
     for event in consumer.events():
         if event["name"] == "record_data":
             found.consumed.append(((event["partition"], event["offset"]), event["value"]))

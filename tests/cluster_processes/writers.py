@@ -26,7 +26,7 @@ ANSWER_SECONDS = 1.0
 BLOCKS_A_BROKER = 20
 """Number of producer id blocks that are allocated between two broker registrations."""
 FIRST_BROKER = 1000
-REFUSALS = {
+REJECTIONS = {
     ErrorCode.NOT_CONTROLLER: "it does not lead, or leads no more",
     ErrorCode.BROKER_ID_NOT_REGISTERED: "a leader of before does not know the newest broker",
     ErrorCode.STALE_BROKER_EPOCH: "a leader of before does not know the newest broker",
@@ -63,7 +63,7 @@ class Ledger:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     """Times of the acknowledgements, by time.monotonic()."""
-    refusals: Counter[int] = field(default_factory=Counter)
+    rejections: Counter[int] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
     def first_after(self, seconds: float) -> float | None:
@@ -126,9 +126,9 @@ class Writer:
         else:
             code = self._take_block(self._client, self._broker)
         if code != ErrorCode.NONE:
-            self._ledger.refusals[code] += 1
-            if code not in REFUSALS:
-                self._ledger.problems.append(f"a writer was refused with error {code}")
+            self._ledger.rejections[code] += 1
+            if code not in REJECTIONS:
+                self._ledger.problems.append(f"a writer was rejected with error {code}")
             self._leave()
 
     def _register(self, client: RawClient) -> int:

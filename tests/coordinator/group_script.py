@@ -15,7 +15,7 @@ Settings of the coordinator are given once, before the first other command.
     > wait 3000                               milliseconds pass
     > restart                                 the coordinator stops and loads its log again; also with other settings
     > disconnect a                            client a closes its connection and gives up its waiting request
-    > refuse-appends, allow-appends           the internal partition rejects appends, or accepts them again
+    > reject-appends, allow-appends           the internal partition rejects appends, or accepts them again
     > hold-commits, release-commits           appended records stay uncommitted, as with a lagging replica, or commit
     > delete-topic t
     > records                                 records appended since the last query
@@ -295,11 +295,11 @@ class ScriptRunner:
         self.world.config = dataclasses.replace(self.world.config, **settings)
         await self.world.start()
 
-    def _refuse_appends(self, _: list[str], __: dict[str, str]) -> None:
-        self.world.refuse_appends(refuse=True)
+    def _reject_appends(self, _: list[str], __: dict[str, str]) -> None:
+        self.world.reject_appends(reject=True)
 
     def _allow_appends(self, _: list[str], __: dict[str, str]) -> None:
-        self.world.refuse_appends(refuse=False)
+        self.world.reject_appends(reject=False)
 
     def _hold_commits(self, _: list[str], __: dict[str, str]) -> None:
         self.world.hold_commits()

@@ -67,13 +67,13 @@ def test_an_error_after_a_disconnect_is_not_logged_as_unretrieved(*, has_begun: 
         loop.set_exception_handler(lambda _, told: complaints.append(told["message"]))
         futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(2)]
 
-        async def refusing(future: asyncio.Future[int]) -> int:
+        async def rejecting(future: asyncio.Future[int]) -> int:
             try:
                 return await future
             except ValueError:
                 return 0
 
-        all_of_them = when_all_answered([refusing(future) for future in futures], total)
+        all_of_them = when_all_answered([rejecting(future) for future in futures], total)
         assert isinstance(all_of_them, asyncio.Future)
         if has_begun:
             await asyncio.sleep(0)

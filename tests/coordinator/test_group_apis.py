@@ -66,10 +66,10 @@ class Gate:
     """Authorizer that denies the configured operations."""
 
     def __init__(self) -> None:
-        self.refused: set[tuple[ResourceType, str]] = set()
+        self.rejected: set[tuple[ResourceType, str]] = set()
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        return (resource, name) not in self.refused
+        return (resource, name) not in self.rejected
 
 
 class Caller:
@@ -253,13 +253,13 @@ def test_offset_fetch_has_one_group_at_top_level_before_version_8(caller: Caller
 
 def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
-    caller.gate.refused = {(ResourceType.GROUP, "g"), (ResourceType.CLUSTER, "kafka-cluster")}
-    refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert caller.commit(9, offsets("t", 0)) == [("t", 0, refused)]
+    caller.gate.rejected = {(ResourceType.GROUP, "g"), (ResourceType.CLUSTER, "kafka-cluster")}
+    rejected = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert caller.commit(9, offsets("t", 0)) == [("t", 0, rejected)]
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0])]
     fetch = OffsetFetchRequest(group_id="g", topics=topics)
-    assert caller.call(offset_fetch.API, fetch, 2).error_code == refused
-    assert caller.call(offset_fetch.API, fetch, 1).topics[0].partitions[0].error_code == refused
+    assert caller.call(offset_fetch.API, fetch, 2).error_code == rejected
+    assert caller.call(offset_fetch.API, fetch, 1).topics[0].partitions[0].error_code == rejected
     for api, request, version in (
         (find_coordinator.API, FindCoordinatorRequest(key="g"), 3),
         (join_group.API, JoinGroupRequest(group_id="g"), 9),
@@ -268,23 +268,23 @@ def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
         (leave_group.API, LeaveGroupRequest(group_id="g"), 5),
         (offset_delete.API, OffsetDeleteRequest(group_id="g"), 0),
     ):
-        assert caller.call(api, request, version).error_code == refused
-    assert caller.call(describe_groups.API, DescribeGroupsRequest(groups=["g"]), 6).groups[0].error_code == refused
-    assert caller.call(delete_groups.API, DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == refused
+        assert caller.call(api, request, version).error_code == rejected
+    assert caller.call(describe_groups.API, DescribeGroupsRequest(groups=["g"]), 6).groups[0].error_code == rejected
+    assert caller.call(delete_groups.API, DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == rejected
     assert caller.call(list_groups.API, ListGroupsRequest(), 5).groups == []
 
 
 def test_unauthorized_topics_are_left_out_of_offset_fetch(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0), offsets("u", 0))
-    caller.gate.refused = {(ResourceType.TOPIC, "t")}
-    refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    assert caller.commit(9, offsets("t", 0), offsets("u", 0)) == [("t", 0, refused), ("u", 0, 0)]
+    caller.gate.rejected = {(ResourceType.TOPIC, "t")}
+    rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert caller.commit(9, offsets("t", 0), offsets("u", 0)) == [("t", 0, rejected), ("u", 0, 0)]
     everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
     assert [topic.name for topic in caller.call(offset_fetch.API, everything, 9).groups[0].topics] == ["u"]
     topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[0]) for name in ("t", "u")]
     some = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=topics)])
     found = caller.call(offset_fetch.API, some, 9).groups[0].topics
-    assert [(topic.name, topic.partitions[0].error_code) for topic in found] == [("u", 0), ("t", refused)]
+    assert [(topic.name, topic.partitions[0].error_code) for topic in found] == [("u", 0), ("t", rejected)]
 
 
 def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:

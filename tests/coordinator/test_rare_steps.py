@@ -145,14 +145,14 @@ def test_a_coordinator_without_its_topic_returns_not_coordinator(tmp_path: Path)
     )
 
 
-def test_a_batch_behind_a_refused_one_of_its_transaction_is_out_of_order(tmp_path: Path) -> None:
+def test_a_batch_behind_a_rejected_one_of_its_transaction_is_out_of_order(tmp_path: Path) -> None:
     check(
         "transaction",
         tmp_path,
         """
         > init p
         p init: producer 1000 epoch 0
-        > refuse-appends __transaction_state-0
+        > reject-appends __transaction_state-0
         > produce p t-0 first sequence=0
         p produce first: NOT_ENOUGH_REPLICAS
         > allow-appends __transaction_state-0
@@ -173,7 +173,7 @@ def test_a_waiting_transactional_batch_fails_when_its_topic_is_deleted(tmp_path:
         """
         > init p
         p init: producer 1000 epoch 0
-        > refuse-appends t-0
+        > reject-appends t-0
         > produce p t-0 a
         p produce a: NOT_ENOUGH_REPLICAS
         > commit p

@@ -13,9 +13,9 @@ import pytest
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.shard import ShardState, Write
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
 from kwire.coordinator.transaction.states import STATE_NAMES
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -216,14 +216,14 @@ def test_a_marker_request_of_an_earlier_load_completes_no_transaction_again(
 ) -> None:
     async def act() -> None:
         producer_id = await begin(world)
-        world.refuse_appends("t-0", refuse=True)
+        world.reject_appends("t-0", reject=True)
         assert (await commit(world, producer_id, 0)).error_code == E.NONE
-        world.refuse_appends(STATE, refuse=True)
-        world.refuse_appends("t-0", refuse=False)
+        world.reject_appends(STATE, reject=True)
+        world.reject_appends("t-0", reject=False)
         await asyncio.sleep(0.11)  # the marker is written, its completion is not
         assert world.partition("t-0").log.log_end_offset == 1
         assert states(world) == ["Empty", "Ongoing", "PrepareCommit"]
-        world.refuse_appends(STATE, refuse=False)
+        world.reject_appends(STATE, reject=False)
         world.transactions._resign(0)
         world.transactions.leadership_changed(world.partition(STATE))
         await world.transactions.loaded()
@@ -339,7 +339,7 @@ def test_a_broker_without_the_partition_is_no_coordinator(loop: VirtualLoop, wor
             elsewhere = dataclasses.replace(topic.partitions[0], replicas=(2,), isr=(2,), leader=2)
             moved = dataclasses.replace(topic, partitions=(elsewhere,))
             old, world.image = world.image, dataclasses.replace(world.image, topics={**world.image.topics, name: moved})
-            world.partitions.follow(MetadataDelta(old, world.image))
+            world.partitions.apply(MetadataDelta(old, world.image))
         assert world.transactions._runtime.find(0) is None
         assert (await init(world)).error_code == E.NOT_COORDINATOR
         assert code_of(await world.ask(txn_offset_commit.API, commit_of_offsets(1), 4)) is E.NOT_COORDINATOR
@@ -351,7 +351,7 @@ def test_a_broker_without_the_partition_is_no_coordinator(loop: VirtualLoop, wor
 # --- offsets
 
 
-def test_offsets_for_a_group_without_a_name_are_refused(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_offsets_for_a_group_without_a_name_are_rejected(loop: VirtualLoop, world: TransactionWorld) -> None:
     async def act() -> None:
         producer_id = await begin(world)
         answer = await world.ask(txn_offset_commit.API, commit_of_offsets(producer_id, group_id=""), 4)
@@ -367,17 +367,17 @@ def test_waiting_offsets_of_a_disconnected_client_are_not_committed(
         producer_id: int = (await init(world)).producer_id
         request = AddOffsetsToTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=0, group_id="g")
         assert (await world.ask(add_offsets_to_txn.API, request, 3)).error_code == E.NONE
-        entries: list[Entry] = []
+        batches: list[UnverifiedBatch] = []
 
-        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
-            entries.extend(asked)
+        def verify(claim: TransactionClaim, asked: list[UnverifiedBatch]) -> None:
+            batches.extend(asked)
 
-        monkeypatch.setattr(world.gate, "enter", enter)
+        monkeypatch.setattr(world.transaction_verifier, "verify", verify)
         waiting = loop.create_task(world.ask(txn_offset_commit.API, commit_of_offsets(producer_id), 5))
         await settle()
         waiting.cancel()
         await settle()
-        entries[0].entered(None)
+        batches[0].on_verified(None)
         assert world.partition(f"{GROUP_OFFSETS_TOPIC}-0").log.log_end_offset == 0
         assert world.groups._runtime.active(0).state is ShardState.ACTIVE
 

@@ -26,7 +26,7 @@ COMMANDS = st.one_of(
     st.builds("commit - {}={}".format, PARTITIONS, st.integers(0, 9)),
     st.builds("delete-offsets {}".format, PARTITIONS),
     st.just("delete-group"),
-    st.sampled_from(["refuse-appends", "allow-appends"]),
+    st.sampled_from(["reject-appends", "allow-appends"]),
     st.builds("wait {}".format, st.sampled_from([1, 1000, 10000, 70000])),
 )
 
@@ -40,7 +40,7 @@ def test_replay_gives_what_was_written(commands: list[str]) -> None:
         for command in [config, *commands, "allow-appends"]:
             loop.run_until_complete(runner.run(command))
             check_invariants(runner)
-        before = written_state(runner, with_empty="refuse-appends" not in commands)
+        before = written_state(runner, with_empty="reject-appends" not in commands)
         loop.run_until_complete(runner.run("restart"))
         after = written_state(runner, with_empty=True)
         assert {name: after.get(name) for name in before} == before

@@ -15,7 +15,7 @@ from tests.coordinator.test_replay import COMMANDS, written_state
 from tests.log.compaction.support import compact
 from tests.virtual_loop import virtual_loop
 
-ORDINARY = COMMANDS.filter(lambda command: command != "refuse-appends")
+ORDINARY = COMMANDS.filter(lambda command: command != "reject-appends")
 CONFIG = "config initial_rebalance_delay_ms=1 offsets_retention_ms=60000 retention_check_interval_ms=15000"
 
 

@@ -59,11 +59,11 @@ def test_what_was_written_is_loaded_again(bench: Bench) -> None:
 def test_a_read_that_finds_no_descriptor_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loading, "NO_DESCRIPTOR_PAUSE_SECONDS", 0)
     read = Loader._read
-    refused: list[int] = []
+    rejected: list[int] = []
 
     def scarce(loader: Loader, offset: int) -> bytes:
-        if len(refused) < 2:
-            refused.append(offset)
+        if len(rejected) < 2:
+            rejected.append(offset)
             raise DiskFullError("open", "a.log", OSError(errno.EMFILE, "Too many open files"))
         return read(loader, offset)
 
@@ -73,7 +73,7 @@ def test_a_read_that_finds_no_descriptor_is_tried_again(bench: Bench, monkeypatc
         bench.runtime.resign(0)
         monkeypatch.setattr(Loader, "_read", scarce)
         again = await bench.lead()
-        assert (again.machine.numbers, len(refused)) == ({"a": 1}, 2)
+        assert (again.machine.numbers, len(rejected)) == ({"a": 1}, 2)
 
     bench.run(main)
 
@@ -185,15 +185,15 @@ def test_an_answer_to_a_disconnected_client_is_no_error(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_a_refused_append_changes_nothing(bench: Bench) -> None:
+def test_a_rejected_append_changes_nothing(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         config = bench.partition.log.config
         bench.partition.update(dataclasses.replace(bench.partition.image, replicas=(1, 2)), is_led=True)
         bench.partition.log.update_config(dataclasses.replace(config, min_insync_replicas=2))
         outcomes: list[KafkaError | None] = []
-        refused = write("", ("a", 1), outcome=outcomes.append)
-        assert code_of(lambda: shard.write(refused)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        rejected = write("", ("a", 1), outcome=outcomes.append)
+        assert code_of(lambda: shard.write(rejected)) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert [outcome.code for outcome in outcomes if outcome] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
         bench.partition.log.update_config(dataclasses.replace(config, max_message_bytes=100))
         assert code_of(lambda: shard.write(write("", ("a" * 200, 1)))) is ErrorCode.UNKNOWN_SERVER_ERROR

@@ -12,8 +12,8 @@ import pytest
 from kwire.cluster.partitions.commits import committed
 from kwire.coordinator.markers import Marker
 from kwire.coordinator.shard import ShardState
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.records import TransactionRecord
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -73,7 +73,7 @@ def test_a_failed_abort_of_a_timed_out_transaction_is_retried_after_the_interval
         world = TransactionWorld(tmp_path, loop)
         await world.start()
         await begin(world, timeout_ms=5_000)
-        world.refuse_appends(STATE, refuse=True)
+        world.reject_appends(STATE, reject=True)
         tries = []
         encode = world.machine().encode
 
@@ -85,7 +85,7 @@ def test_a_failed_abort_of_a_timed_out_transaction_is_retried_after_the_interval
         monkeypatch.setattr(world.machine(), "encode", encoding)
         await asyncio.sleep(35)
         assert len(tries) == 3
-        world.refuse_appends(STATE, refuse=False)
+        world.reject_appends(STATE, reject=False)
         await asyncio.sleep(10)
         assert world.machine().transactions["x"].state.name == "COMPLETE_ABORT"
         world.stop()
@@ -189,9 +189,9 @@ def test_a_wait_for_an_impossible_commit_fails(tmp_path: Path, loop: VirtualLoop
             partition.log.health.fail(DiskFailure("fsync", "the log", OSError(5, "I/O error")))
         else:
             world.delete_topic("t")
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             await asyncio.wait_for(committed(partition, 0), 60)
-        assert refused.value.code is code
+        assert rejected.value.code is code
         world.kill()
 
     loop.run_until_complete(main())
@@ -208,12 +208,12 @@ def test_transactional_offsets_are_committed_in_the_call_that_admits_them(
         producer_id = await initialised(world)
         add = AddOffsetsToTxnRequest(transactional_id="x", producer_id=producer_id, producer_epoch=0, group_id="g")
         assert (await world.ask(add_offsets_to_txn.API, add, 3)).error_code == 0
-        entries: list[Entry] = []
+        batches: list[UnverifiedBatch] = []
 
-        def enter(claim: TransactionClaim, asked: list[Entry]) -> None:
-            entries.extend(asked)
+        def verify(claim: TransactionClaim, asked: list[UnverifiedBatch]) -> None:
+            batches.extend(asked)
 
-        monkeypatch.setattr(world.gate, "enter", enter)
+        monkeypatch.setattr(world.transaction_verifier, "verify", verify)
         commit = TxnOffsetCommitRequest(
             transactional_id="x",
             group_id="g",
@@ -227,7 +227,7 @@ def test_transactional_offsets_are_committed_in_the_call_that_admits_them(
         )
         waiting = loop.create_task(world.ask(txn_offset_commit.API, commit, 5))
         await settle()
-        entries[0].entered(None)
+        batches[0].on_verified(None)
         marker = Marker(
             producer_id=producer_id, producer_epoch=1, is_commit=True, coordinator_epoch=0, transaction_version=2
         )

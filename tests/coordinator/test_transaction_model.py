@@ -272,14 +272,14 @@ class TransactionModel(RuleBasedStateMachine):
         self.stores_nothing = False
         self.run(self.world.start())
 
-    @rule(place=st.sampled_from(PLACES), refuse=st.booleans())
-    def refuse(self, place: str, refuse: bool) -> None:
-        self.world.refuse_appends(place, refuse=refuse)
+    @rule(place=st.sampled_from(PLACES), reject=st.booleans())
+    def reject(self, place: str, reject: bool) -> None:
+        self.world.reject_appends(place, reject=reject)
 
-    @rule(refuse=st.booleans())
-    def refuse_to_store(self, refuse: bool) -> None:
-        self.stores_nothing = refuse
-        self.world.refuse_appends("__transaction_state-0", refuse=refuse)
+    @rule(reject=st.booleans())
+    def reject_to_store(self, reject: bool) -> None:
+        self.stores_nothing = reject
+        self.world.reject_appends("__transaction_state-0", reject=reject)
 
     @rule(place=st.sampled_from(PLACES), name=st.sampled_from(IDS), is_commit=st.booleans())
     def marker_of_an_old_coordinator(self, place: str, name: str, is_commit: bool) -> None:
@@ -349,7 +349,7 @@ class TransactionModel(RuleBasedStateMachine):
     def everything_ends(self) -> None:
         """T4, T7: check that each transaction is complete or absent at the end, and that readers reach the log end."""
         for place in (*PLACES, "__transaction_state-0"):
-            self.world.refuse_appends(place, refuse=False)
+            self.world.reject_appends(place, reject=False)
         self.stores_nothing = False
         self.wait(LONG_S)
         self.wait(0.2)

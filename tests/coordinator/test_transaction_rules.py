@@ -216,7 +216,7 @@ def test_fencing_with_the_last_epoch_takes_a_new_producer_id() -> None:
 # --- beginnings
 
 INITS = [
-    # (expected, transaction's changes) -> (producer id, epoch) or a refusal
+    # (expected, transaction's changes) -> (producer id, epoch) or a rejection
     (None, {}, (5, 8)),
     ((5, 7), {}, (5, 8)),
     ((5, 6), {"last_producer_epoch": 6}, (5, 7)),
@@ -253,9 +253,9 @@ def test_init_producer_id_sets_the_next_epoch(
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
 def test_no_transaction_begins_while_one_ends(state: TransactionState) -> None:
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as rejection:
         check_can_initialise(transaction(state), None)
-    assert refusal.value.code is AGAIN
+    assert rejection.value.code is AGAIN
 
 
 # --- lists and bounds

@@ -20,7 +20,7 @@ a request; the default is the newest one, whose epochs change with each transact
     > wait 3000                       milliseconds pass
     > restart                         all components stop and load their logs again
     > reload                          the coordinator's state is loaded again, as after a broken invariant
-    > refuse-appends t-0, allow-appends t-0
+    > reject-appends t-0, allow-appends t-0
     > hold-flushes, release-flushes   nothing becomes durable in between
     > delete-topic t
     > epoch p 32766                   sets that epoch at once, by a record in the log; only without an open transaction
@@ -397,11 +397,11 @@ class ScriptRunner:
         runtime = self.world.transactions._runtime
         runtime._reload(runtime.active(0))
 
-    def _refuse_appends(self, names: list[str], _: Options) -> None:
-        self.world.refuse_appends(names[0], refuse=True)
+    def _reject_appends(self, names: list[str], _: Options) -> None:
+        self.world.reject_appends(names[0], reject=True)
 
     def _allow_appends(self, names: list[str], _: Options) -> None:
-        self.world.refuse_appends(names[0], refuse=False)
+        self.world.reject_appends(names[0], reject=False)
 
     def _hold_flushes(self, _: list[str], __: Options) -> None:
         self.world.workers.hold()

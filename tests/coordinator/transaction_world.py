@@ -1,4 +1,4 @@
-"""Both coordinators, the transaction gate and the marker writer, over real logs in a directory, with virtual time.
+"""Both coordinators, the transaction verifier and the marker writer, over real logs in a directory, with virtual time.
 
 Requests go through the handlers of kwire.server.apis, without a connection and without authorization. The whole can be
 stopped and started again; flushes can be held, and partitions can reject appends.
@@ -24,10 +24,10 @@ from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOP
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import Marker, MarkerWriter, Outcomes
-from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.records import TransactionRecord, decode_transaction_record
 from kwire.coordinator.transaction.transaction import TopicPartition
+from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.log.disk import Disk, RealDisk
 from kwire.log.log_manager import LogManager
@@ -137,7 +137,7 @@ class TransactionWorld:
         self.partitions.start(self.image, ForwardedPartitions(self.groups, self.transactions))
         await self.groups.start()
         await self.transactions.start()
-        self.gate = TransactionGate(
+        self.transaction_verifier = TransactionVerifier(
             coordinator=self.transactions, config=self.config, clock=self.clock, verifies=lambda: self.verifies
         )
         await self.groups.loaded()
@@ -155,7 +155,7 @@ class TransactionWorld:
 
     def kill(self) -> None:
         """Stop without any further action; the logs stay as they are."""
-        self.gate.stop()
+        self.transaction_verifier.stop()
         self.transactions.stop()
         self.groups.stop()
 
@@ -177,7 +177,7 @@ class TransactionWorld:
             partitions=self.partitions,
             groups=self.groups,
             transactions=self.transactions,
-            gate=self.gate,
+            transaction_verifier=self.transaction_verifier,
             markers=self.markers,
             producer_ids=self.producer_ids,
         )
@@ -192,13 +192,13 @@ class TransactionWorld:
     def delete_topic(self, name: str) -> None:
         topics = {key: topic for key, topic in self.image.topics.items() if key != name}
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(MetadataDelta(old, self.image))
+        self.partitions.apply(MetadataDelta(old, self.image))
 
-    def refuse_appends(self, name: str, *, refuse: bool) -> None:
+    def reject_appends(self, name: str, *, reject: bool) -> None:
         """Reject appends to a partition: min.insync.replicas exceeds the number of replicas."""
         partition = self.partition(name)
         partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
-        config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if refuse else 1)
+        config = dataclasses.replace(partition.log.config, min_insync_replicas=2 if reject else 1)
         partition.log.update_config(config)
 
     # --- queries

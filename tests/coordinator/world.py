@@ -143,12 +143,12 @@ class World:
 
     def _have_topics(self, topics: dict[str, TopicImage]) -> None:
         old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.follow(MetadataDelta(old, self.image))
+        self.partitions.apply(MetadataDelta(old, self.image))
 
-    def refuse_appends(self, *, refuse: bool) -> None:
+    def reject_appends(self, *, reject: bool) -> None:
         """Reject appends to the partition: min.insync.replicas exceeds the number of replicas."""
         for partition in self.partitions:
-            replicas = 2 if refuse else 1
+            replicas = 2 if reject else 1
             partition.image = dataclasses.replace(partition.image, replicas=(BROKER_ID, BROKER_ID + 1))
             partition.log.update_config(dataclasses.replace(partition.log.config, min_insync_replicas=replicas))
 

@@ -118,7 +118,7 @@ def _explore(workload: Workload, outcome: Outcome, states: int, random_source: r
         affordable = max(0, states - outcome.states) / (count + 1 - at) / 2
         limit = max(STATES_PER_OPERATION, int(affordable))
         if random_source.random() * STATES_PER_OPERATION > affordable:
-            journal.follow(workload.operations[at : at + 1])
+            journal.replay(workload.operations[at : at + 1])
             continue
         free_order = FREE_LEVELS * (random_source.randrange(4) == 0)
         seen: set[object] = set()
@@ -134,7 +134,7 @@ def _explore(workload: Workload, outcome: Outcome, states: int, random_source: r
             if len(outcome.violations) >= VIOLATIONS_MAX:
                 return
         outcome.exhausted += tried < limit
-        journal.follow(workload.operations[at : at + 1])
+        journal.replay(workload.operations[at : at + 1])
 
 
 def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree, random_source: random.Random) -> None:
@@ -148,7 +148,7 @@ def _descend(workload: Workload, outcome: Outcome, path: list[Step], tree: Tree,
             return
         at = random_source.randrange(len(disk.operations) + 1)
         journal = Journal(tree)
-        journal.follow(disk.operations[:at])
+        journal.replay(disk.operations[:at])
         choices = Choices(random_source=random_source)
         tree = journal.state(choices)
         path = [*path, Step(at, tuple(choices.taken))]
@@ -171,7 +171,7 @@ def replayed(workload: Workload, path: Sequence[Step]) -> tuple[Tree, list[str]]
     tree, operations = workload.start, workload.operations
     for index, step in enumerate(path):
         journal = Journal(tree)
-        journal.follow(operations[: step.at])
+        journal.replay(operations[: step.at])
         tree = journal.state(Choices(step.choices), free_order=step.free_order)
         if index + 1 < len(path):
             disk = RecordingDisk(tree)

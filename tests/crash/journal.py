@@ -29,11 +29,11 @@ class Journal:
         self._nodes = list(grow(self._root, tree))
         """Nodes by their numbers."""
 
-    def follow(self, operations: Iterable[Operation]) -> None:
+    def replay(self, operations: Iterable[Operation]) -> None:
         for operation in operations:
-            self._follow(operation)
+            self._replay(operation)
 
-    def _follow(self, operation: Operation) -> None:
+    def _replay(self, operation: Operation) -> None:
         node = self._nodes[operation.node]
         if operation.kind == "sync":
             node.sync()

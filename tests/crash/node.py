@@ -19,7 +19,7 @@ from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.seams import SystemRandomSource
-from kwire.server.node.quorum_settings import open_metadata, quorum_config, refuse_other_voters
+from kwire.server.node.quorum_settings import open_metadata, quorum_config, reject_other_voters
 from kwire.server.node.storage import Storage, open_storage
 from kwire.server.replication.partition_turns import PartitionTurns
 from kwire.server.settings.config import BrokerConfig, make_config
@@ -100,7 +100,7 @@ async def start_node(
     turns = PartitionTurns(partitions, LateWorkers())
     listener.on_more_work = turns.more_work_found
     partitions.start(metadata_log.image, listener)
-    metadata_log.publish_to(PublishedTo(partitions.follow))
+    metadata_log.publish_to(PublishedTo(partitions.apply))
     await register_broker(
         metadata_log,
         broker_id=CONFIG.node_id,
@@ -128,7 +128,7 @@ async def _metadata_log(
 ) -> MetadataLog:
     quorum = quorum_config(CONFIG, storage)
     metadata_log = open_metadata(CONFIG, quorum, surroundings=surroundings, workers=LateWorkers(), channel=NoPeers())
-    refuse_other_voters(metadata_log, quorum)
+    reject_other_voters(metadata_log, quorum)
     leading(metadata_log)
     await lead(metadata_log)
     return metadata_log

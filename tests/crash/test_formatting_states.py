@@ -51,7 +51,7 @@ def states_after(disk: RecordingDisk, start: Tree) -> Iterator[tuple[int, Tree]]
     for at in range(len(disk.operations) + 1):
         for _, tree in journal.states(limit=STATES_PER_OPERATION, seed=at, free_order=at % 3):
             yield at, tree
-        journal.follow(disk.operations[at : at + 1])
+        journal.replay(disk.operations[at : at + 1])
 
 
 def check_whole(disk: RecordingDisk, voters: VoterSet | None) -> None:
@@ -90,7 +90,7 @@ def test_when_formatting_has_ended_a_power_cut_takes_nothing() -> None:
     disk = RecordingDisk(START)
     formatted(disk, VOTERS)
     journal = Journal(START)
-    journal.follow(disk.operations)
+    journal.replay(disk.operations)
     for _, tree in journal.states(limit=STATES_PER_OPERATION, seed=1, free_order=2):
         check_whole(RecordingDisk(tree), VOTERS)
 

@@ -11,7 +11,7 @@ START: Tree = {"d": {"old": b"old"}}
 
 def states(disk: RecordingDisk, *, limit: int = 20_000, free_order: int = 0) -> set[object]:
     journal = Journal(START)
-    journal.follow(disk.operations)
+    journal.replay(disk.operations)
     return {
         frozen(tree["d"])
         for _, tree in journal.states(limit=limit, seed=1, free_order=free_order)

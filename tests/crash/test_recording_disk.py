@@ -59,14 +59,14 @@ def test_nothing_lost_is_what_was_there_and_everything_lost_is_what_was_synced(s
     disk = RecordingDisk({"root": {"old": b"old"}})
     do_things(disk, "/root", random.Random(seed))
     journal = Journal({"root": {"old": b"old"}})
-    journal.follow(disk.operations)
+    journal.replay(disk.operations)
     assert journal.state(Choices()) == disk.tree()
     for path in ("/root/a/f", *(f"/root/a/{name}" for name in disk.list("/root/a") if name in "xyz")):
         disk.sync_file(path)
     for path in ("/root/a/b", "/root/a", "/root", ""):
         disk.sync_directory(path)
     journal = Journal({"root": {"old": b"old"}})
-    journal.follow(disk.operations)
+    journal.replay(disk.operations)
     assert [tree for _, tree in journal.states(limit=10, seed=0)] == [disk.tree()]
 
 

@@ -119,7 +119,7 @@ class ControllerModel:
             planned = plan_features(image, [update], controller_id=CONTROLLER)
         except KafkaError as error:
             assert error.code == ErrorCode.INVALID_UPDATE_VERSION, f"features: {error}"
-            assert not can, f"features: level {level} is refused, and all of {self._levels} support it"
+            assert not can, f"features: level {level} is rejected, and all of {self._levels} support it"
             return
         assert can, f"features: level {level} is set, and brokers support {self._levels}"
         world.take(planned)

@@ -378,11 +378,11 @@ class GroupModel:
     def release_commits(self, a: int, b: int, c: int) -> None:
         self._world.release_commits()
 
-    def refuse_appends(self, a: int, b: int, c: int) -> None:
-        self._world.refuse_appends(refuse=True)
+    def reject_appends(self, a: int, b: int, c: int) -> None:
+        self._world.reject_appends(reject=True)
 
     def allow_appends(self, a: int, b: int, c: int) -> None:
-        self._world.refuse_appends(refuse=False)
+        self._world.reject_appends(reject=False)
 
     async def reload(self, a: int, b: int, c: int) -> None:
         """Unload and load the coordinator's partition."""
@@ -398,7 +398,7 @@ class GroupModel:
 
     def finish(self) -> None:
         async def come_to_rest() -> None:
-            self._world.refuse_appends(refuse=False)
+            self._world.reject_appends(reject=False)
             self._world.release_commits()
             for _ in range(4):
                 await asyncio.sleep((REBALANCE_MS + SESSION_MS) / 1000)
@@ -494,7 +494,7 @@ GROUP_FUZZER: Final = Fuzzer(
     {
         "join": 10, "restart_client": 14, "restart_held": 5, "gather": 12, "sync_leader": 12, "sync": 4,
         "heartbeat": 5, "leave": 3, "commit": 4, "fetch": 2, "work": 12, "settle_down": 16, "wait": 8,
-        "hold_commits": 4, "release_commits": 5, "refuse_appends": 2, "allow_appends": 4, "reload": 2,
+        "hold_commits": 4, "release_commits": 5, "reject_appends": 2, "allow_appends": 4, "reload": 2,
     },
     steps=80,
 )  # fmt: skip

@@ -108,7 +108,7 @@ class LogModel:
             return
         self._count += 1
         known = self._known[name] = Known(topic_image(name, self._count, 1))
-        self._follow({**self._image.topics, name: known.image})
+        self._apply({**self._image.topics, name: known.image})
         partition = self._find(name)
         assert partition is not None, f"again: {name} is closed"
         assert partition.log.log_end_offset == 0, f"again: {name} has records of an earlier topic"
@@ -116,7 +116,7 @@ class LogModel:
     def delete(self, a: int, b: int, c: int) -> None:
         name = NAMES[a % len(NAMES)]
         if self._known.pop(name, None) is not None:
-            self._follow({key: topic for key, topic in self._image.topics.items() if key != name})
+            self._apply({key: topic for key, topic in self._image.topics.items() if key != name})
 
     def delete_unseen(self, a: int, b: int, c: int) -> None:
         """Delete a topic, and perhaps create it again, while the broker is down."""
@@ -133,10 +133,10 @@ class LogModel:
         self._image = dataclasses.replace(self._image, topics=topics)
         self._start()
 
-    def _follow(self, topics: dict[str, TopicImage]) -> None:
+    def _apply(self, topics: dict[str, TopicImage]) -> None:
         names = {topic.topic_id: topic.name for topic in topics.values()}
         old, self._image = self._image, dataclasses.replace(self._image, topics=topics, topic_names=names)
-        self._partitions.follow(MetadataDelta(old, self._image))
+        self._partitions.apply(MetadataDelta(old, self._image))
 
     def append(self, a: int, b: int, c: int) -> None:
         name = NAMES[a % len(NAMES)]

@@ -22,7 +22,7 @@ from compat_tests.harness.waiting import eventually
 from tests.history import final
 from tests.history.checker import Report, check
 from tests.history.clients.common import KEYS
-from tests.history.clients.raw_producer import Producer, RefusedError
+from tests.history.clients.raw_producer import Producer, RejectedError
 from tests.history.cluster import KINDS, Cluster
 from tests.history.journal import Journal
 from tests.history.operations import INFO, OK, read
@@ -51,7 +51,7 @@ class Scene:
             with self._transaction(producer, "second", commit=not commit):
                 self._send(producer, "second", KEYS[0])
                 eventually(lambda: not self.cluster.wire.holding, "the held request gets to the broker")
-                with contextlib.suppress(RefusedError):
+                with contextlib.suppress(RejectedError):
                     self._send(producer, "second", KEYS[1])
 
     @contextlib.contextmanager
@@ -63,7 +63,7 @@ class Scene:
         complete = self.journal.invoke(self.transactional_id, "end", transaction=name, commit=commit)
         try:
             producer.end(commit=commit)
-        except RefusedError as error:
+        except RejectedError as error:
             complete(INFO, error=error.code)
         else:
             complete(OK)
@@ -74,7 +74,7 @@ class Scene:
         complete = self.journal.invoke(self.transactional_id, "send", key=key, value=value, **about)
         try:
             complete(OK, offset=producer.send(key, value))
-        except RefusedError as error:
+        except RejectedError as error:
             complete(INFO, error=error.code)
             raise
 

@@ -19,6 +19,6 @@ def test_with_v1_a_held_end_ends_the_next_transaction(tmp_path: Path) -> None:
     assert not report.bad
 
 
-def test_with_v2_a_held_end_is_refused(tmp_path: Path) -> None:
+def test_with_v2_a_held_end_is_rejected(tmp_path: Path) -> None:
     report = play("kwire", "v2", tmp_path / "run")
     assert {finding.verdict for finding in report.findings} == {REPORTED}

@@ -14,10 +14,10 @@ from tests.history.operations import FAIL, INFO, NEVER, OK, BrokenHistoryError, 
 def test_a_written_journal_is_read_back(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "p.jsonl")
     sent = journal.invoke("p", "send", key="a", value="x", transaction="T1")
-    refused = journal.invoke("p", "send", key="a", value="y")
+    rejected = journal.invoke("p", "send", key="a", value="y")
     polled = journal.invoke("r", "poll", level="committed", mode="assign")
     polled(OK, records=[["a", 3, "x"]])
-    refused(FAIL, error="TOPIC_AUTHORIZATION_FAILED")
+    rejected(FAIL, error="TOPIC_AUTHORIZATION_FAILED")
     sent(OK, offset=3)
     journal.close()
     first, second, poll = read(tmp_path / "p.jsonl")
@@ -72,6 +72,6 @@ def test_several_journals_are_one_history(tmp_path: Path) -> None:
         ['{"type": "invoke", "process": "p", "op": 0, "time": 1, "f": "healed"}'] * 2,
     ],
 )
-def test_lines_that_do_not_pair_are_refused(lines: list[str]) -> None:
+def test_lines_that_do_not_pair_are_rejected(lines: list[str]) -> None:
     with pytest.raises(BrokenHistoryError):
         operations(lines)

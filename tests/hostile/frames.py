@@ -33,7 +33,7 @@ TOPICS = tuple(f"hostile-{number}" for number in range(6))
 GROUPS = tuple(f"hostile-group-{number}" for number in range(20))
 OPENED = "opened"
 """Topic whose configuration makes the broker decompress batches."""
-REFUSED = "refused"
+REJECTED = "rejected"
 """Topic that receives only batches that must be rejected."""
 HUGE_CLAIMS = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff\x07", b"\xff\xff\xff\xff\x0f", b"\xff" * 12)
 SIZES = (0, -1, 1, 2**31 - 1, -(2**31), 100 * 1024 * 1024 + 1)
@@ -292,7 +292,7 @@ def bad_batch(random_source: random.Random) -> bytes:
 
 
 def _bad_batch(random_source: random.Random) -> Shot:
-    return Shot("bad batch", _produced(random_source, REFUSED, bad_batch(random_source)))
+    return Shot("bad batch", _produced(random_source, REJECTED, bad_batch(random_source)))
 
 
 @cache

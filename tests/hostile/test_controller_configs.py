@@ -62,7 +62,7 @@ def test_no_value_of_a_dynamic_setting_ends_a_node(tmp_path: Path, value: str) -
         assert not broker.server.failed.done()
 
 
-def test_a_list_that_becomes_too_long_for_a_record_is_refused(tmp_path: Path) -> None:
+def test_a_list_that_becomes_too_long_for_a_record_is_rejected(tmp_path: Path) -> None:
     key = "leader.replication.throttled.replicas"
     first, second = (",".join(f"{index}:1" for index in range(start, start + 4000)) for start in (1000, 5000))
     with RunningBroker(tmp_path) as broker, broker.client() as client:
@@ -73,7 +73,7 @@ def test_a_list_that_becomes_too_long_for_a_record_is_refused(tmp_path: Path) ->
         assert broker.server.services.image.config_of(TOPIC, topic)[key] == first
 
 
-def test_a_change_that_no_follower_could_take_is_refused(tmp_path: Path) -> None:
+def test_a_change_that_no_follower_could_take_is_rejected(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         values = {f"unknown.{number}": "x" * 30_000 for number in range(300)}
         assert ask(client, BROKER, "1", SET, values) is ErrorCode.POLICY_VIOLATION

@@ -77,7 +77,7 @@ def test_a_waiting_fetch_leaves_no_cyclic_garbage(
     assert cyclic_garbage_bytes(broker) < GARBAGE_BYTES_MAX
 
 
-def refused(client: RawClient, topic: str) -> None:
+def rejected(client: RawClient, topic: str) -> None:
     without_key = batch(bytes(8 * RECORD_BYTES), key=None, codec=Codec.ZSTD)
     assert produce(client, topic, without_key).error_code == ErrorCode.INVALID_RECORD
 
@@ -86,7 +86,7 @@ def stored(client: RawClient, topic: str) -> None:
     assert produce(client, topic, batch(bytes(8 * RECORD_BYTES), codec=Codec.ZSTD)).error_code == 0
 
 
-@pytest.mark.parametrize("send", [refused, stored])
+@pytest.mark.parametrize("send", [rejected, stored])
 def test_a_validated_batch_leaves_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, send: Callable[[RawClient, str], None], no_collections: None
 ) -> None:
@@ -156,7 +156,7 @@ def test_rejected_elements_leave_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, request_of: Callable[[list[str]], Any], version: int, no_collections: None
 ) -> None:
     """A stored exception references the frames that it passed, and these reference it: a cycle for each element."""
-    request = request_of([f"refused-{number}" for number in range(ELEMENTS)])
+    request = request_of([f"rejected-{number}" for number in range(ELEMENTS)])
     client.ask(request, version)
     assert cyclic_objects(broker) < ELEMENTS
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.protocol.error_codes import ErrorCode
 from tests.support.requests import batch, create_topic, fetch, fetch_request, produce, values_in
 from tests.support.running import RunningBroker
@@ -24,10 +24,10 @@ def stop_with_two_topics(directory: Path) -> None:
             assert produce(client, name, batch(name.encode())).error_code == 0
 
 
-def test_an_emptied_metadata_log_is_refused(tmp_path: Path) -> None:
+def test_an_emptied_metadata_log_is_rejected(tmp_path: Path) -> None:
     stop_with_two_topics(tmp_path)
     (tmp_path / METADATA / LOG).write_bytes(b"")
-    with pytest.raises(DirectoryRefused, match="before its recovery point"):
+    with pytest.raises(DirectoryRejected, match="before its recovery point"):
         RunningBroker(tmp_path)
     assert (tmp_path / "sound-0" / LOG).stat().st_size > 0
 

@@ -11,7 +11,7 @@ import pytest
 
 from kwire.protocol.error_codes import ErrorCode
 from tests.hostile.attack import Attack
-from tests.hostile.frames import OPENED, REFUSED, TOPICS, Frames, bad_batch
+from tests.hostile.frames import OPENED, REJECTED, TOPICS, Frames, bad_batch
 from tests.support.requests import batch, create_topic, fetch, produce, values_in
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -25,7 +25,7 @@ def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFix
     frames = Frames(seed=1)
     settings = {"auto.create.topics.enable": "false"}
     with RunningBroker(tmp_path, settings) as broker, broker.client() as client:
-        for name in (*TOPICS, REFUSED, "honest"):
+        for name in (*TOPICS, REJECTED, "honest"):
             create_topic(client, name=name)
         create_topic(client, name=OPENED, compression_type="gzip")
         connections = broker.connection_count
@@ -37,15 +37,15 @@ def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFix
         assert values_in(fetch(client, "honest").records) == [b"still here"]
         eventually(lambda: broker.connection_count == connections, "the connections to be gone")
         assert broker.memory_used == 0
-        assert fetch(client, REFUSED).high_watermark == 0
+        assert fetch(client, REJECTED).high_watermark == 0
     assert [record.getMessage() for record in caplog.records] == []
 
 
-def test_each_bad_batch_is_refused_with_a_code(tmp_path: Path) -> None:
+def test_each_bad_batch_is_rejected_with_a_code(tmp_path: Path) -> None:
     random_source = random.Random(3)
     with RunningBroker(tmp_path) as broker, broker.client() as client:
-        create_topic(client, name=REFUSED)
-        codes = {produce(client, REFUSED, bad_batch(random_source)).error_code for _ in range(300)}
-        assert fetch(client, REFUSED).high_watermark == 0
+        create_topic(client, name=REJECTED)
+        codes = {produce(client, REJECTED, bad_batch(random_source)).error_code for _ in range(300)}
+        assert fetch(client, REJECTED).high_watermark == 0
     assert ErrorCode.NONE not in codes
     assert {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD} <= codes

@@ -74,7 +74,7 @@ def join_of(group_id: str, size: int) -> JoinGroupRequest:
     )
 
 
-def test_joins_are_refused_while_groups_fill_their_memory() -> None:
+def test_joins_are_rejected_while_groups_fill_their_memory() -> None:
     clock = ManualClock()
     groups: list[ClassicGroup] = []
     memory = GroupMemory(1_000_000, lambda: groups, clock)
@@ -114,13 +114,13 @@ def test_commits_of_nothing_make_no_groups_without_bound(tmp_path: Path) -> None
         client.ask(FindCoordinatorRequest(coordinator_keys=["any"]), 6)
         broker.server.services.groups._memory._limit_bytes = 100_000
         answers = [commit(client, f"group-{number}") for number in range(100)]
-        refused = [code for codes in answers for code in codes if code == ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        rejected = [code for codes in answers for code in codes if code == ErrorCode.COORDINATOR_NOT_AVAILABLE]
         groups = broker.call(lambda: len(list(broker.server.services.groups._weighed_groups())))
-        assert groups == 100 - len(refused) < 50
+        assert groups == 100 - len(rejected) < 50
         assert commit(client, "group-0") == [ErrorCode.OFFSET_METADATA_TOO_LARGE], "it is there already"
 
 
-def test_a_client_whose_join_is_refused_for_memory_may_try_again(tmp_path: Path) -> None:
+def test_a_client_whose_join_is_rejected_for_memory_may_try_again(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         broker.server.services.groups._memory._limit_bytes = 100_000
         group = unique("group")

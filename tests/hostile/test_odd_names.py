@@ -68,7 +68,7 @@ def test_a_member_of_a_client_with_the_longest_name_gets_an_id(broker: RunningBr
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-def test_a_page_that_begins_before_the_first_partition_is_refused(client: RawClient, is_named: bool) -> None:
+def test_a_page_that_begins_before_the_first_partition_is_rejected(client: RawClient, is_named: bool) -> None:
     topic, _ = create_topic(client, 3)
     cursor = DescribeTopicPartitionsRequestCursor(topic_name=topic, partition_index=-(2**31))
     named = [DescribeTopicPartitionsTopicRequest(name=topic)] if is_named else []

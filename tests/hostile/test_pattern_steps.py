@@ -56,7 +56,7 @@ def test_a_pattern_for_many_transactional_ids_is_matched_in_pieces(broker: Runni
         assert {each.transactional_id for each in client.ask(request, 2).transaction_states} == names
 
 
-def test_a_long_pattern_for_transactional_ids_is_refused(broker: RunningBroker) -> None:
+def test_a_long_pattern_for_transactional_ids_is_rejected(broker: RunningBroker) -> None:
     with broker.client() as client:
         client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
         request = ListTransactionsRequest(transactional_id_pattern="a" * (PATTERN_MAX + 1))
@@ -81,7 +81,7 @@ def test_patterns_of_many_subscriptions_are_checked_in_pieces(broker: RunningBro
 
 
 @pytest.mark.parametrize("pattern", ["a" * PATTERN_MAX, "a{100}" * 4, r"(a)\1", "(?=a)", "("])
-def test_a_subscription_with_a_pattern_that_cannot_be_followed_is_refused(broker: RunningBroker, pattern: str) -> None:
+def test_a_subscription_with_a_pattern_that_cannot_be_followed_is_rejected(broker: RunningBroker, pattern: str) -> None:
     with broker.client() as client:
         ((code, message),) = alter(client, f"client_id={pattern}", validate_only=True)
     assert code == ErrorCode.INVALID_CONFIG

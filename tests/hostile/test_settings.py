@@ -35,13 +35,13 @@ def test_an_empty_list_of_directories_is_no_default() -> None:
 
 @pytest.mark.parametrize("name", ["log.dirs", "metadata.log.dir", "advertised.listeners", "broker.rack"])
 @pytest.mark.parametrize("escape", [r"\ud800", r"\u0000"])
-def test_what_is_no_text_is_refused(name: str, escape: str) -> None:
+def test_what_is_no_text_is_rejected(name: str, escape: str) -> None:
     with pytest.raises(SettingError, match=f"^{name}: .* has (half of a character|a NUL)$"):
         load_config(f"{name}=PLAINTEXT://a{escape}b:1")
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x\ud800"])
-def test_a_name_that_is_no_text_is_refused(name: str) -> None:
+def test_a_name_that_is_no_text_is_rejected(name: str) -> None:
     with pytest.raises(SettingError, match=r"^the name '.*' has (half of a character|a NUL)$"):
         make_config({name: "1"})
 

@@ -31,7 +31,7 @@ def transactional(value: bytes, producer_id: int) -> bytes:
         (77, "orders", ErrorCode.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_a_transactional_batch_of_no_transaction_is_refused(
+def test_a_transactional_batch_of_no_transaction_is_rejected(
     client: RawClient, producer_id: int, transactional_id: str | None, code: ErrorCode
 ) -> None:
     topic, _ = create_topic(client)

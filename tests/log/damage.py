@@ -1,6 +1,6 @@
 """Log directories with one damaged file at a time, and all answers of their logs.
 
-A damaged directory may give the same answers as the sound one, or refuse. After a crash, it may also have lost data
+A damaged directory may give the same answers as the sound one, or reject. After a crash, it may also have lost data
 above the recovery point. It must never answer anything else.
 """
 
@@ -29,7 +29,7 @@ from tests.log.random_directories import KINDS, LAST_EPOCH, Writer, random_confi
 from tests.log.searching import aborted_transactions, max_timestamp_offset, offset_for_timestamp
 from tests.log.support import ManualClock, batch, surroundings
 
-REFUSED: Final = "refused"
+REJECTED: Final = "rejected"
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE.name
 EPOCH_POSITION: Final = 12
 """Position of a batch's leader epoch, between its length and its magic."""
@@ -112,13 +112,13 @@ class Scene:
                 # Without its checkpoint, a log may start at its first record, although compaction removed lower
                 # offsets.
                 continue
-            if answer != REFUSED and answer != expected[name]:
+            if answer != REJECTED and answer != expected[name]:
                 yield f"{name}: {_short(answer, expected[name])}"
 
     def _beyond_a_prefix(self, topic: str, answers: dict[str, Any]) -> Iterator[str]:
         """Check a prefix: a crash may have lost data above the recovery point, and damage there looks the same."""
-        end, records = answers.get("log end", REFUSED), answers.get("records", REFUSED)
-        if end == REFUSED or records == REFUSED:
+        end, records = answers.get("log end", REJECTED), answers.get("records", REJECTED)
+        if end == REJECTED or records == REJECTED:
             return
         if not self.recovery_points[topic] <= end <= self.answers[topic]["log end"]:
             yield f"ends at {end}, though {self.recovery_points[topic]} was durable"
@@ -127,7 +127,7 @@ class Scene:
 
 
 class opened:  # noqa: N801 used like a function
-    """Context manager with the logs of a directory, opened as a broker does; none if the directory is refused."""
+    """Context manager with the logs of a directory, opened as a broker does; none if the directory is rejected."""
 
     def __init__(self, directory: Path, scene: Scene) -> None:
         self._world: Surroundings = surroundings()
@@ -174,9 +174,9 @@ class Questions:
             try:
                 answers[name] = call()
             except (CorruptLogError, DiskFailure):
-                answers[name] = REFUSED
+                answers[name] = REJECTED
             except KafkaError as error:
-                answers[name] = REFUSED if error.code == ErrorCode.KAFKA_STORAGE_ERROR else error.code.name
+                answers[name] = REJECTED if error.code == ErrorCode.KAFKA_STORAGE_ERROR else error.code.name
 
         ask("log end", lambda: log.log_end_offset)
         for at in self.offsets:

@@ -1,4 +1,4 @@
-"""Memory of a full disk: how a log treats refused batches when there is space again."""
+"""Memory of a full disk: how a log treats rejected batches when there is space again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.log.support import batch, marker, open_at, surroundings, values
 
 
 def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(tmp_path: Path) -> None:
-    """The replayed marker is older than the refused batch, so it must not clear the memory of the refusal."""
+    """The replayed marker is older than the rejected batch, so it must not clear the memory of the rejection."""
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk=disk))
     log.append(batch(producer_id=5, producer_epoch=0, sequence=0, transactional=True), leader_epoch=0)
@@ -26,9 +26,9 @@ def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(t
         log.append(batch(producer_id=5, producer_epoch=0, sequence=1), leader_epoch=0)
     disk.fail = lambda *_: None
     log.truncate_to(2)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         log.append(batch(producer_id=5, producer_epoch=0, sequence=2), leader_epoch=0)
-    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert rejected.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_an_empty_segment_after_a_failed_append_is_replaced_for_lower_offsets(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def validated(
     return validate_batch(batch, check_frame(batch), config or LogConfig(), origin, NOW_MS)
 
 
-def refusal(data: bytes | bytearray, config: LogConfig | None = None) -> ErrorCode:
+def rejection(data: bytes | bytearray, config: LogConfig | None = None) -> ErrorCode:
     with pytest.raises(KafkaError) as caught:
         validated(data, config)
     return caught.value.code
@@ -84,7 +84,7 @@ def test_a_valid_batch_is_stored_unchanged():
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_bad_batch_gets_kafkas_code(name, data, code):
-    assert refusal(data) is code
+    assert rejection(data) is code
 
 
 NO_INDEX = b"\xfe" + b"\xff" * 8 + b"\x7f"
@@ -122,26 +122,26 @@ def record_body(*fields: bytes) -> bytes:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_malformed_records_are_refused(name, body):
+def test_malformed_records_are_rejected(name, body):
     header = changed(parse_header(batch()), record_count=1, last_offset_delta=0)
-    assert refusal(assemble_batch(header, body)) is ErrorCode.INVALID_RECORD
+    assert rejection(assemble_batch(header, body)) is ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_larger_than_the_topic_allows_is_refused():
+def test_a_batch_larger_than_the_topic_allows_is_rejected():
     config = LogConfig(max_message_bytes=len(GOOD) - 1)
-    assert refusal(GOOD, config) is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(GOOD, config) is ErrorCode.MESSAGE_TOO_LARGE
     assert validated(GOOD, LogConfig(max_message_bytes=len(GOOD)))[1].record_count == 3
 
 
 def test_a_wrong_base_offset_is_reported_before_the_size():
     config = LogConfig(max_message_bytes=len(GOOD) - 1)
-    assert refusal(with_header(GOOD, base_offset=7), config) is ErrorCode.INVALID_RECORD
+    assert rejection(with_header(GOOD, base_offset=7), config) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_compacted_topic_needs_keys(codec):
     config = LogConfig(cleanup_policy=("compact",))
-    assert refusal(batch(b"value", key=None, codec=codec), config) is ErrorCode.INVALID_RECORD
+    assert rejection(batch(b"value", key=None, codec=codec), config) is ErrorCode.INVALID_RECORD
     assert validated(batch(b"value", key=b"", codec=codec), config)[1].codec is codec
 
 
@@ -153,10 +153,10 @@ def test_a_rejected_batch_lists_its_invalid_records():
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_old_timestamps_are_refused_where_the_topic_bounds_them(codec):
+def test_old_timestamps_are_rejected_where_the_topic_bounds_them(codec):
     config = LogConfig(message_timestamp_before_max_ms=1000)
     records = [Record(timestamp=NOW_MS), Record(timestamp=NOW_MS - 1001)]
-    assert refusal(encode_batch(records, codec=codec), config) is ErrorCode.INVALID_TIMESTAMP
+    assert rejection(encode_batch(records, codec=codec), config) is ErrorCode.INVALID_TIMESTAMP
     records[1].timestamp = NOW_MS - 1000
     assert validated(encode_batch(records, codec=codec), config)[1].record_count == 2
 
@@ -167,7 +167,7 @@ def test_a_timestamp_above_int64_is_rejected_even_without_timestamp_bounds(codec
     records = [Record(timestamp=INT64_MAX), Record(timestamp=INT64_MAX)]
     assert validated(encode_batch(records, codec=codec), config)[1].max_timestamp == INT64_MAX
     data = with_header(encode_batch([Record(timestamp=0), Record(timestamp=1)], codec=codec), base_timestamp=INT64_MAX)
-    assert refusal(data, config) is ErrorCode.INVALID_TIMESTAMP
+    assert rejection(data, config) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_records_without_timestamp_are_taken():
@@ -193,7 +193,7 @@ def test_log_append_time_stamps_the_batch(codec):
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY])
 def test_clients_must_not_set_log_append_time_themselves(codec):
     data = encode_batch([Record()], codec=codec, log_append_time=NOW_MS)
-    assert refusal(data, LogConfig(message_timestamp_type="LogAppendTime")) is ErrorCode.INVALID_TIMESTAMP
+    assert rejection(data, LogConfig(message_timestamp_type="LogAppendTime")) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_a_create_time_topic_clears_the_log_append_time_flag():
@@ -214,22 +214,22 @@ def test_a_batch_is_recompressed_with_the_codec_of_the_topic(source, target):
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4, 1, 8)
 
 
-def test_a_conversion_that_grows_beyond_the_limit_is_refused():
+def test_a_conversion_that_grows_beyond_the_limit_is_rejected():
     sent = batch(b"a" * 5000, codec=Codec.GZIP)
     config = LogConfig(compression_type="uncompressed", max_message_bytes=1000)
-    assert refusal(sent, config) is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(sent, config) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_a_bomb_is_refused_when_it_must_be_opened():
+def test_a_bomb_is_rejected_when_it_must_be_opened():
     bomb = encode_batch([Record(key=b"k", value=bytes(20_000_000))], codec=Codec.GZIP)
     config = LogConfig(cleanup_policy=("compact",), max_message_bytes=100_000)
-    assert refusal(bomb, config) is ErrorCode.MESSAGE_TOO_LARGE
+    assert rejection(bomb, config) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_garbage_in_a_compressed_body_is_refused_when_it_must_be_opened():
+def test_garbage_in_a_compressed_body_is_rejected_when_it_must_be_opened():
     header = parse_header(batch(codec=Codec.GZIP))
     data = assemble_batch(header, b"this is not gzip")
-    assert refusal(data, LogConfig(cleanup_policy=("compact",))) is ErrorCode.CORRUPT_MESSAGE
+    assert rejection(data, LogConfig(cleanup_policy=("compact",))) is ErrorCode.CORRUPT_MESSAGE
     assert validated(data)[1].codec is Codec.GZIP
 
 
@@ -285,7 +285,7 @@ def fragment(length: int, magic: int, size: int) -> bytes:
     ],
 )
 def test_less_than_a_header_gets_kafkas_code(data: bytes, code: ErrorCode) -> None:
-    assert refusal(data) is code
+    assert rejection(data) is code
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48])
@@ -311,7 +311,7 @@ def test_a_batch_of_very_many_records_is_taken_and_checked() -> None:
     assert validated(many)[0] == bytes(many)
     body = bytearray(many[61:])
     body[-1] = 2  # the header count of the last record
-    assert refusal(with_body(many, body)) is ErrorCode.INVALID_RECORD
+    assert rejection(with_body(many, body)) is ErrorCode.INVALID_RECORD
 
 
 def with_body(data: bytearray, body: bytearray) -> bytearray:

@@ -1,4 +1,4 @@
-"""Flipped bits: answers stay the same, or the log refuses. Part of tests/campaign/flips.py, with its regressions."""
+"""Flipped bits: answers stay the same, or the log rejects. Part of tests/campaign/flips.py, with its regressions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_offset_that_no_crc_covers_is_checked_by_its_neighbours(tmp_path: Pat
     assert found == [b"%d" % index for index in range(len(found))]
 
 
-def test_an_end_that_a_clean_stop_did_not_note_is_refused(tmp_path: Path) -> None:
+def test_an_end_that_a_clean_stop_did_not_note_is_rejected(tmp_path: Path) -> None:
     log = filled(tmp_path)
     check_clean_stop(log)
     active = log.segments.active
@@ -76,7 +76,7 @@ def test_an_end_that_a_clean_stop_did_not_note_is_refused(tmp_path: Path) -> Non
         open_at(tmp_path, CONFIG, clean=True, recovery_point=10)
 
 
-def test_a_log_start_that_the_epochs_contradict_is_refused(tmp_path: Path) -> None:
+def test_a_log_start_that_the_epochs_contradict_is_rejected(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     for index in range(10):
         log.append(batch(b"%d" % index), leader_epoch=0)

@@ -163,9 +163,9 @@ def test_a_log_that_is_closed_takes_no_more_records(opened):
     logs = list(manager.logs())
     run_here(closing(manager))
     for log in logs:
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             log.append(batch(b"late"), leader_epoch=0)
-        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     manager.close(clean=False)
     assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
 
@@ -173,16 +173,16 @@ def test_a_log_that_is_closed_takes_no_more_records(opened):
 def test_no_log_takes_records_from_the_beginning_of_a_close_on(opened, tmp_path):
     """A request in progress would append records after the flush."""
     manager = filled(opened())
-    refused = []
+    rejected = []
     for stage in closing(manager):
         for job in stage:
             for log in manager.logs():  # each log is closed, being flushed, or waiting
                 with pytest.raises(KafkaError, match="is closed") as caught:
                     log.append(batch(b"late"), leader_epoch=0)
-                refused.append(caught.value.code)
+                rejected.append(caught.value.code)
             job.run()
             job.finish()
-    assert set(refused) == {ErrorCode.KAFKA_STORAGE_ERROR}
+    assert set(rejected) == {ErrorCode.KAFKA_STORAGE_ERROR}
     assert (tmp_path / "d" / MARKER).exists()
     manager.close(clean=False)
     assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT

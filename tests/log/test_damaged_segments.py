@@ -1,4 +1,4 @@
-"""Damage in a segment's files, case by case: refused or rebuilt, and never wrong data in a response."""
+"""Damage in a segment's files, case by case: rejected or rebuilt, and never wrong data in a response."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_time_index_with_an_offset_that_does_not_exist_is_rebuilt(tmp_path: Pa
     assert offset_for_timestamp(reopened(tmp_path), NOW_MS + 1) == (1, NOW_MS + 1, 0)
 
 
-def test_a_damaged_segment_is_refused_each_time_it_is_loaded(tmp_path: Path) -> None:
+def test_a_damaged_segment_is_rejected_each_time_it_is_loaded(tmp_path: Path) -> None:
     log = filled(tmp_path)
     last = log.segments[0].offset_index.last_entry()[1]
     overwrite(path_of(log, 0), last + 16, ">b", 1)

@@ -304,7 +304,7 @@ def test_a_lock_excludes_this_process_and_others_until_it_is_released(tmp_path):
 # Log behaviour on a bad disk
 
 
-def test_a_full_disk_refuses_the_append_and_nothing_more(tmp_path):
+def test_a_full_disk_rejects_the_append_and_nothing_more(tmp_path):
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk))
     log.append(batch(b"a"), leader_epoch=0)

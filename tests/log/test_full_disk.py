@@ -17,7 +17,7 @@ from kwire.log.index_memory import IndexMemory
 from kwire.log.log_manager import LogManager
 from kwire.log.partition_log import PartitionLog
 from kwire.log.producer_snapshots import ProducerSnapshots
-from kwire.log.refused_batches import PRODUCERS_MAX, RefusedBatches
+from kwire.log.rejected_batches import PRODUCERS_MAX, RejectedBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import with_offsets
 from kwire.protocol.wrapping import SEQUENCE_MAX
@@ -31,7 +31,7 @@ WRITES = ("append", "replace", "create")
 
 
 class Scene:
-    """A log with four records, on a disk that can refuse space for some files."""
+    """A log with four records, on a disk that can be full for some files."""
 
     def __init__(self, directory: str, config: LogConfig = CONFIG) -> None:
         self.directory = directory
@@ -55,7 +55,7 @@ class Scene:
         return batch(b"%d" % self.sent, producer_id=1, producer_epoch=0, sequence=self.sent)
 
     def fill(self, *names: str) -> None:
-        """Refuse space for files whose path contains one of these names."""
+        """Fail with a full disk for files whose path contains one of these names."""
         self.disk.fail = lambda operation, path: (
             full(operation, path) if operation in WRITES and any(name in path for name in names) else None
         )
@@ -121,7 +121,7 @@ def numbered(producer_id: int, epoch: int, sequence: int) -> bytes:
 def test_a_client_that_skips_rejected_batches_is_soon_accepted_again(
     scene: Scene, producer_id: int, later: int
 ) -> None:
-    """The client resends a later batch of those refused, or more batches than it may have in flight."""
+    """The client resends a later batch of those rejected, or more batches than it may have in flight."""
     first = scene.sent if producer_id == 1 else 0
 
     def code(sequence: int) -> ErrorCode:
@@ -137,11 +137,11 @@ def test_a_client_that_skips_rejected_batches_is_soon_accepted_again(
         assert [code(first + number) for number in (0, 1, 2, 3, 4)] == [full_disk] * 5
         scene.make_space()
     judged = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER if producer_id == 1 else ErrorCode.NONE
-    assert code(first + later) is judged, "as if nothing had been refused"
+    assert code(first + later) is judged, "as if nothing had been rejected"
 
 
 def test_a_rejected_batch_blocks_only_its_producer_epoch_and_transaction(scene: Scene) -> None:
-    def refuse(epoch: int, sequence: int) -> None:
+    def reject(epoch: int, sequence: int) -> None:
         scene.fill(".log")
         assert code_of(lambda: append(epoch, sequence)) is ErrorCode.KAFKA_STORAGE_ERROR
         scene.make_space()
@@ -150,10 +150,10 @@ def test_a_rejected_batch_blocks_only_its_producer_epoch_and_transaction(scene: 
         scene.log.append(numbered(2, epoch, sequence), leader_epoch=0)
 
     append(0, 0)
-    refuse(0, 1)
-    append(1, 0)  # a newer epoch gives up the refused batch of the previous one
+    reject(0, 1)
+    append(1, 0)  # a newer epoch gives up the rejected batch of the previous one
     append(1, 1)
-    refuse(1, 2)
+    reject(1, 2)
     scene.log.append(marker(2, 1, commit=False), leader_epoch=0, origin=AppendOrigin.COORDINATOR)
     assert code_of(lambda: append(1, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -168,7 +168,7 @@ def test_batches_stored_by_another_leader_end_the_wait_for_a_rejected_batch(scen
     assert scene.log.append(numbered(2, 0, 51), leader_epoch=2).base_offset == 5
 
 
-def test_sequences_begin_again_behind_a_refused_batch(scene: Scene) -> None:
+def test_sequences_begin_again_behind_a_rejected_batch(scene: Scene) -> None:
     scene.log.append(numbered(2, 0, SEQUENCE_MAX - 1), leader_epoch=0)
     scene.fill(".log")
     assert code_of(lambda: scene.log.append(numbered(2, 0, SEQUENCE_MAX), leader_epoch=0)) is (
@@ -181,17 +181,17 @@ def test_sequences_begin_again_behind_a_refused_batch(scene: Scene) -> None:
 
 
 def test_the_number_of_producers_with_rejected_batches_is_bounded() -> None:
-    refused = RefusedBatches()
+    rejected = RejectedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
-        refused.found_no_space(check_frame(numbered(producer_id, 0, 0)))
-    refused.check(check_frame(numbered(0, 0, 1)))
+        rejected.found_no_space(check_frame(numbered(producer_id, 0, 0)))
+    rejected.check(check_frame(numbered(0, 0, 1)))
     for producer_id in (1, PRODUCERS_MAX):
         following = check_frame(numbered(producer_id, 0, 1))
-        assert code_of(partial(refused.check, following)) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert code_of(partial(rejected.check, following)) is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_append_is_refused_and_repeated_when_there_is_space(scene, clean):
+def test_an_append_is_rejected_and_repeated_when_there_is_space(scene, clean):
     scene.fill(".log")
     assert code_of(lambda: scene.log.append(scene.next_batch(), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.expect_all()

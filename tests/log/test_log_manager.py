@@ -101,7 +101,7 @@ def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, c
     manager.close(clean=False)
 
 
-def test_one_partition_in_two_directories_is_refused(tmp_path):
+def test_one_partition_in_two_directories_is_rejected(tmp_path):
     for index in range(2):
         (tmp_path / f"d{index}" / "t-0").mkdir(parents=True)
     manager = managed(tmp_path, count=2)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.state import FILE_NAME, load_quorum_state
-from kwire.cluster.raft.metadata_damage import refuse_damage
+from kwire.cluster.raft.metadata_damage import reject_damage
 from kwire.log.config import LogConfig
 from kwire.log.disk import RealDisk
 from kwire.log.files import base_offset_of
@@ -39,7 +39,7 @@ def test_a_log_opens_beside_files_with_odd_names(tmp_path: Path, name: str, also
     assert values(again) == [b"v"]
     assert (tmp_path / name).read_bytes() == b"odd"
     again.close(clean=True)
-    refuse_damage(RealDisk(), str(tmp_path))
+    reject_damage(RealDisk(), str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -60,5 +60,5 @@ def test_the_base_offset_is_parsed_from_the_segment_file_name(name: str, offset:
 )
 def test_a_malformed_quorum_state_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE_NAME).write_text(content)
-    with pytest.raises(DirectoryRefused, match="cannot be read"):
+    with pytest.raises(DirectoryRejected, match="cannot be read"):
         load_quorum_state(RealDisk(), str(tmp_path))

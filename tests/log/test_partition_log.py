@@ -57,7 +57,7 @@ def test_log_append_time_is_reported(tmp_path):
     assert everything(log)[0].timestamp == NOW_MS
 
 
-def test_nothing_is_stored_of_a_refused_batch(tmp_path):
+def test_nothing_is_stored_of_a_rejected_batch(tmp_path):
     log = open_at(tmp_path)
     log.append(batch(b"a"), leader_epoch=0)
     size = log.size_in_bytes
@@ -69,7 +69,7 @@ def test_nothing_is_stored_of_a_refused_batch(tmp_path):
     assert (log.log_end_offset, log.size_in_bytes) == (1, size)
 
 
-def test_a_batch_larger_than_a_segment_is_refused(tmp_path):
+def test_a_batch_larger_than_a_segment_is_rejected(tmp_path):
     log = open_at(tmp_path, SMALL)
     with pytest.raises(KafkaError) as caught:
         log.append(batch(b"x" * 600), leader_epoch=0)
@@ -396,10 +396,10 @@ def test_a_leaders_marker_that_cannot_be_read_is_not_stored(tmp_path):
     )
     stored = log.size_in_bytes
     for _ in range(2):
-        with pytest.raises(KafkaError, match="the marker at offset 1") as refused:
+        with pytest.raises(KafkaError, match="the marker at offset 1") as rejected:
             sent = bytes(unreadable) + bytes(replicated(2, b"c"))
             log.append(sent, leader_epoch=0, origin=AppendOrigin.REPLICATION)
-        assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert rejected.value.code is ErrorCode.CORRUPT_MESSAGE
         assert (log.log_end_offset, log.size_in_bytes) == (1, stored)
     log.append(replicated(1, b"b"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     assert values(log) == [b"a", b"b"]

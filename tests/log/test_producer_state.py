@@ -36,7 +36,7 @@ def end(log, *, commit, epoch=0, producer_id=1, coordinator_epoch=0, transaction
     )
 
 
-def refusal(call, *args, **kwargs):
+def rejection(call, *args, **kwargs):
     with pytest.raises(KafkaError) as caught:
         call(*args, **kwargs)
     return caught.value.code
@@ -49,7 +49,7 @@ def test_each_of_the_last_five_batches_finds_its_offset(tmp_path):
     for sequence in range(4, 14, 2):
         repeated = send(log, sequence, count=2)
         assert (repeated.base_offset, repeated.last_offset, repeated.is_duplicate) == (sequence, sequence + 1, True)
-    assert refusal(send, log, 2, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(send, log, 2, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 14
 
 
@@ -60,13 +60,13 @@ def test_a_duplicate_answers_with_its_own_timestamp(tmp_path):
 
 
 @pytest.mark.parametrize("sequence", [2, 5, 0])
-def test_a_gap_in_the_sequence_is_refused(tmp_path, sequence):
+def test_a_gap_in_the_sequence_is_rejected(tmp_path, sequence):
     log = open_at(tmp_path)
     send(log, 0, count=1)
     if sequence == 0:  # same first sequence, other last sequence: not a duplicate
-        assert refusal(send, log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert rejection(send, log, 0, count=2) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     else:
-        assert refusal(send, log, sequence) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert rejection(send, log, sequence) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert log.log_end_offset == 1
 
 
@@ -89,8 +89,8 @@ def test_sequences_wrap_to_zero_after_int32_max(tmp_path):
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, epoch=3)
-    assert refusal(send, log, 1, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert refusal(send, log, 5, epoch=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert rejection(send, log, 1, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(send, log, 5, epoch=4) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(log, 0, epoch=4).base_offset == 1
 
 
@@ -157,26 +157,26 @@ def test_a_read_looks_at_the_aborted_transactions_near_it_only(tmp_path, monkeyp
     assert len(looked_at) <= 10, "found by bisection"
 
 
-def test_a_plain_write_in_an_open_transaction_is_refused(tmp_path):
+def test_a_plain_write_in_an_open_transaction_is_rejected(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, transactional=True)
-    assert refusal(send, log, 1) is ErrorCode.INVALID_TXN_STATE
+    assert rejection(send, log, 1) is ErrorCode.INVALID_TXN_STATE
 
 
 def test_markers_are_fenced_by_epoch_and_coordinator(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, epoch=5, transactional=True)
-    assert refusal(end, log, commit=True, epoch=4) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert rejection(end, log, commit=True, epoch=4) is ErrorCode.INVALID_PRODUCER_EPOCH
     end(log, commit=True, epoch=5, coordinator_epoch=7)
     send(log, 1, epoch=5, transactional=True)
-    assert refusal(end, log, commit=True, epoch=5, coordinator_epoch=6) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert rejection(end, log, commit=True, epoch=5, coordinator_epoch=6) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert log.producers.has_ongoing_transaction(1, 5)
 
 
 def test_under_transactions_v2_a_marker_must_have_a_newer_epoch(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, epoch=5, transactional=True)
-    late = refusal(end, log, commit=True, epoch=5, transaction_version=2)
+    late = rejection(end, log, commit=True, epoch=5, transaction_version=2)
     assert late is ErrorCode.INVALID_PRODUCER_EPOCH
     end(log, commit=True, epoch=6, transaction_version=2)
     assert log.last_stable_offset(2) == 2

@@ -58,8 +58,8 @@ class ProducerModel(RuleBasedStateMachine):
         """Return ProducerState's decision: the offsets of the duplicated batch, an error, or None."""
         try:
             found = self.state.check(header, from_client=True)
-        except KafkaError as refusal:
-            return refusal.code
+        except KafkaError as rejection:
+            return rejection.code
         return None if found is None else (found.first_offset, found.last_offset)
 
     def expected(self, header: BatchHeader) -> tuple[int, int] | ErrorCode | None:
@@ -144,8 +144,8 @@ class ProducerModel(RuleBasedStateMachine):
                 expected = ErrorCode.TRANSACTION_COORDINATOR_FENCED
         try:
             self.state.check_marker(header, marker, supports_epoch_bump=v2)
-        except KafkaError as refusal:
-            assert refusal.code is expected
+        except KafkaError as rejection:
+            assert rejection.code is expected
             return
         assert expected is None
         self.take_in_marker(header, marker)

@@ -90,4 +90,4 @@ def test_the_largest_timestamp_outlives_a_power_cut(
             after, _ = opened(left, is_clean=False, end_offset=end)
             assert ready_at_once(after.max_timestamp) == expected, f"operation {at}, choices {choices}"
             assert headers(ready_at_once(lambda: after.read(BATCHES // 2, 1)))[0].base_offset == BATCHES // 2  # noqa: B023
-        journal.follow(disk.operations[at : at + 1])
+        journal.replay(disk.operations[at : at + 1])

@@ -70,6 +70,6 @@ FEW, _ = body_of([(index, 0, b"key", b"value") for index in range(3)])
         pytest.param(bytes(20), 20, id="records without a byte"),
     ],
 )
-def test_a_body_that_is_not_its_records_is_refused(body: bytes, count: int) -> None:
+def test_a_body_that_is_not_its_records_is_rejected(body: bytes, count: int) -> None:
     with pytest.raises(InvalidRecordsError):
         keyed_records(body, count)

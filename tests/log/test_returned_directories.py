@@ -32,7 +32,7 @@ def test_of_two_directories_of_one_partition_that_of_another_topic_is_set_aside(
     manager.close(clean=False)
 
 
-def test_two_directories_of_the_same_topic_are_refused(tmp_path):
+def test_two_directories_of_the_same_topic_are_rejected(tmp_path):
     for index in range(2):
         before = managed(tmp_path / str(index))
         before.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))

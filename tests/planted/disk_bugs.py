@@ -109,7 +109,7 @@ def a_full_disk_leaves_half_a_batch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RealFile, "_undo_append", nothing)
 
 
-@_bug("S16", "log/test_full_disk.py::test_an_append_is_refused_and_repeated_when_there_is_space")
+@_bug("S16", "log/test_full_disk.py::test_an_append_is_rejected_and_repeated_when_there_is_space")
 def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
     """A log stays offline until a restart even if there is space again."""
     no_space = LogHealth.no_space

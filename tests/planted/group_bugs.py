@@ -52,7 +52,7 @@ def a_replaced_leader_gets_a_generation_that_is_over(patch: pytest.MonkeyPatch) 
                 if group.state is GroupState.STABLE:
                     undo()
                 if not call.answer.done():
-                    call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                    call.reject(error.code, UNKNOWN_MEMBER_ID)
                 return
             is_leader = call.can_skip_assignment and group.is_leader(member.member_id)
             response = group.join_response(member, with_members=is_leader, skip_assignment=is_leader)

@@ -42,7 +42,7 @@ _SEEDS: Final = """\
 
 Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}`), and one seed after the other
 was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. A seed
-fails by a rule of the simulation (the invariant that it checks), by an assertion of kwire, or by a node that refuses
+fails by a rule of the simulation (the invariant that it checks), by an assertion of kwire, or by a node that rejects
 to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test-long` finds again what few
 seeds find.
 

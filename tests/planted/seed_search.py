@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from tests.planted.bug import PlantedBug
 from tests.simulation.many import Scenario
 
@@ -76,7 +76,7 @@ class Search:
         try:
             importlib.import_module(f"tests.simulation.{self.scenario}").run_seed(seed)
         except Exception as error:  # noqa: BLE001 a bug may break anything
-            _refuse_broken_plant(error)
+            _reject_broken_plant(error)
             return _rule(error)
         return None
 
@@ -146,10 +146,10 @@ def _rule(error: BaseException) -> str:
         return "an assertion of kwire's own" if "found itself broken" in text else rule[0]
     if isinstance(error, AssertionError):
         return "an assertion of kwire's own" if "unhandled in the simulation" in text else "what a client was told"
-    return "a node does not start" if isinstance(error, DirectoryRefused) else type(error).__name__
+    return "a node does not start" if isinstance(error, DirectoryRejected) else type(error).__name__
 
 
-def _refuse_broken_plant(error: BaseException) -> None:
+def _reject_broken_plant(error: BaseException) -> None:
     """Raise if the plant itself failed, because such an error detects no bug."""
     first: BaseException = error
     while first.__cause__ is not None:

@@ -71,7 +71,7 @@ def test_no_bug_is_left_behind_in_the_code(monkeypatch: pytest.MonkeyPatch) -> N
     assert Segment._verify is before
 
 
-def test_an_unknown_bug_is_refused() -> None:
+def test_an_unknown_bug_is_rejected() -> None:
     command = [sys.executable, "-m", "pytest", "--planted-bug", "no such bug", "tests/planted"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

@@ -1,4 +1,4 @@
-"""Bugs in transactions: coordinator, transaction gate, markers, and pending offsets."""
+"""Bugs in transactions: coordinator, transaction verifier, markers, and pending offsets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator import transaction_coordinator
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.transaction import adding, completion, ending, initialising, machine
-from kwire.coordinator.transaction.gate import TransactionGate
 from kwire.coordinator.transaction.machine import TransactionMachine
 from kwire.coordinator.transaction.transaction import Transaction
+from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.log.producer_state import ProducerState
 from kwire.protocol.records import NO_PRODUCER_ID
 from tests.planted.bug import Catalogue, always, nothing
@@ -30,16 +30,16 @@ def _script(name: str) -> str:
     "T6",
     _script("a_batch_of_a_classic_client_must_have_been_added"),
     _script("a_batch_that_begins_a_transaction_adds_its_partition"),
-    "coordinator/test_transaction_gate.py::test_an_open_transaction_needs_no_verification",
+    "coordinator/test_transaction_verifier.py::test_an_open_transaction_needs_no_verification",
 )
-def the_gate_is_open(patch: pytest.MonkeyPatch) -> None:
+def every_batch_passes_the_verifier(patch: pytest.MonkeyPatch) -> None:
     """Batches of a transaction are written without a request to its coordinator."""
-    patch.setattr(TransactionGate, "is_open", always)
+    patch.setattr(TransactionVerifier, "can_write", always)
 
 
-@_bug("T6", "coordinator/test_transaction_gate.py::test_a_marker_during_verification_rejects_waiting_batches")
+@_bug("T6", "coordinator/test_transaction_verifier.py::test_a_marker_during_verification_rejects_waiting_batches")
 def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
-    """A batch that waited at the gate while its transaction ended is written, and stays open forever."""
+    """A batch that waited for verification while its transaction ended is written, and stays open forever."""
     append_marker = Partition.append_marker
 
     def append_only(partition: Partition, *arguments: Any, **named: Any) -> Any:
@@ -132,7 +132,7 @@ def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
 
 
 @_bug("T7", _script("a_partition_that_takes_no_marker_is_tried_again"))
-def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
+def a_rejected_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
     """A partition that rejects a marker once never gets it."""
     apply_results = completion.Markers._apply_results
 
@@ -145,7 +145,7 @@ def a_refused_marker_is_given_up(patch: pytest.MonkeyPatch) -> None:
 
 @_bug(
     "T10",
-    _script("a_marker_of_an_older_coordinator_is_refused"),
+    _script("a_marker_of_an_older_coordinator_is_rejected"),
 )
 def any_coordinators_marker_is_taken(patch: pytest.MonkeyPatch) -> None:
     """A marker of a replaced coordinator ends a transaction."""

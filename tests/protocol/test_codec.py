@@ -97,7 +97,7 @@ def test_unknown_tags_are_skipped() -> None:
         pytest.param("01" + "00" + "ffffffff7f", id="varint of 35 bits"),
     ],
 )
-def test_bad_tags_are_refused(tags: str) -> None:
+def test_bad_tags_are_rejected(tags: str) -> None:
     plain = bytearray()
     encode(MetadataRequest(topics=[]), 9, plain)
     with pytest.raises(ProtocolError):

@@ -51,7 +51,7 @@ def test_decompression_stops_at_the_size_limit(codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_truncated_data_is_refused(codec):
+def test_truncated_data_is_rejected(codec):
     packed = compress(codec, bytes(range(256)) * 40)
     for length in (1, 5, len(packed) // 2, len(packed) - 1):
         with pytest.raises(CompressionError):

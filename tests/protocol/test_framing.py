@@ -29,7 +29,7 @@ def test_a_version_newer_than_any_known_still_has_a_header() -> None:
 
 
 @pytest.mark.parametrize("size", range(len(KAFKA_FETCH_V18)))
-def test_a_truncated_header_is_refused(size: int) -> None:
+def test_a_truncated_header_is_rejected(size: int) -> None:
     with pytest.raises(ProtocolError):
         parse_request_header(KAFKA_FETCH_V18[:size])
 
@@ -44,7 +44,7 @@ def test_a_truncated_header_is_refused(size: int) -> None:
         pytest.param("00010012" + "00000001" + "0000" + "7f", id="more tags than bytes"),
     ],
 )
-def test_bad_headers_are_refused(frame: str) -> None:
+def test_bad_headers_are_rejected(frame: str) -> None:
     with pytest.raises(ProtocolError):
         parse_request_header(bytes.fromhex(frame))
 

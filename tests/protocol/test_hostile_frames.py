@@ -24,7 +24,7 @@ each_message = pytest.mark.parametrize("schema", all_messages(), ids=name_of)
 
 
 @each_message
-def test_mutated_frames_are_refused_or_understood(schema: Schema) -> None:
+def test_mutated_frames_are_rejected_or_understood(schema: Schema) -> None:
     random_source = random.Random(schema.name)
     for version in schema.versions:
         frames = [sample_bytes(schema, version, random_source) for _ in range(5)]

@@ -144,7 +144,7 @@ def test_damaged_frames_are_judged_alike(version: int) -> None:
     if version < TOPIC_IDS_SINCE:
         topic.name = "topic"
     sound = encoded(ProduceRequest(transactional_id="id", acks=-1, timeout_ms=9, topic_data=[topic]), version)
-    refused = 0
+    rejected = 0
     for _ in range(2_000):
         frame = bytearray(sound[: random_source.randrange(len(sound) + 1)] if random_source.random() < 0.3 else sound)
         for _ in range(random_source.randrange(4)):
@@ -155,18 +155,18 @@ def test_damaged_frames_are_judged_alike(version: int) -> None:
         try:
             request, end = decode_prefix(ProduceRequest, version, frame)
         except ProtocolError:
-            refused += 1
+            rejected += 1
             with pytest.raises(ProtocolError):
                 exchange_decoder(version)(bytes(frame), 0)
         else:
             exchange, position = exchange_decoder(version)(bytes(frame), 0)
             assert position == end
             assert request_of(exchange, version) == request
-    assert 200 < refused < 1_900
+    assert 200 < rejected < 1_900
 
 
 @pytest.mark.parametrize("version", [3, FLEXIBLE_SINCE])
-def test_too_many_partitions_are_refused_before_they_are_made(version: int) -> None:
+def test_too_many_partitions_are_rejected_before_they_are_made(version: int) -> None:
     topics = [
         TopicProduceData(name="t", partition_data=[PartitionProduceData(index=i) for i in range(60_000)])
         for _ in range(2)

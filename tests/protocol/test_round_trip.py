@@ -31,7 +31,7 @@ def test_values_survive(schema: Schema, data: st.DataObject) -> None:
 
 
 @each_version
-def test_a_truncated_message_is_refused(schema: Schema, version: int) -> None:
+def test_a_truncated_message_is_rejected(schema: Schema, version: int) -> None:
     """A decoder of a prefix reads the same bytes as of the whole message, so it always needs more."""
     whole = sample_bytes(schema, version, random.Random(f"{schema.name} {version}"))
     for size in range(len(whole)):

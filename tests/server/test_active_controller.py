@@ -158,21 +158,21 @@ def test_a_client_request_is_forwarded_in_an_envelope_with_its_principal() -> No
     run(Log(ONE), Channel(answer), scenario)
 
 
-@pytest.mark.parametrize("refusal", [BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), None])
-def test_a_former_leader_is_soon_replaced_by_the_new_one(refusal: Any) -> None:
+@pytest.mark.parametrize("rejection", [BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), None])
+def test_a_former_leader_is_soon_replaced_by_the_new_one(rejection: Any) -> None:
     log = Log(ONE)
 
     def answer(destination: Destination, request: Any) -> Any:
         if destination.node_id == 2:
             return OK
-        if refusal is None:
+        if rejection is None:
             raise Unreachable("gone")
         asyncio.get_running_loop().call_later(0.03, log.led_by, TWO)
-        return refusal
+        return rejection
 
     async def scenario(way: ActiveController) -> None:
         loop = asyncio.get_running_loop()
-        if refusal is None:
+        if rejection is None:
             loop.call_later(0.03, log.led_by, TWO)
         assert await way.ask_until_answered(HEARTBEAT) is OK
         assert loop.time() == pytest.approx(0.03), "as soon as it was known who leads"
@@ -253,14 +253,14 @@ def test_a_request_fails_when_no_controller_has_ever_responded() -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.POLICY_VIOLATION])
-def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_refuses_is_not(code: ErrorCode) -> None:
+def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_rejects_is_not(code: ErrorCode) -> None:
     log = Log(None)
     log.is_active = True
-    refusals = [KafkaError(code)]
+    rejections = [KafkaError(code)]
 
     def here(request: Any, request_origin: RequestOrigin) -> Any:
-        if refusals:
-            raise refusals.pop()
+        if rejections:
+            raise rejections.pop()
         return OK
 
     async def scenario(way: ActiveController) -> None:
@@ -283,7 +283,7 @@ def test_a_controller_here_that_stops_to_lead_is_asked_again_and_one_that_refuse
         EnvelopeResponse(response_data=b"\0\0\0\x2a\0" + b"\xff" * 9),
     ],
 )
-def test_an_envelope_that_is_refused_is_an_error_of_the_server(answer: EnvelopeResponse) -> None:
+def test_an_envelope_that_is_rejected_is_an_error_of_the_server(answer: EnvelopeResponse) -> None:
     async def scenario(way: ActiveController) -> None:
         with pytest.raises(KafkaError) as raised:
             await way.ask(CreateTopicsRequest(), CLIENT)
@@ -292,9 +292,9 @@ def test_an_envelope_that_is_refused_is_an_error_of_the_server(answer: EnvelopeR
     run(Log(ONE), Channel(lambda destination, request: answer), scenario)
 
 
-@pytest.mark.parametrize(("api", "refuse"), administration._PASSED_ON)
-def test_an_error_response_can_be_encoded_in_every_version(api: Any, refuse: Callable[[Any, KafkaError], Any]) -> None:
-    response = asyncio.run(whole(refuse(api.request(), KafkaError(ErrorCode.REQUEST_TIMED_OUT))))
+@pytest.mark.parametrize(("api", "reject"), administration._PASSED_ON)
+def test_an_error_response_can_be_encoded_in_every_version(api: Any, reject: Callable[[Any, KafkaError], Any]) -> None:
+    response = asyncio.run(whole(reject(api.request(), KafkaError(ErrorCode.REQUEST_TIMED_OUT))))
     assert isinstance(response, api.response)
     for version in range(api.min_version, api.max_version + 1):
         out = bytearray()
@@ -306,8 +306,8 @@ def test_an_error_response_can_be_encoded_in_every_version(api: Any, refuse: Cal
 
 def test_an_error_response_names_each_topic_once() -> None:
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a", "b", "a")])
-    refused = at_once(create_topics.refuse(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
-    assert [(each.name, each.error_code) for each in refused.topics] == [("a", 7), ("b", 7)]
+    rejected = at_once(create_topics.reject(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+    assert [(each.name, each.error_code) for each in rejected.topics] == [("a", 7), ("b", 7)]
 
 
 def test_principals_survive_the_envelope() -> None:
@@ -317,5 +317,5 @@ def test_principals_survive_the_envelope() -> None:
 
 def test_not_controller_is_found_at_the_top_or_in_the_first_element() -> None:
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name="a")])
-    assert not says_not_controller(at_once(create_topics.refuse(wanted, KafkaError(ErrorCode.POLICY_VIOLATION))))
-    assert says_not_controller(at_once(create_topics.refuse(wanted, KafkaError(ErrorCode.NOT_CONTROLLER))))
+    assert not says_not_controller(at_once(create_topics.reject(wanted, KafkaError(ErrorCode.POLICY_VIOLATION))))
+    assert says_not_controller(at_once(create_topics.reject(wanted, KafkaError(ErrorCode.NOT_CONTROLLER))))

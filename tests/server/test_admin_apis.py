@@ -257,7 +257,7 @@ def test_there_are_no_transactions(client: RawClient) -> None:
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-class Refuse:
+class Reject:
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
@@ -267,7 +267,7 @@ class Refuse:
 def test_admin_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
-    broker.authorize_by(Refuse())
+    broker.authorize_by(Reject())
     forbidden = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     try:
         assert describe_quorum(client, (METADATA, [0])).error_code == forbidden

@@ -45,10 +45,10 @@ def test_a_large_frame_length_allocates_little_memory() -> None:
 
 
 def test_an_invalid_frame_length_is_rejected_at_once() -> None:
-    def refuse(data: bytes, position: int) -> int:
+    def reject(data: bytes, position: int) -> int:
         raise ValueError(data[position:])
 
     frame = ArrivingFrame()
-    assert frame.take(memoryview(b"\xff\xff"), refuse) == 2
+    assert frame.take(memoryview(b"\xff\xff"), reject) == 2
     with pytest.raises(ValueError, match="xff"):
-        frame.take(memoryview(b"\xff\xff\x00"), refuse)
+        frame.take(memoryview(b"\xff\xff\x00"), reject)

@@ -80,14 +80,14 @@ def test_a_failed_fsync_of_the_metadata_log_stops_the_broker(tmp_path: Path) -> 
     broker.stop()
 
 
-def test_a_full_disk_refuses_records_and_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_rejects_records_and_goes_on(tmp_path: Path) -> None:
     disk = FaultyDisk()
     with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         disk.fail = lambda operation, path: full(operation, path) if operation == "append" else None
         assert produce(client, topic, batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-        (refused,) = client.ask(create_request("no-room"), 7).topics
-        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        (rejected,) = client.ask(create_request("no-room"), 7).topics
+        assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         disk.fail = lambda operation, path: None
         assert produce(client, topic, batch(b"b")).base_offset == 0
         create_topic(client)

@@ -221,7 +221,7 @@ def test_an_invalid_quota_is_ignored(broker: RunningBroker, client: RawClient) -
         set_quota(client, key, None, client_id=name)
 
 
-def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, client: RawClient) -> None:
+def test_mutations_over_the_quota_are_rejected_or_delayed(broker: RunningBroker, client: RawClient) -> None:
     name = unique("client")
     set_quota(client, MUTATIONS, 1, client_id=name)  # a low rate, so that a slow machine does not matter
 
@@ -231,10 +231,10 @@ def test_mutations_over_the_quota_are_refused_or_delayed(broker: RunningBroker, 
             return admin.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000), version)
 
     assert create(7, 120).topics[0].error_code == 0, "the burst"
-    refused = create(7, 1)
-    assert refused.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert refused.topics[0].error_message is None
-    assert 0 < refused.throttle_time_ms <= 120_000
+    rejected = create(7, 1)
+    assert rejected.topics[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert rejected.topics[0].error_message is None
+    assert 0 < rejected.throttle_time_ms <= 120_000
     delayed = create(5, 3)
     assert delayed.topics[0].error_code == 0
     assert 0 < delayed.throttle_time_ms <= 123_000
@@ -261,13 +261,13 @@ def test_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> 
 
 
 def test_quotas_require_authorization(broker: RunningBroker, client: RawClient) -> None:
-    class Refuse:
+    class Reject:
         def allows(self, *asked: object) -> bool:
             return False
 
     services = broker.server.services
     allowing = services.authorizer
-    broker.authorize_by(Refuse())
+    broker.authorize_by(Reject())
     try:
         assert describe(client) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         ((code, _),) = alter(client, entry((("user", "u"),), (PRODUCER, 1.0)))

@@ -44,9 +44,9 @@ def test_without_subscriptions_the_push_interval_is_five_minutes() -> None:
     asked, clock = telemetry()
     first_id, first = at_once(asked.subscribe(ZERO_UUID, APP, NOTHING))
     assert (first.metrics, first.interval_ms) == ([], 300_000)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         at_once(asked.subscribe(first_id, APP, NOTHING))
-    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert rejected.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     clock.ms += 300_000
     again_id, again = at_once(asked.subscribe(first_id, APP, NOTHING))
     assert (again_id, again.subscription_id) == (first_id, first.subscription_id)
@@ -79,7 +79,7 @@ def test_pushes_before_the_interval_are_throttled() -> None:
         ({"instance_id": UUID(int=77)}, ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
     ],
 )
-def test_pushes_that_are_refused(more: dict[str, Any], code: ErrorCode) -> None:
+def test_pushes_that_are_rejected(more: dict[str, Any], code: ErrorCode) -> None:
     asked, clock = telemetry()
     _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     clock.ms += 1
@@ -156,9 +156,9 @@ def test_after_unknown_subscription_id_one_early_request_is_allowed() -> None:
     assert push(asked, 5) == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     _, again = at_once(asked.subscribe(ME, APP, NOTHING))
     assert again == instance
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         at_once(asked.subscribe(ME, APP, NOTHING))
-    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert rejected.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 def test_the_table_of_clients_is_bounded() -> None:

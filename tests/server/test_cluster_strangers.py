@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata.image import UnknownRecord
 from kwire.cluster.metadata.prepared_records import prepare
 from kwire.cluster.raft.metadata_log import MetadataLog
@@ -157,7 +157,7 @@ def test_an_unknown_metadata_record_stops_a_broker_and_not_the_controller(
             assert controller.host.process is not None
             controller.host.process.run(write_what_is_unknown(controller.metadata_log, record))
             if seconds_down:
-                with pytest.raises(DirectoryRefused, match=words):
+                with pytest.raises(DirectoryRejected, match=words):
                     await broker.start()
             else:
                 await asyncio.sleep(10)

@@ -164,7 +164,7 @@ def test_a_broker_resource_name_is_parsed_as_a_number(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["2", "-1", " 1", "1\n", "12345678901", "9" * 5000, "x", "\u0661"])
-def test_names_of_no_broker_are_refused(client: RawClient, name: str) -> None:
+def test_names_of_no_broker_are_rejected(client: RawClient, name: str) -> None:
     assert alter(client, BROKER, name, ("log.retention.ms", SET, "77")) == ErrorCode.INVALID_REQUEST
 
 

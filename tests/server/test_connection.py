@@ -171,12 +171,12 @@ def test_random_requests_do_not_affect_other_connections(broker: RunningBroker, 
     eventually(lambda: broker.memory_used == 0, "their memory to be given back")
 
 
-def test_nothing_behind_a_refused_request_is_served(broker: RunningBroker, client: RawClient) -> None:
+def test_nothing_behind_a_rejected_request_is_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:
-        refused = bad.frame(produce_request(unique("missing"), batch(b"a"), acks=0), 11)
+        rejected = bad.frame(produce_request(unique("missing"), batch(b"a"), acks=0), 11)
         behind = bad.frame(produce_request(topic, batch(b"b"), acks=0), 11)
-        bad.send_bytes(refused + behind)
+        bad.send_bytes(rejected + behind)
         assert bad.is_closed()
     assert fetch(client, topic).high_watermark == 0
 
@@ -225,7 +225,7 @@ def test_a_version_of_api_versions_that_is_too_new_is_answered_in_version_0(clie
     assert client.ask(VERSIONS, 3).error_code == 0
 
 
-def test_a_software_name_that_is_none_is_refused(client: RawClient) -> None:
+def test_a_software_name_that_is_none_is_rejected(client: RawClient) -> None:
     odd = ApiVersionsRequest(client_software_name="-raw", client_software_version="1")
     assert client.ask(odd, 3).error_code == ErrorCode.INVALID_REQUEST
     assert client.ask(VERSIONS, 3).error_code == 0

@@ -151,7 +151,7 @@ def test_an_override_for_an_invalid_host_name_limits_no_address(data_dir: Path, 
             assert is_served(broker)
 
 
-def test_a_count_of_any_length_is_refused(client: RawClient) -> None:
+def test_a_count_of_any_length_is_rejected(client: RawClient) -> None:
     for count in ("2147483648", "9" * 5000, "-" + "9" * 5000):
         change = ("max.connections.per.ip.overrides", SET, f"127.0.0.1:{count}")
         assert alter(client, BROKER, "", change, validate_only=True) == ErrorCode.INVALID_REQUEST

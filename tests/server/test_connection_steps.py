@@ -196,9 +196,9 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
             raise error
 
         listeners._listeners = [cast("Any", SimpleNamespace(serve=serve))]
-        with pytest.raises(SettingError, match="9092") as refused:
+        with pytest.raises(SettingError, match="9092") as rejected:
             await listeners.serve(lambda _: cast("Any", None))
-        assert refused.value.__cause__ is error
+        assert rejected.value.__cause__ is error
 
     play(act)
 

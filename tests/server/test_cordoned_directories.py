@@ -97,8 +97,8 @@ def test_a_broker_with_all_cordoned_gets_no_replica(broker: RunningBroker, clien
     topic, _ = create_topic(client)
     assert cordon(client, "*") is ErrorCode.NONE
     eventually(lambda: len(told(broker)) == 3, "all are cordoned")
-    (refused,) = client.ask(create_request("later"), 7).topics
-    assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    (rejected,) = client.ask(create_request("later"), 7).topics
+    assert rejected.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert produce(client, topic, batch(b"v")).error_code == ErrorCode.NONE
 
 

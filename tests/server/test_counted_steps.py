@@ -32,11 +32,11 @@ def test_processing_time_counts_and_waiting_time_does_not() -> None:
         await asyncio.sleep(1)
         quotas.now_ms += 4
         with pytest.raises(ValueError, match="no"):
-            await refusing()
+            await rejecting()
         quotas.now_ms += 5
         return "answer"
 
-    async def refusing() -> None:
+    async def rejecting() -> None:
         await asyncio.sleep(1)
         raise ValueError("no")
 

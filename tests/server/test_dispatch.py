@@ -157,7 +157,7 @@ def test_requests_are_counted_by_api_and_version(broker: RunningBroker, client: 
     assert broker.call(dispatcher.counts)[ApiKey.LIST_GROUPS, 4] == before + 3
 
 
-class Refuse:
+class Reject:
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
@@ -167,7 +167,7 @@ class Refuse:
 def test_topic_group_and_cluster_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
-    broker.authorize_by(Refuse())
+    broker.authorize_by(Reject())
     try:
         assert client.ask(CreateTopicsRequest(topics=[]), 7).topics == []
         found = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6).coordinators

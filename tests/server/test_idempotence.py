@@ -66,7 +66,7 @@ def test_five_batches_may_come_again(client: RawClient) -> None:
     assert fetch(client, topic).high_watermark == 6
 
 
-def test_a_gap_is_refused(client: RawClient) -> None:
+def test_a_gap_is_rejected(client: RawClient) -> None:
     topic, _ = create_topic(client)
     producer = new_producer(client)
     send(client, topic, producer, 0)

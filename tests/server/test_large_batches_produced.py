@@ -61,12 +61,12 @@ def test_records_are_checked_a_few_at_a_time(codec: Codec) -> None:
     assert not place.is_acquired
 
 
-def test_a_record_without_a_key_is_refused_as_at_once() -> None:
+def test_a_record_without_a_key_is_rejected_as_at_once() -> None:
     place = InPlace()
-    refusal = through(validate_in_steps(many_records(key=None), COMPACTED, NOW_MS, place))
-    assert isinstance(refusal, KafkaError)
-    assert refusal.code is ErrorCode.INVALID_RECORD
-    assert len(refusal.record_errors) == 100
+    rejection = through(validate_in_steps(many_records(key=None), COMPACTED, NOW_MS, place))
+    assert isinstance(rejection, KafkaError)
+    assert rejection.code is ErrorCode.INVALID_RECORD
+    assert len(rejection.record_errors) == 100
     assert not place.is_acquired
 
 
@@ -75,9 +75,9 @@ def test_a_batch_that_decompresses_to_much_is_decompressed_by_a_worker() -> None
     place = InPlace()
     assert isinstance(through(validate_in_steps(body, COMPACTED, NOW_MS, place)), ValidatedBatch)
     too_large = batch(bytes(9 << 20), codec=Codec.GZIP)
-    refusal = through(validate_in_steps(too_large, COMPACTED, NOW_MS, place))
-    assert isinstance(refusal, KafkaError)
-    assert refusal.code is ErrorCode.MESSAGE_TOO_LARGE
+    rejection = through(validate_in_steps(too_large, COMPACTED, NOW_MS, place))
+    assert isinstance(rejection, KafkaError)
+    assert rejection.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
 @pytest.fixture
@@ -171,9 +171,9 @@ def test_a_batch_is_validated_again_after_a_config_change(broker: RunningBroker,
 
 def test_a_batch_validated_for_another_config_is_not_appended() -> None:
     validated = through(validate_in_steps(many_records(), COMPACTED, NOW_MS, InPlace()))
-    with pytest.raises(KafkaError) as refusal:
+    with pytest.raises(KafkaError) as rejection:
         ready_batch(many_records(), LogConfig(), AppendOrigin.CLIENT, NOW_MS, validated)
-    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert rejection.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.skipif(IS_COMPILED, reason="compiled generators do not show their locals")
@@ -195,8 +195,8 @@ def test_an_uncompressed_batch_is_compressed_by_a_worker(broker: RunningBroker, 
         assert other.receive(request, 9).responses[0].partition_responses[0].error_code == 0
 
 
-def test_batches_of_a_partition_pass_the_gate_in_their_order(client: RawClient) -> None:
-    """The second batch is compressed again meanwhile, and batches at the transaction gate must wait for it."""
+def test_batches_of_a_partition_are_verified_in_their_order(client: RawClient) -> None:
+    """The second batch is compressed again meanwhile, and batches that wait for verification must wait for it."""
     topic, _ = create_topic(client, compression_type="gzip")
     producer = init(client)
     add(client, producer, topic, 0)

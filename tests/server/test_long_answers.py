@@ -324,7 +324,7 @@ def test_unknown_topics_do_not_hide_those_behind_them(asking: RawClient, unknown
     assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("wide", 1)
 
 
-def test_an_answer_of_too_many_configurations_refuses_the_rest(
+def test_an_answer_of_too_many_configurations_rejects_the_rest(
     large: RunningBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(describe_configs, "SHOWN_MAX", 20)

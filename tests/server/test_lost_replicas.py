@@ -286,8 +286,8 @@ def test_deleting_a_topic_on_a_full_disk_stops_no_broker() -> None:
         full = scene.leader_id
         node = scene.cluster.brokers[full - 1]
         node.host.device.fill(free_bytes=100_000)
-        refused = await scene.produce(bytes(200_000))
-        assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        rejected = await scene.produce(bytes(200_000))
+        assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         log = scene.partition(full).log
         await scene.ask(
             scene.followers[0], DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=30_000), 6

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.configs.settings import CurrentSettings
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata.features import METADATA_VERSION, METADATA_VERSION_4_3_IV0
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage
 from kwire.cluster.quorum.voters import ReplicaKey, Voter, VoterSet
@@ -33,7 +33,7 @@ from kwire.server.assembly.controller_registration import ControllerRegistration
 from kwire.server.assembly.coordinators import Coordinators
 from kwire.server.network.outgoing.node_connection import NodeConnection
 from kwire.server.node.background import Background
-from kwire.server.node.quorum_settings import refuse_other_voters
+from kwire.server.node.quorum_settings import reject_other_voters
 from kwire.server.other_nodes.active_controller import NoActiveControllerError
 from kwire.server.other_nodes.internal_topics import REQUESTED_TOPICS_MAX, TopicCreator
 from kwire.server.replication.directory_assignments import DirectoryAssignments
@@ -103,14 +103,14 @@ def assignments(*answers: Any) -> tuple[DirectoryAssignments, Asked]:
 
 def test_a_directory_assignment_is_resent_until_the_controller_accepts_it(caplog: pytest.LogCaptureFixture) -> None:
     async def act(loop: VirtualLoop) -> None:
-        refused = AssignReplicasToDirsResponse(error_code=E.STALE_BROKER_EPOCH)
-        known, asked = assignments(KafkaError(E.REQUEST_TIMED_OUT), refused, AssignReplicasToDirsResponse())
+        rejected = AssignReplicasToDirsResponse(error_code=E.STALE_BROKER_EPOCH)
+        known, asked = assignments(KafkaError(E.REQUEST_TIMED_OUT), rejected, AssignReplicasToDirsResponse())
         running = loop.create_task(known.run())
         known.report(replica("/there/t-0"))
         await asyncio.sleep(60)
         assert [request.directories[0].id for request in asked.requests] == [THERE] * 3
         assert "the controller could not be told of log directories" in caplog.text
-        assert "the controller refused log directories: STALE_BROKER_EPOCH" in caplog.text
+        assert "the controller rejected log directories: STALE_BROKER_EPOCH" in caplog.text
         running.cancel()
 
     play(act)
@@ -158,7 +158,7 @@ def in_sync_changes(*answers: Any) -> tuple[InSyncChanges, Asked, Any]:
     partition = replica()
     proposal = Proposal(isr=(1, 2), broker_epochs=(5, 6), leader_epoch=0, partition_epoch=3)
     partition.in_sync = SimpleNamespace(
-        proposal=proposal, refused=lambda _: setattr(partition.in_sync, "proposal", None)
+        proposal=proposal, rejected=lambda _: setattr(partition.in_sync, "proposal", None)
     )
     return changes, asked, partition
 
@@ -244,9 +244,9 @@ def test_a_rejected_producer_id_allocation_is_retriable_for_clients() -> None:
         coordinators = Coordinators.__new__(Coordinators)
         coordinators._node = cast("Any", SimpleNamespace(config=SimpleNamespace(node_id=1)))
         coordinators._broker_epoch = lambda: 5
-        refused = AllocateProducerIdsResponse(error_code=E.STALE_BROKER_EPOCH)
+        rejected = AllocateProducerIdsResponse(error_code=E.STALE_BROKER_EPOCH)
         given = AllocateProducerIdsResponse(producer_id_start=1000, producer_id_len=10)
-        coordinators._active_controller = cast("Any", Asked(refused, given))
+        coordinators._active_controller = cast("Any", Asked(rejected, given))
         with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH") as raised:
             await coordinators._allocate_producer_ids()
         assert raised.value.code is E.COORDINATOR_NOT_AVAILABLE
@@ -318,10 +318,10 @@ def test_a_single_node_rejects_a_metadata_log_with_other_voters(voters: tuple[in
     history = SimpleNamespace(voters=found)
     log = SimpleNamespace(node=SimpleNamespace(quorum=SimpleNamespace(history=history)))
     quorum = SimpleNamespace(key=ReplicaKey(1, UUID(int=1)))
-    with pytest.raises(DirectoryRefused, match=why):
-        refuse_other_voters(cast("Any", log), cast("Any", quorum))
+    with pytest.raises(DirectoryRejected, match=why):
+        reject_other_voters(cast("Any", log), cast("Any", quorum))
     history.voters = VoterSet([Voter(key=quorum.key)])
-    refuse_other_voters(cast("Any", log), cast("Any", quorum))
+    reject_other_voters(cast("Any", log), cast("Any", quorum))
 
 
 def test_the_number_of_pending_auto_created_topics_is_bounded(tmp_path: Path) -> None:

@@ -99,10 +99,10 @@ def test_a_response_of_no_possible_size_ends_the_connection(size: int) -> None:
 
 
 def test_a_node_that_fails_api_versions_is_unreachable() -> None:
-    def refuse(frame: bytes) -> bytes:
+    def reject(frame: bytes) -> bytes:
         return versions(frame, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
-    check_unreachable(beaten, "ApiVersions was answered with error 31", refuse)
+    check_unreachable(beaten, "ApiVersions was answered with error 31", reject)
 
 
 def test_a_response_that_nobody_waits_for_ends_the_connection() -> None:

@@ -122,13 +122,13 @@ def test_a_topic_that_is_named_by_its_id_as_well_is_not_deleted(client: RawClien
     topic, topic_id = create_topic(client)
     by_id = [DeleteTopicState(name=None, topic_id=topic_id)] * (1 + is_id_repeated)
     answer = client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic), *by_id], timeout_ms=5000), 6)
-    refused = [(each.name, each.topic_id, each.error_code) for each in answer.responses]
+    rejected = [(each.name, each.topic_id, each.error_code) for each in answer.responses]
     expected = [(topic, topic_id, ErrorCode.INVALID_REQUEST)]
-    assert refused == [(None, topic_id, ErrorCode.INVALID_REQUEST)] * is_id_repeated + expected
+    assert rejected == [(None, topic_id, ErrorCode.INVALID_REQUEST)] * is_id_repeated + expected
     assert produce(client, topic, batch(b"a")).error_code == 0
 
 
-def test_a_partition_refused_before_reading_has_no_aborted_transactions_and_one_refused_later_null(
+def test_a_partition_rejected_before_reading_has_no_aborted_transactions_and_one_rejected_later_null(
     client: RawClient,
 ) -> None:
     topic, _ = create_topic(client)
@@ -139,8 +139,8 @@ def test_a_partition_refused_before_reading_has_no_aborted_transactions_and_one_
 
 def test_the_log_start_offset_is_returned_with_invalid_record_only(client: RawClient) -> None:
     topic, _ = create_topic(client)
-    refused = produce(client, topic, batch(b"a", producer_id=7, producer_epoch=0, sequence=-1))
-    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
+    rejected = produce(client, topic, batch(b"a", producer_id=7, producer_epoch=0, sequence=-1))
+    assert (rejected.error_code, rejected.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
     corrupt = produce(client, topic, batch(b"a")[:-1] + b"!")
     assert (corrupt.error_code, corrupt.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
 
@@ -226,7 +226,7 @@ def test_a_producer_epoch_below_minus_one_is_rejected(client: RawClient) -> None
         assert produce(client, topic, sent).error_code == code
 
 
-def test_a_partition_named_twice_in_list_offsets_is_refused_once(client: RawClient) -> None:
+def test_a_partition_named_twice_in_list_offsets_is_rejected_once(client: RawClient) -> None:
     topic, _ = create_topic(client, 2)
     asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
@@ -241,16 +241,16 @@ def test_describe_producers_of_an_unknown_partition_has_an_error_message(client:
     assert (partition.error_code, bool(partition.error_message)) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
 
 
-def test_metadata_without_name_and_id_is_refused_whole(client: RawClient) -> None:
+def test_metadata_without_name_and_id_is_rejected_whole(client: RawClient) -> None:
     name = unique()
     asked = [MetadataRequestTopic(name=name), MetadataRequestTopic(name=None)]
-    refused = client.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=True), 12).topics
-    assert {each.error_code for each in refused} == {ErrorCode.INVALID_REQUEST}
+    rejected = client.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=True), 12).topics
+    assert {each.error_code for each in rejected} == {ErrorCode.INVALID_REQUEST}
     request = MetadataRequest(topics=asked[:1], allow_auto_topic_creation=False)
     assert client.ask(request, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_an_unknown_kind_of_resource_is_refused_before_its_configurations_are_read(client: RawClient) -> None:
+def test_an_unknown_kind_of_resource_is_rejected_before_its_configurations_are_read(client: RawClient) -> None:
     config = IncrementalAlterConfigsAlterableConfig(name="segment.ms", config_operation=2, value="1")
     resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=0, resource_name="x", configs=[config])
     (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses

@@ -201,6 +201,6 @@ def test_a_transactional_id_that_nobody_coordinates_now_is_asked_for_again() -> 
     known = others(ThereChannel())
     known.image.topics[TRANSACTION_STATE_TOPIC].partitions[0].leader = NO_LEADER  # type: ignore[misc]
     everywhere = TransactionsEverywhere(cast("Any", SimpleNamespace(partition_for=lambda _: 0)), known)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         everywhere.verify("x", Producer(1, 0), [("t", 0)])
-    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert rejected.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -124,7 +124,7 @@ def test_invalid_records_are_rejected(client: RawClient, records: bytes | None, 
     assert produce(client, topic, batch(b"good")).base_offset == 0
 
 
-def test_a_record_without_a_key_is_refused_where_keys_decide(client: RawClient) -> None:
+def test_a_record_without_a_key_is_rejected_where_keys_decide(client: RawClient) -> None:
     topic, _ = create_topic(client, cleanup_policy="compact")
     answer = produce(client, topic, batch(b"a", key=None))
     assert answer.error_code == ErrorCode.INVALID_RECORD

@@ -13,17 +13,17 @@ from tests.virtual_loop import virtual_loop
 
 
 class Blocks:
-    """Controller that allocates blocks of three ids after a second, or refuses."""
+    """Controller that allocates blocks of three ids after a second, or rejects."""
 
     def __init__(self) -> None:
         self.asked = 0
-        self.refuses = False
+        self.rejects = False
 
     async def allocate(self) -> range:
         self.asked += 1
         first = self.asked * 10
         await asyncio.sleep(1)
-        if self.refuses:
+        if self.rejects:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         return range(first, first + 3)
 
@@ -49,11 +49,11 @@ def test_each_producer_id_is_unique_and_a_block_serves_all_waiters() -> None:
 
 def test_a_failed_block_allocation_fails_all_waiters_at_once() -> None:
     async def scenario(blocks: Blocks, ids: ProducerIds) -> None:
-        blocks.refuses = True
+        blocks.rejects = True
         outcomes = await asyncio.gather(*(ids.next() for _ in range(5)), return_exceptions=True)
         assert all(isinstance(outcome, KafkaError) for outcome in outcomes)
         assert (blocks.asked, asyncio.get_running_loop().time()) == (1, 1.0)
-        blocks.refuses = False
+        blocks.rejects = False
         assert await ids.next() == 20
 
     run(scenario)

@@ -137,10 +137,10 @@ BAD = [
 
 @pytest.mark.parametrize(("text", "words"), BAD)
 def test_invalid_combinations_of_quorum_settings_are_rejected_in_one_line(text: str, words: str) -> None:
-    with pytest.raises(SettingError) as refused:
+    with pytest.raises(SettingError) as rejected:
         configured(text)
-    assert words in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert words in str(rejected.value)
+    assert "\n" not in str(rejected.value)
 
 
 def test_auto_join_is_rejected_for_a_broker_only_node() -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode
@@ -19,7 +19,7 @@ from kwire.protocol.messages.offset_fetch import OffsetFetchResponseGroup, Offse
 from kwire.server.apis.groups.offset_fetch import _whole
 from kwire.server.apis.transactions import add_offsets_to_txn
 from kwire.server.assembly.broker_lifecycle import BrokerLifecycle
-from kwire.server.node.storage import _refuse_other_metadata
+from kwire.server.node.storage import _reject_other_metadata
 from tests.log.faults import broken
 from tests.server.test_odd_answers import Asked, play
 from tests.support.raw_client import RawClient
@@ -51,7 +51,7 @@ def test_offsets_are_added_once_their_topic_is_made_whether_that_is_written_or_k
     assert done == [GROUP_OFFSETS_TOPIC, *(["written"] if is_waited_for else [])]
 
 
-class RefuseGroups:
+class RejectGroups:
     """Authorizer that denies the description of groups."""
 
     def allows(self, *asked: Any) -> bool:
@@ -61,7 +61,7 @@ class RefuseGroups:
 def test_an_unauthorized_find_coordinator_creates_no_topic(tmp_path: Path) -> None:
     running = RunningBroker(tmp_path / "data")
     try:
-        running.authorize_by(RefuseGroups())
+        running.authorize_by(RejectGroups())
         with running.client() as client:
             [answer] = client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4).coordinators
         assert answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -70,18 +70,18 @@ def test_an_unauthorized_find_coordinator_creates_no_topic(tmp_path: Path) -> No
         running.stop()
 
 
-def test_topics_that_were_refused_are_not_told_beside_a_group_that_was() -> None:
-    refused = [OffsetFetchResponseTopics(name="t", partitions=[])]
+def test_topics_that_were_rejected_are_not_told_beside_a_group_that_was() -> None:
+    rejected = [OffsetFetchResponseTopics(name="t", partitions=[])]
     known = OffsetFetchResponseGroup(group_id="g", topics=[])
-    assert _whole([known], refused).topics == refused
+    assert _whole([known], rejected).topics == rejected
     loading = OffsetFetchResponseGroup(group_id="g", topics=[], error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    assert _whole([loading], refused).topics == []
+    assert _whole([loading], rejected).topics == []
     known = OffsetFetchResponseGroup(group_id="g", topics=[])
-    assert _whole([known, loading], refused) is loading, "a shard may go between two looks"
+    assert _whole([known, loading], rejected) is loading, "a shard may go between two looks"
 
 
-def test_heartbeats_that_are_refused_are_told_once_and_again_after_good_ones(caplog: pytest.LogCaptureFixture) -> None:
-    fine, refused = (BrokerHeartbeatResponse(error_code=code) for code in (0, ErrorCode.STALE_BROKER_EPOCH))
+def test_heartbeats_that_are_rejected_are_told_once_and_again_after_good_ones(caplog: pytest.LogCaptureFixture) -> None:
+    fine, rejected = (BrokerHeartbeatResponse(error_code=code) for code in (0, ErrorCode.STALE_BROKER_EPOCH))
 
     async def act(loop: VirtualLoop) -> None:
         lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
@@ -94,12 +94,12 @@ def test_heartbeats_that_are_refused_are_told_once_and_again_after_good_ones(cap
         log = SimpleNamespace(image=None, applied_offset=1, is_active=False, node=SimpleNamespace(lacks_space=False))
         lifecycle._metadata_log = cast("Any", log)
         lifecycle._clock = cast("Any", SimpleNamespace(monotonic_ms=lambda: 0.0))
-        lifecycle._active_controller = cast("Any", Asked(fine, refused, refused, fine, refused, refused))
+        lifecycle._active_controller = cast("Any", Asked(fine, rejected, rejected, fine, rejected, rejected))
         answers = [await lifecycle._send_heartbeat() for _ in range(6)]
         assert [answer is fine for answer in answers] == [True, False, False, True, False, False]
 
     play(act)
-    assert caplog.messages == ["heartbeats are refused: STALE_BROKER_EPOCH"] * 2
+    assert caplog.messages == ["heartbeats are rejected: STALE_BROKER_EPOCH"] * 2
 
 
 def test_a_large_request_waits_for_the_answer_to_the_one_before(client: RawClient) -> None:
@@ -115,11 +115,11 @@ def test_a_large_request_waits_for_the_answer_to_the_one_before(client: RawClien
     assert topic.partition_responses[0].error_code == 0
 
 
-def test_a_directory_that_does_not_tell_whether_it_holds_metadata_refuses_the_start() -> None:
+def test_a_directory_that_does_not_tell_whether_it_holds_metadata_rejects_the_start() -> None:
     def is_directory(path: str) -> bool:
         assert path == f"/other/{METADATA_DIRECTORY}"
         raise broken("open", path)
 
     config = cast("Any", SimpleNamespace(metadata_dir="/own"))
-    with pytest.raises(DirectoryRefused, match="make it readable or name another directory"):
-        _refuse_other_metadata(config, cast("Any", SimpleNamespace(is_directory=is_directory)), ["/own", "/other"])
+    with pytest.raises(DirectoryRejected, match="make it readable or name another directory"):
+        _reject_other_metadata(config, cast("Any", SimpleNamespace(is_directory=is_directory)), ["/own", "/other"])

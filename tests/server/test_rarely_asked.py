@@ -51,8 +51,8 @@ def test_delete_topics_is_rejected_when_disabled(data_dir: Path, version: int, c
         topic, _ = create_topic(client)
         named = DeleteTopicsRequest(topic_names=[topic])
         request = named if version < 6 else DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)])
-        (refused,) = client.ask(request, version).responses
-        assert refused.error_code == code
+        (rejected,) = client.ask(request, version).responses
+        assert rejected.error_code == code
         assert produce(client, topic, batch(b"still there")).error_code == E.NONE
 
 
@@ -65,8 +65,8 @@ def test_delete_topics_is_rejected_when_disabled(data_dir: Path, version: int, c
 )
 def test_describe_configs_rejects_an_empty_resource_name(client: RawClient, kind: int, why: str) -> None:
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=kind, resource_name="")])
-    (refused,) = client.ask(request, 4).results
-    assert (refused.error_code, refused.error_message) == (E.INVALID_REQUEST, why)
+    (rejected,) = client.ask(request, 4).results
+    assert (rejected.error_code, rejected.error_message) == (E.INVALID_REQUEST, why)
 
 
 # --- a broker with two listeners

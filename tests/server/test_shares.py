@@ -317,13 +317,13 @@ def test_a_failure_in_pieces_closes_its_connection_and_no_other() -> None:
 def test_a_request_in_pieces_may_end_its_connection(
     error: Exception, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse() -> Generator[None, None, Any]:
+    def reject() -> Generator[None, None, Any]:
         yield
         raise error
 
     async def act(_: VirtualLoop) -> None:
         harness = ConnectionHarness()
-        harness.outcome = refuse()
+        harness.outcome = reject()
         with caplog.at_level("INFO"):
             harness.receive(sized(b"one"))
         assert harness.count_calls("close") == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.harness.ports import free_ports
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.server.assembly.broker import start_broker
 from kwire.server.node.node import Node
 from kwire.server.node.runtime import Seams
@@ -76,12 +76,12 @@ def test_an_observer_that_fails_releases_the_directory(tmp_path: Path) -> None:
     RunningBroker(tmp_path).stop()
 
 
-def test_a_refused_metadata_log_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise DirectoryRefused("log.dirs: the voters are other nodes")
+def test_a_rejected_metadata_log_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reject(*_: object) -> None:
+        raise DirectoryRejected("log.dirs: the voters are other nodes")
 
-    monkeypatch.setattr("kwire.server.node.node.refuse_other_voters", refuse)
+    monkeypatch.setattr("kwire.server.node.node.reject_other_voters", reject)
     config = make_config({**ALONE, "log.dirs": str(tmp_path)})
-    with pytest.raises(DirectoryRefused):
+    with pytest.raises(DirectoryRejected):
         asyncio.run(start_broker(config))
     assert open_files(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Log directories at start: formatted if that is safe, otherwise refused without changes."""
+"""Log directories at start: formatted if that is safe, otherwise rejected without changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests.harness.paths import CACHE
-from kwire.cluster.directory import DirectoryRefused, load_meta_properties
+from kwire.cluster.directory import DirectoryRejected, load_meta_properties
 from kwire.log.disk import Data, DiskFailure, RealDisk
 from kwire.seams import SystemClock, SystemRandomSource
 from kwire.server.node.storage import Storage, open_storage
@@ -119,28 +119,28 @@ def test_a_metadata_log_without_meta_properties_is_not_blank(tmp_path: Path) -> 
     for other in tmp_path.iterdir():
         if other.name not in {"__cluster_metadata-0", "bootstrap.checkpoint"}:
             shutil.rmtree(other) if other.is_dir() else other.unlink()
-    refused_untouched(tmp_path, config(tmp_path), "meta.properties")
+    rejected_untouched(tmp_path, config(tmp_path), "meta.properties")
 
 
-def refused_untouched(directory: Path, asked: BrokerConfig, words: str) -> None:
+def rejected_untouched(directory: Path, asked: BrokerConfig, words: str) -> None:
     before = contents(directory)
-    with pytest.raises(DirectoryRefused, match=words) as refused:
+    with pytest.raises(DirectoryRejected, match=words) as rejected:
         take(asked)
-    assert str(refused.value).startswith("log.dirs: ")
-    assert "\n" not in str(refused.value)
+    assert str(rejected.value).startswith("log.dirs: ")
+    assert "\n" not in str(rejected.value)
     assert contents(directory) == before
     assert not (directory / ".lock").exists() or before.get("meta.properties") is not None
 
 
-def test_a_foreign_directory_is_refused_untouched(tmp_path: Path) -> None:
+def test_a_foreign_directory_is_rejected_untouched(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").write_bytes(b"x")
-    refused_untouched(tmp_path, config(tmp_path), "no log directory")
+    rejected_untouched(tmp_path, config(tmp_path), "no log directory")
     assert [path.name for path in tmp_path.iterdir()] == ["holiday.jpg"]
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
-    refused_untouched(tmp_path, config(tmp_path / "file"), "not a directory")
+    rejected_untouched(tmp_path, config(tmp_path / "file"), "not a directory")
 
 
 def test_a_link_to_a_directory_may_be_a_log_directory(tmp_path: Path) -> None:
@@ -152,22 +152,22 @@ def test_a_link_to_a_directory_may_be_a_log_directory(tmp_path: Path) -> None:
     assert set(take_and_release(config(volume)).directory_ids.values()) == set(taken.directory_ids.values())
 
 
-def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+def test_a_directory_of_another_node_is_rejected(tmp_path: Path) -> None:
     take_and_release(config(tmp_path))
-    refused_untouched(tmp_path, config(tmp_path, node_id="2"), "node 1")
+    rejected_untouched(tmp_path, config(tmp_path, node_id="2"), "node 1")
 
 
 @pytest.mark.parametrize("damage", ["version=2\n", "version=1\nnode.id=1\n", "node.id=x\nversion=1\n", ""])
-def test_a_damaged_identity_is_refused(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_identity_is_rejected(tmp_path: Path, damage: str) -> None:
     take_and_release(config(tmp_path))
     (tmp_path / "meta.properties").write_text(damage)
-    refused_untouched(tmp_path, config(tmp_path), "meta.properties")
+    rejected_untouched(tmp_path, config(tmp_path), "meta.properties")
 
 
-def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
+def test_a_directory_in_use_is_rejected(tmp_path: Path) -> None:
     held = take(config(tmp_path))
     try:
-        with pytest.raises(DirectoryRefused, match="in use by another broker"):
+        with pytest.raises(DirectoryRejected, match="in use by another broker"):
             take(config(tmp_path))
     finally:
         held.release()
@@ -178,10 +178,10 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     "quorum",
     [{"controller_quorum_voters": "1@localhost:9093"}, {"controller_quorum_bootstrap_servers": "localhost:9093"}],
 )
-def test_a_blank_directory_of_a_configured_quorum_is_refused(tmp_path: Path, quorum: dict[str, str]) -> None:
+def test_a_blank_directory_of_a_configured_quorum_is_rejected(tmp_path: Path, quorum: dict[str, str]) -> None:
     directory = tmp_path / "unmounted"
     quorum |= {"listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"}
-    with pytest.raises(DirectoryRefused, match="format it with kwire format"):
+    with pytest.raises(DirectoryRejected, match="format it with kwire format"):
         take(config(directory, **quorum))
     assert not directory.exists()
     take_and_release(config(directory))
@@ -197,35 +197,35 @@ def test_a_second_directory_joins_the_first(tmp_path: Path) -> None:
     assert sorted(contents(two)) == ["meta.properties"]
 
 
-def test_a_first_directory_that_is_blank_beside_a_known_one_is_refused(tmp_path: Path) -> None:
+def test_a_first_directory_that_is_blank_beside_a_known_one_is_rejected(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one, two))
     shutil.rmtree(one)
-    with pytest.raises(DirectoryRefused, match="metadata log, is blank"):
+    with pytest.raises(DirectoryRejected, match="metadata log, is blank"):
         take(config(one, two))
     assert not one.exists()
 
 
 @pytest.mark.parametrize("is_copied", [False, True])
-def test_a_metadata_log_elsewhere_is_refused_untouched(tmp_path: Path, is_copied: bool) -> None:
+def test_a_metadata_log_elsewhere_is_rejected_untouched(tmp_path: Path, is_copied: bool) -> None:
     """With an empty metadata log, the node would rename all logs to stray directories."""
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one, two))
     if is_copied:
         shutil.copytree(one / "__cluster_metadata-0", two / "__cluster_metadata-0")
     before = contents(one), contents(two)
-    with pytest.raises(DirectoryRefused, match=f"set metadata.log.dir={one}, or remove __cluster_metadata-0"):
+    with pytest.raises(DirectoryRejected, match=f"set metadata.log.dir={one}, or remove __cluster_metadata-0"):
         take(config(two, one))
     assert (contents(one), contents(two)) == before
     if not is_copied:
         take_and_release(config(two, one, metadata_log_dir=str(one)))
 
 
-def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
+def test_directories_of_two_clusters_are_rejected(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one))
     take_and_release(config(two))
-    with pytest.raises(DirectoryRefused, match="different clusters"):
+    with pytest.raises(DirectoryRejected, match="different clusters"):
         take(config(one, two))
 
 
@@ -239,30 +239,30 @@ def test_a_directory_that_cannot_be_locked_is_left_out(tmp_path: Path, caplog: p
     assert list(taken.directory_ids) == [str(one)]
     assert f"{two}/.lock" in caplog.text
     assert "its partitions are offline" in caplog.text
-    with pytest.raises(DirectoryRefused, match="make the directory writable"):
+    with pytest.raises(DirectoryRejected, match="make the directory writable"):
         take(config(one, two, metadata_log_dir=str(two)), disk)
 
 
 class ReadOnlyDisk(RealDisk):
     """Disk that rejects changes, as a read-only device does."""
 
-    def _refuse(self, path: str) -> DiskFailure:
+    def _reject(self, path: str) -> DiskFailure:
         return DiskFailure("write", path, OSError(errno.EROFS, "Read-only file system"))
 
     def replace(self, path: str, data: Data, *, sync: bool) -> None:
-        raise self._refuse(path)
+        raise self._reject(path)
 
     def make_directory(self, path: str) -> None:
-        raise self._refuse(path)
+        raise self._reject(path)
 
 
 def test_a_read_only_device_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(DirectoryRefused, match="Read-only file system; make the directory writable"):
+    with pytest.raises(DirectoryRejected, match="Read-only file system; make the directory writable"):
         take(config(tmp_path / "data"), ReadOnlyDisk())
     assert not (tmp_path / "data").exists()
 
 
-def test_a_metadata_log_that_begins_after_a_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_metadata_log_that_begins_after_a_snapshot_is_rejected(tmp_path: Path) -> None:
     """Topics are in the snapshot: without it, their logs would count as stray."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client)
@@ -279,7 +279,7 @@ def test_a_metadata_log_that_begins_after_a_snapshot_is_refused(tmp_path: Path) 
         content[position : position + 8] = (base + 100).to_bytes(8, "big")
         position += 12 + int.from_bytes(content[position + 8 : position + 12], "big")
     (metadata / "00000000000000000100.log").write_bytes(content)
-    with pytest.raises(DirectoryRefused, match="begins at offset 100"):
+    with pytest.raises(DirectoryRejected, match="begins at offset 100"):
         RunningBroker(tmp_path)
     assert (tmp_path / f"{topic}-0").is_dir()
 
@@ -316,6 +316,6 @@ def test_locks_are_released_when_a_later_directory_is_rejected(tmp_path: Path) -
     take_and_release(config(one))
     two.mkdir()
     (two / "foreign").touch()
-    with pytest.raises(DirectoryRefused):
+    with pytest.raises(DirectoryRejected):
         take(config(one, two))
     take_and_release(config(one))

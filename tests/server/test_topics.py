@@ -69,13 +69,13 @@ def test_one_invalid_topic_does_not_affect_the_others(client: RawClient) -> None
     assert all(answer.error_message for answer in answers if answer.error_code)
 
 
-def test_a_name_that_collides_is_refused_until_the_other_is_gone(client: RawClient) -> None:
+def test_a_name_that_collides_is_rejected_until_the_other_is_gone(client: RawClient) -> None:
     """Metrics of both topics would have the same name."""
     name, _ = create_topic(client, name=f"{unique()}.x")
     other = name.replace(".", "_")
-    refused = client.ask(create_request(other), 7).topics[0]
-    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert refused.error_message == f"Topic '{other}' collides with existing topic: {name}"
+    rejected = client.ask(create_request(other), 7).topics[0]
+    assert rejected.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert rejected.error_message == f"Topic '{other}' collides with existing topic: {name}"
     client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=1000), 6)
     assert client.ask(create_request(other), 7).topics[0].error_code == 0
 

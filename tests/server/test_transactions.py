@@ -179,7 +179,7 @@ def test_a_transaction_of_an_old_client(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", [9, 12])
-def test_a_later_batch_does_not_begin_the_transaction_of_a_refused_one(client: RawClient, version: int) -> None:
+def test_a_later_batch_does_not_begin_the_transaction_of_a_rejected_one(client: RawClient, version: int) -> None:
     """If the later batch were stored, the first one would be out of order forever, even after a split."""
     topic, _ = create_topic(client, 1, max_message_bytes=1000)
     producer = init(client, version=3)
@@ -189,8 +189,8 @@ def test_a_later_batch_does_not_begin_the_transaction_of_a_refused_one(client: R
         send(client, producer, topic, value, sequence, version=version).error_code
         for value, sequence in ((b"v" * 2000, 0), (b"b", 1), (b"a", 0), (b"b", 1))
     ]
-    refused = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
-    assert codes == [*refused, ErrorCode.NONE, ErrorCode.NONE]
+    rejected = [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    assert codes == [*rejected, ErrorCode.NONE, ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
@@ -258,7 +258,7 @@ def test_a_transactional_produce_with_acks_0_has_no_response(client: RawClient) 
 
 
 def test_a_rejected_verification_with_acks_0_closes_the_connection(client: RawClient, broker: RunningBroker) -> None:
-    """The refusal may arrive late: the request stays in progress until then."""
+    """The rejection may arrive late: the request stays in progress until then."""
     topic, _ = create_topic(client)
     producer = init(client)
     with RawClient(broker.bootstrap_server) as sender:
@@ -326,9 +326,9 @@ def test_partitions_named_more_than_once(client: RawClient) -> None:
     producer = init(client)
     assert add(client, producer, topic, 0, 0, 1, 0) == [ErrorCode.NONE] * 2
     assert describe(client, producer.transactional_id).topics[0].partitions == [0, 1]
-    refused = add(client, producer, topic, 0, -1, 2)
+    rejected = add(client, producer, topic, 0, -1, 2)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert refused == [ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, unknown]
+    assert rejected == [ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, unknown]
 
 
 def test_markers_of_unknown_transactions_and_partitions(client: RawClient) -> None:

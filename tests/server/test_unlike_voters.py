@@ -123,7 +123,7 @@ def test_nodes_with_overlapping_voter_sets_elect_one_leader(simulation: Simulati
     nodes.check_all_live()
 
 
-def test_a_second_leader_of_an_epoch_is_refused_and_both_live_on(
+def test_a_second_leader_of_an_epoch_is_rejected_and_both_live_on(
     simulation: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Node 1 is a majority of its own set; Apache Kafka's controllers exit when two such leaders meet."""

@@ -14,6 +14,6 @@ def test_a_broker_that_is_not_registered_cannot_be_unregistered(client: RawClien
 
 def test_the_only_broker_stays(client: RawClient) -> None:
     [own] = client.ask(MetadataRequest(topics=None), 9).brokers
-    refused = client.ask(UnregisterBrokerRequest(broker_id=own.node_id), 0)
-    assert refused.error_code == ErrorCode.INVALID_REQUEST
+    rejected = client.ask(UnregisterBrokerRequest(broker_id=own.node_id), 0)
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
     assert [each.node_id for each in client.ask(MetadataRequest(topics=None), 9).brokers] == [own.node_id]

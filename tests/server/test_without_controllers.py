@@ -94,13 +94,13 @@ def test_a_broker_that_is_away_is_shown_as_fenced_and_unregistered_for_good() ->
     play(acts)
 
 
-def test_a_broker_that_is_unregistered_while_it_runs_says_that_its_heartbeats_are_refused(
+def test_a_broker_that_is_unregistered_while_it_runs_says_that_its_heartbeats_are_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def acts(cluster: Cluster) -> None:
         await cluster.until(lambda: cluster.brokers_known_to(1) == {1: False, 2: False})
         assert (await cluster.ask(1, UnregisterBrokerRequest(broker_id=2), 0)).error_code == E.NONE
-        await cluster.until(lambda: "heartbeats are refused: " in caplog.text)
+        await cluster.until(lambda: "heartbeats are rejected: " in caplog.text)
         assert cluster.brokers_known_to(1) == {1: False}
 
     play(acts)
@@ -125,7 +125,7 @@ def test_without_a_controller_clients_get_a_retriable_error() -> None:
     play(acts)
 
 
-def test_an_internal_topic_that_the_controller_refuses_leaves_no_coordinator() -> None:
+def test_an_internal_topic_that_the_controller_rejects_leaves_no_coordinator() -> None:
     """The required replicas exceed the number of brokers."""
 
     async def acts(cluster: Cluster) -> None:

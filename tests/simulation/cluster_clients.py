@@ -178,7 +178,7 @@ class Client(Connections):
             self._ledger.acknowledge(key, answer.base_offset, value)
         else:
             if answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS:
-                self._ledger.refused.add(value)
+                self._ledger.rejected.add(value)
             self._leaders.pop(key, None)
 
     async def read(self) -> None:

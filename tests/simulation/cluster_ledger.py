@@ -32,7 +32,7 @@ class Ledger:
     """Topics whose deletion succeeded."""
     sent: dict[bytes, PartitionKey] = field(default_factory=dict)
     """Target partition of each value; values are unique."""
-    refused: set[bytes] = field(default_factory=set)
+    rejected: set[bytes] = field(default_factory=set)
     """Values that were certainly not appended."""
     records: dict[PartitionKey, dict[int, bytes]] = field(default_factory=dict)
     """Acknowledged records by offset."""
@@ -92,7 +92,7 @@ class Ledger:
         """Check that the value was sent to this partition and was not rejected."""
         place = self.sent.get(value)
         assert place == key, f"R18: {key}: at {offset} there is {value!r}, which was sent to {place}"
-        assert value not in self.refused, f"R17: {key}: at {offset} there is {value!r}, which was not appended"
+        assert value not in self.rejected, f"R17: {key}: at {offset} there is {value!r}, which was not appended"
 
     def forgive(self, key: PartitionKey) -> None:
         """Stop to require the partition's records."""

@@ -21,7 +21,7 @@ from tests.history.operations import OK, Fault
 from tests.simulation.cluster_history import TOPIC
 from tests.simulation.connections import TRANSACTION
 from tests.simulation.history_producers import TransactionalProducer, Versions
-from tests.simulation.history_worker import RETRIABLE, RefusedError
+from tests.simulation.history_worker import RETRIABLE, RejectedError
 
 ADD: Final = 3
 LATE_SECONDS: Final = 600.0
@@ -64,30 +64,30 @@ class ClassicProducer(TransactionalProducer):
             self._let_go(held)
 
     async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
-        """Get the next epoch after an abort, else a new producer id or epoch. Raises RefusedError."""
+        """Get the next epoch after an abort, else a new producer id or epoch. Raises RejectedError."""
         self._added.clear()
         self._open = None
         (producer_id, epoch), self._expected = self._expected, NOBODY
         await super().initialise(producer_id, epoch)
 
     async def transact(self, *, commit: bool) -> None:
-        """Run a transaction, and abort it if nothing else is possible. Raises RefusedError."""
+        """Run a transaction, and abort it if nothing else is possible. Raises RejectedError."""
         self._forget_the_dead()
         try:
             await super().transact(commit=commit)
-        except RefusedError as error:
+        except RejectedError as error:
             if self._open is not None and error.code in ABORTABLE:
                 await self.end(self._open, commit=False)
                 self._expected = self._producer_id, self._epoch
             raise
 
     async def send(self, transaction: str | None) -> None:
-        """Send a record to one of the partitions. Raises RefusedError."""
+        """Send a record to one of the partitions. Raises RejectedError."""
         self._open = transaction
         await super().send(transaction)
 
     async def prepare(self, index: int) -> None:
-        """Add the partition, once in each transaction. Raises RefusedError."""
+        """Add the partition, once in each transaction. Raises RejectedError."""
         if index not in self._added:
             await self.until(lambda: self._add(index))
             self._added.add(index)
@@ -103,7 +103,7 @@ class ClassicProducer(TransactionalProducer):
         return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code, answer
 
     async def store(self, transaction: str) -> None:
-        """Commit an offset of a group with the producer's name. Raises RefusedError."""
+        """Commit an offset of a group with the producer's name. Raises RejectedError."""
         await self.until(self._add_offsets)
         await super().store(transaction)
 
@@ -118,7 +118,7 @@ class ClassicProducer(TransactionalProducer):
         return answer.error_code, answer
 
     async def end(self, transaction: str, *, commit: bool) -> None:
-        """Commit or abort the transaction. Raises RefusedError."""
+        """Commit or abort the transaction. Raises RejectedError."""
         self._open = None  # the request cannot be reverted
         await super().end(transaction, commit=commit)
 

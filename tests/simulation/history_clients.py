@@ -15,7 +15,7 @@ from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.history_classic import ClassicProducer
 from tests.simulation.history_producers import Producer, TransactionalProducer
 from tests.simulation.history_readers import MEMBERS, Member, Reader, UncommittedReader
-from tests.simulation.history_worker import RefusedError, Worker
+from tests.simulation.history_worker import RejectedError, Worker
 
 CAST: Final[tuple[tuple[str, type[Worker]], ...]] = (
     ("p0", Producer),
@@ -56,7 +56,7 @@ async def conclude(simulation: Simulation, brokers: Sequence[ClusterBroker], led
                 await reader.read_all(index)
         for group in (MEMBERS, *TRANSACTIONAL, last.name):
             await readers[0].restore(group, list(KEYS))
-    except RefusedError as error:
+    except RejectedError as error:
         raise AssertionError(f"Q13: a healed cluster does not serve: {error}") from error
     for worker in (last, *readers):
         worker.close()

@@ -21,7 +21,7 @@ from kwire.protocol.records import Record, encode_batch
 from tests.history.operations import FAIL, INFO, Begin, End, Send, Store
 from tests.simulation.cluster_history import KEYS, PARTITIONS, TOPIC
 from tests.simulation.connections import GIVE_UP_SECONDS, GROUP, TRANSACTION
-from tests.simulation.history_worker import PATIENCE_SECONDS, RefusedError, Worker
+from tests.simulation.history_worker import PATIENCE_SECONDS, RejectedError, Worker
 
 TRANSACTION_TIMEOUT_MS: Final = 8000
 PAUSE_SECONDS: Final = 0.8
@@ -59,16 +59,16 @@ class Producer(Worker):
                 while self._simulation.now < end:
                     await self.work()
                     await self.pause(PAUSE_SECONDS, self._ledger)
-            except RefusedError as error:
-                self._check_refusal(error)
+            except RejectedError as error:
+                self._check_rejection(error)
         self.close()
 
     async def work(self) -> None:
-        """Send a record. Raises RefusedError."""
+        """Send a record. Raises RejectedError."""
         await self.send(None)
 
     async def initialise(self, producer_id: int = -1, epoch: int = -1) -> None:
-        """Get a producer id, or the next epoch of this one. Raises RefusedError."""
+        """Get a producer id, or the next epoch of this one. Raises RejectedError."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
@@ -97,11 +97,11 @@ class Producer(Worker):
         """Newest leader epoch at the time of the last acknowledgement, by partition."""
 
     async def send(self, transaction: str | None) -> None:
-        """Send a record to one of the partitions. Raises RefusedError."""
+        """Send a record to one of the partitions. Raises RejectedError."""
         await self.send_to(self._random_source.below(PARTITIONS), transaction)
 
     async def send_to(self, index: int, transaction: str | None) -> None:
-        """Send a record to this partition. Raises RefusedError."""
+        """Send a record to this partition. Raises RejectedError."""
         await self.prepare(index)
         value = f"{self.name}-{self.number()}"
         send = self._history.begin(Send(process=self.name, key=KEYS[index], value=value, transaction=transaction))
@@ -114,7 +114,7 @@ class Producer(Worker):
         )
         try:
             answer = await self.until(lambda: self._produce(index, bytes(batch)), seconds=self.delivery_seconds)
-        except RefusedError as error:
+        except RejectedError as error:
             self._history.end(send, FAIL if error.is_certain else INFO)
             error.is_of_deposed = self._asked_in < self._acknowledged_in.get(index, -1)
             raise
@@ -124,7 +124,7 @@ class Producer(Worker):
         self._acknowledged_in[index] = self._ledger.epochs.get((self._history.topic_id, index), 0)
 
     async def prepare(self, index: int) -> None:
-        """Prepare a partition for its first record. Raises RefusedError."""
+        """Prepare a partition for its first record. Raises RejectedError."""
 
     async def _produce(self, index: int, batch: bytes) -> tuple[int, Any]:
         data = TopicProduceData(
@@ -150,7 +150,7 @@ class Producer(Worker):
         partition = broker.server.services.partitions.get(TOPIC, index) if broker.is_serving else None
         return -1 if partition is None else partition.leader_epoch
 
-    def _check_refusal(self, error: RefusedError) -> None:
+    def _check_rejection(self, error: RejectedError) -> None:
         """Check an error: records in order must never be out of order, because each was acknowledged before the next.
 
         Only a leader that was deposed before that acknowledgement, and has no newer metadata, lacks the previous
@@ -174,11 +174,11 @@ class TransactionalProducer(Producer):
         return self.name
 
     async def work(self) -> None:
-        """Run a transaction. Raises RefusedError."""
+        """Run a transaction. Raises RejectedError."""
         await self.transact(commit=self._random_source.happens(0.75))
 
     async def transact(self, *, commit: bool) -> None:
-        """Run a transaction. Raises RefusedError."""
+        """Run a transaction. Raises RejectedError."""
         name = f"{self.name}/{self.number()}"
         begin = Begin(process=self.name, transaction=name, transactional_id=self.name, protocol=self.protocol)
         self._history.note(begin)
@@ -189,7 +189,7 @@ class TransactionalProducer(Producer):
         await self.end(name, commit=commit)
 
     async def end(self, transaction: str, *, commit: bool) -> None:
-        """Commit or abort the transaction. Raises RefusedError."""
+        """Commit or abort the transaction. Raises RejectedError."""
         end = self._history.begin(End(process=self.name, transaction=transaction, commit=commit))
         self.number()
         answer = await self.until(lambda: self._end(commit=commit))
@@ -209,7 +209,7 @@ class TransactionalProducer(Producer):
         return answer.error_code, answer
 
     async def store(self, transaction: str) -> None:
-        """Commit an offset of a group with the producer's name. Raises RefusedError."""
+        """Commit an offset of a group with the producer's name. Raises RejectedError."""
         index, offset = self._random_source.below(PARTITIONS), self.number()
         store = Store(process=self.name, group=self.name, offsets={KEYS[index]: offset}, transaction=transaction)
         self._history.begin(store)

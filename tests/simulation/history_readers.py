@@ -25,7 +25,7 @@ from tests.history.operations import COMMITTED, FAIL, INFO, OK, SUBSCRIBE, Assig
 from tests.history.operations import Final as Read
 from tests.simulation.cluster_history import KEYS, PARTITIONS, TOPIC
 from tests.simulation.connections import GROUP
-from tests.simulation.history_worker import RefusedError, Worker
+from tests.simulation.history_worker import RejectedError, Worker
 
 PAUSE_SECONDS: Final = 0.8
 MEMBERS: Final = "members"
@@ -56,7 +56,7 @@ class Reader(Worker):
         self.close()
 
     async def read_all(self, index: int) -> None:
-        """Read one partition from its beginning to its end. Raises RefusedError."""
+        """Read one partition from its beginning to its end. Raises RejectedError."""
         end = await self.end_of(index, self.level)
         position = 0
 
@@ -72,7 +72,7 @@ class Reader(Worker):
         self._history.note(Read(process=self.name, key=KEYS[index], end=end, level=self.level))
 
     async def end_of(self, index: int, level: str) -> int:
-        """Return the last stable offset, or the high watermark. Raises RefusedError."""
+        """Return the last stable offset, or the high watermark. Raises RejectedError."""
         asked = ListOffsetsPartition(partition_index=index, timestamp=LATEST, current_leader_epoch=-1)
         topics = [ListOffsetsTopic(name=TOPIC, partitions=[asked])]
         request = ListOffsetsRequest(replica_id=-1, isolation_level=int(level == COMMITTED), topics=topics)
@@ -86,7 +86,7 @@ class Reader(Worker):
         return offset
 
     async def restore(self, group: str, keys: list[str]) -> dict[str, int]:
-        """Return the committed offsets of a group, -1 for none. Raises RefusedError."""
+        """Return the committed offsets of a group, -1 for none. Raises RejectedError."""
         indexes = [KEYS.index(key) for key in keys]
         topic = OffsetFetchRequestTopics(name=TOPIC, partition_indexes=indexes)
         asked = OffsetFetchRequestGroup(group_id=group, topics=[topic])
@@ -96,8 +96,8 @@ class Reader(Worker):
         async def attempt() -> tuple[int, Any]:
             restore.invoked = self._history.now
             answer = (await self.ask(await self.coordinator(group, GROUP), request, 9)).groups[0]
-            refused = [part.error_code for topic in answer.topics for part in topic.partitions if part.error_code]
-            return answer.error_code or (refused[0] if refused else ErrorCode.NONE), answer
+            rejected = [part.error_code for topic in answer.topics for part in topic.partitions if part.error_code]
+            return answer.error_code or (rejected[0] if rejected else ErrorCode.NONE), answer
 
         self.number()
         answer = await self.until(attempt)
@@ -126,7 +126,7 @@ class Member(Reader):
         while self._simulation.now < end:
             try:
                 await self._live(end)
-            except (OSError, RefusedError):
+            except (OSError, RejectedError):
                 self._coordinators.clear()
                 self._leaders.clear()
             await self.pause(PAUSE_SECONDS, self._ledger)
@@ -172,7 +172,7 @@ class Member(Reader):
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
         if code != ErrorCode.NONE:
-            raise RefusedError(code, is_certain=True)
+            raise RejectedError(code, is_certain=True)
 
     async def _synchronise(self, joined: JoinGroupResponse) -> list[str]:
         """Return the partitions that the member owns in this generation."""
@@ -197,7 +197,7 @@ class Member(Reader):
         return keys
 
     async def _read_on(self, positions: dict[str, int], end: float) -> str:
-        """Read until the group rebalances, or the member is to leave. Raises OSError, RefusedError."""
+        """Read until the group rebalances, or the member is to leave. Raises OSError, RejectedError."""
         rounds = self._random_source.exponential(ROUNDS_MAX)
         while await self._is_current():
             if self._simulation.now >= end or rounds <= 0:
@@ -214,7 +214,7 @@ class Member(Reader):
 
     async def _is_current(self) -> bool:
         """Return True if the member's generation is current; otherwise a rebalance waits for it. Raises OSError,
-        RefusedError.
+        RejectedError.
         """
         request = HeartbeatRequest(group_id=MEMBERS, generation_id=self._generation, member_id=self._member_id)
         code = (await self.ask(await self.coordinator(MEMBERS, GROUP), request, 4)).error_code
@@ -244,10 +244,10 @@ class Member(Reader):
         )
         answer = await self.ask(await self.coordinator(MEMBERS, GROUP), request, 8)
         code = answer.topics[0].partitions[0].error_code
-        is_refused = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+        is_rejected = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
         if code == ErrorCode.NONE:
             self._history.end(store)
-        elif is_refused:
+        elif is_rejected:
             self._history.end(store, FAIL)
         self._check(code)
 

@@ -38,7 +38,7 @@ FETCH_BYTES: Final = (1 << 20, 1 << 20, 400)
 """Fetch sizes: with small ones, the last record read is far below the last stable offset."""
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """Raised if a broker rejects a request, or does not respond for too long."""
 
     def __init__(self, code: int, *, is_certain: bool) -> None:
@@ -116,7 +116,7 @@ class Worker(Connections):
         return self._coordinators[place]
 
     async def until(self, attempt: Attempt, *, seconds: float = PATIENCE_SECONDS) -> Any:
-        """Repeat an attempt that had no response or a retriable error. Raises RefusedError."""
+        """Repeat an attempt that had no response or a retriable error. Raises RejectedError."""
         given_up = self._simulation.now + seconds
         code, is_certain = int(ErrorCode.REQUEST_TIMED_OUT), True
         while self._simulation.now < given_up:
@@ -128,12 +128,12 @@ class Worker(Connections):
                 if code == ErrorCode.NONE:
                     return answer
                 if code not in RETRIABLE:
-                    raise RefusedError(code, is_certain=False)
+                    raise RejectedError(code, is_certain=False)
                 is_certain = is_certain and code in NOT_DONE
             self._leaders.clear()
             self._coordinators.clear()
             await asyncio.sleep(RETRY_SECONDS)
-        raise RefusedError(code, is_certain=is_certain)
+        raise RejectedError(code, is_certain=is_certain)
 
     async def fetch(self, index: int, offset: int, level: str, mode: str = ASSIGN) -> tuple[list[Record], int] | None:
         """Return (records, next offset) of a partition from an offset; None without a response. Raises OSError."""

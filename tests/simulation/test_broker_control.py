@@ -120,8 +120,8 @@ def test_another_process_waits_until_the_session_of_the_first_is_over() -> None:
     async def scenario(cluster: Cluster) -> None:
         first = await cluster.ask(registration(7), 4)
         await cluster.beat(7, first.broker_epoch)
-        refused = await cluster.ask(registration(7, incarnation=2), 4)
-        assert refused.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        rejected = await cluster.ask(registration(7, incarnation=2), 4)
+        assert rejected.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
         again = await cluster.ask(registration(7), 4)
         assert again.broker_epoch == first.broker_epoch
         await asyncio.sleep(SESSION_SECONDS + 3)

@@ -169,8 +169,8 @@ def test_a_failed_topic_deletion_returns_an_error() -> None:
             await client.ask(create_request("orders"), 7)
             controller.host.device.fill(free_bytes=0)
             request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
-            refused = (await client.ask(request, 6)).responses[0]
-            assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            rejected = (await client.ask(request, 6)).responses[0]
+            assert rejected.error_code == ErrorCode.KAFKA_STORAGE_ERROR
             controller.host.device.empty()
             client.close()
 

@@ -14,7 +14,7 @@ from tests.simulation.cluster_history import PARTITIONS, TOPIC, History
 from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.connections import Leader
 from tests.simulation.history_producers import Producer
-from tests.simulation.history_worker import RefusedError
+from tests.simulation.history_worker import RejectedError
 
 INDEX = 1
 
@@ -33,13 +33,13 @@ async def _depose(simulation: Simulation, cluster: SimulatedCluster, ledger: Led
                 return Leader(broker.node_id, partition.leader_epoch)
 
 
-async def _disorder(producer: Producer, leader: Leader) -> RefusedError:
+async def _disorder(producer: Producer, leader: Leader) -> RejectedError:
     """Return the outcome of OUT_OF_ORDER_SEQUENCE_NUMBER for the next record at that leader."""
     producer._leaders[INDEX] = leader
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RejectedError) as rejected:
         await producer.send_to(INDEX, None)
-    assert refused.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    return refused.value
+    assert rejected.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return rejected.value
 
 
 def test_only_a_leader_deposed_before_the_last_record_may_lack_it() -> None:
@@ -60,13 +60,13 @@ def test_only_a_leader_deposed_before_the_last_record_may_lack_it() -> None:
             producer._leaders[INDEX] = late = new._replace(epoch=old.epoch)
             await producer.send_to(INDEX, None)
 
-            producer._check_refusal(await _disorder(producer, old))
+            producer._check_rejection(await _disorder(producer, old))
 
             leading = cluster.brokers[new.broker_id - 1].server.services.partitions.get(TOPIC, INDEX)
             assert leading is not None
             leading.log.producers.entries[producer._producer_id].batches.clear()
             with pytest.raises(AssertionError, match="T1: p0 is told"):
-                producer._check_refusal(await _disorder(producer, late))
+                producer._check_rejection(await _disorder(producer, late))
             producer.close()
             administrator.close()
 

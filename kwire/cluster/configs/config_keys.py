@@ -78,8 +78,8 @@ class Use(Enum):
     HONOURED = "honoured"
     IGNORED = "accepted and ignored"
     """Accepted and checked, no effect: kwire does not have or need the feature, and ignoring the key is harmless."""
-    REFUSED = "refused"
-    """Refused: it would promise something that kwire does not do. Any value but the default stops the start."""
+    REJECTED = "rejected"
+    """Rejected: it would promise something that kwire does not do. Any value but the default stops the start."""
 
 
 class Update(Enum):

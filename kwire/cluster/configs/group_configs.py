@@ -8,7 +8,7 @@ from typing import Any
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.config_keys import ConfigError, parse
 from kwire.cluster.configs.group import GROUP_KEYS
-from kwire.cluster.patterns import PATTERN_MAX, STATES_MAX, Pattern, PatternRefusedError
+from kwire.cluster.patterns import PATTERN_MAX, STATES_MAX, Pattern, PatternRejectedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 _LEAST, _MOST = "min", "max"
@@ -101,7 +101,7 @@ def _check_condition(item: str) -> None:
         raise ConfigError.saying("match", f"Illegal client matching pattern: {item}")
     try:
         Pattern(pattern.strip())
-    except PatternRefusedError:
+    except PatternRejectedError:
         raise ConfigError.saying(
             "match",
             f"Illegal client matching pattern: {item} (not a regular expression, or one that kwire does not support: "

@@ -226,8 +226,8 @@ TOPIC_KEYS = table(
             name="remote.storage.enable",
             type=ConfigType.BOOLEAN,
             default="false",
-            use=Use.REFUSED,
-            doc="If true, moves old segments to remote storage. true is refused: kwire has no remote storage.",
+            use=Use.REJECTED,
+            doc="If true, moves old segments to remote storage. true is rejected: kwire has no remote storage.",
         ),
         ConfigKey(
             name="retention.bytes",

@@ -122,7 +122,7 @@ class BrokerControl:
     # --- brokers
 
     async def register_broker(self, request: BrokerRegistrationRequest, *, version: int) -> int:
-        """Return the broker's epoch. Raises KafkaError for a registration that is refused.
+        """Return the broker's epoch. Raises KafkaError for a registration that is rejected.
 
         The registration is checked again after planning: the previous process may send a heartbeat meanwhile.
         """

@@ -197,12 +197,12 @@ class Controller:
             return list(plan_client_quotas(self.image, entity, alterations, is_host=is_host)), None
 
         outcomes = await self._each(requested, plan, validate_only=validate_only)
-        refusals: dict[QuotaEntity, KafkaError | None] = {}
+        rejections: dict[QuotaEntity, KafkaError | None] = {}
         for some in chunks(zip(requested, outcomes, strict=True)):
-            refusals |= {entity: outcome for (entity, _), outcome in some}
+            rejections |= {entity: outcome for (entity, _), outcome in some}
             if len(some) == CHUNK:
                 await turn()
-        return refusals
+        return rejections
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool
@@ -225,9 +225,9 @@ class Controller:
             is_first = after.has_eligible_leaders and not view.has_eligible_leaders
             return [*(plan_safe_min_insync(view) if is_first else ()), *records], None
 
-        (refusal,) = await self._each([None], plan, validate_only=validate_only)
-        if refusal is not None:
-            raise refusal
+        (rejection,) = await self._each([None], plan, validate_only=validate_only)
+        if rejection is not None:
+            raise rejection
 
     def _plan_features(self, updates: Sequence[FeatureUpdate], controller_id: int) -> list[Any]:
         quorum = self._log.node.quorum

@@ -16,7 +16,7 @@ from kwire.cluster.directory import (
     BOOTSTRAP_CHECKPOINT,
     FIRST_SNAPSHOT,
     META_PROPERTIES,
-    DirectoryRefused,
+    DirectoryRejected,
     MetaProperties,
 )
 from kwire.cluster.formatting.initial_controllers import initial_voter
@@ -106,14 +106,14 @@ def write_identity(disk: Disk, directory: str, meta: MetaProperties) -> MetaProp
 
 
 def bootstrap_records(disk: Disk, directory: str) -> list[Any]:
-    """Return the records that a new metadata log begins with. Raises DirectoryRefused if they cannot be read."""
+    """Return the records that a new metadata log begins with. Raises DirectoryRejected if they cannot be read."""
     path = f"{directory}/{BOOTSTRAP_CHECKPOINT}"
     if not disk.exists(path):
         return _feature_records(FORMATTED)
     try:
         return list(decode_snapshot(disk.read(path)).records)
     except (ValueError, ProtocolError) as error:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: {path} cannot be read ({error}); restore it or use another directory"
         ) from None
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from kwire.cluster.directory import META_PROPERTIES, DirectoryRefused, MetaProperties, is_blank, load_meta_properties
+from kwire.cluster.directory import META_PROPERTIES, DirectoryRejected, MetaProperties, is_blank, load_meta_properties
 from kwire.cluster.formatting.formatting import make_durably, write_directory
 from kwire.cluster.formatting.initial_features import RELEASE_NAMES
 from kwire.cluster.metadata.features import METADATA_VERSION
@@ -24,7 +24,7 @@ from kwire.seams import Clock, RandomSource
 Say = Callable[[str], None]
 
 
-class FormatRefused(Exception):  # noqa: N818 named after what happened
+class FormatRejected(Exception):  # noqa: N818 named after what happened
     """A node cannot be formatted; the message is one line with the reason."""
 
 
@@ -84,7 +84,7 @@ def format_node(
     say: Say,
     ignore_formatted: bool = False,
 ) -> None:
-    """Format the blank directories. Raises FormatRefused or DirectoryRefused before it writes, or on a disk failure."""
+    """Format the blank directories. Raises FormatRejected or DirectoryRejected before it writes, or if a disk fails."""
     blank = _blank_directories(wanted, disk, say, ignore_formatted=ignore_formatted)
     if not blank:
         say("All of the log directories are already formatted.")
@@ -96,7 +96,7 @@ def format_node(
         try:
             _format(wanted, directory, disk=disk, random_source=random_source, now_ms=clock.wall_ms())
         except DiskFailure as failure:
-            raise FormatRefused(f"Error while formatting {directory}: {failure}") from failure
+            raise FormatRejected(f"Error while formatting {directory}: {failure}") from failure
 
 
 def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_formatted: bool) -> list[str]:
@@ -115,24 +115,24 @@ def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_forma
     for directory, meta in known.items():
         _check_is_of_node(wanted, directory, meta)
     if known and not ignore_formatted:
-        raise FormatRefused(
+        raise FormatRejected(
             f"Log directory {next(iter(known))} is already formatted. Use --ignore-formatted to ignore this directory "
             "and format the others."
         )
     if not known and not blank:
-        raise FormatRefused("No available log directories to format.")
+        raise FormatRejected("No available log directories to format.")
     return blank
 
 
 def _identity(disk: Disk, directory: str) -> MetaProperties | None:
     """Return the identity of a formatted directory; None for a blank one."""
     if disk.exists(directory) and not disk.is_directory(directory):
-        raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
+        raise DirectoryRejected(f"log.dirs: {directory} is not a directory; name another one")
     if is_blank(disk, directory):
         return None
     meta = load_meta_properties(disk, directory)
     if meta is None:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: {directory} holds files but no {META_PROPERTIES}; formatting it would lose them: empty it, or "
             "name another one"
         )
@@ -142,9 +142,9 @@ def _identity(disk: Disk, directory: str) -> MetaProperties | None:
 def _check_is_of_node(wanted: NodeFormat, directory: str, meta: MetaProperties) -> None:
     path = f"{directory}/{META_PROPERTIES}"
     if meta.cluster_id != wanted.cluster_id:
-        raise FormatRefused(f"Invalid cluster.id in: {path}. Expected {wanted.cluster_id}, but read {meta.cluster_id}")
+        raise FormatRejected(f"Invalid cluster.id in: {path}. Expected {wanted.cluster_id}, but read {meta.cluster_id}")
     if meta.node_id != wanted.node_id:
-        raise FormatRefused(f"Invalid node.id in: {path}. Expected {wanted.node_id}, but read {meta.node_id}")
+        raise FormatRejected(f"Invalid node.id in: {path}. Expected {wanted.node_id}, but read {meta.node_id}")
 
 
 def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: RandomSource, now_ms: int) -> None:
@@ -152,7 +152,7 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: Ra
     lock = _lock(disk, directory)
     try:
         if not is_blank(disk, directory):
-            raise FormatRefused(f"Log directory {directory} was formatted by somebody else just now.")
+            raise FormatRejected(f"Log directory {directory} was formatted by somebody else just now.")
         write_directory(
             disk,
             directory,
@@ -173,5 +173,5 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: Ra
 def _lock(disk: Disk, directory: str) -> DiskLock:
     lock = disk.lock(f"{directory}/{LOCK_FILE}")
     if lock is None:
-        raise FormatRefused(f"Log directory {directory} is in use by another process.")
+        raise FormatRejected(f"Log directory {directory} is in use by another process.")
     return lock

@@ -77,7 +77,7 @@ class QuotaFilter:
 
 
 def make_filter(components: Sequence[tuple[str, int, str | None]], *, strict: bool) -> QuotaFilter:
-    """Return the filter of (entity type, match type, name) components. Raises KafkaError where Kafka refuses them."""
+    """Return the filter of (entity type, match type, name) components. Raises KafkaError where Kafka rejects them."""
     exact: dict[str, str | None] = {}
     any_name: set[str] = set()
     for kind, match_type, name in components:

@@ -80,7 +80,7 @@ class InSync:
         }
         self._note_maximal()
 
-    def follow(self, image: PartitionImage) -> None:
+    def update(self, image: PartitionImage) -> None:
         """Apply newer metadata of the same leader epoch. A new partition epoch ends the proposal."""
         before, self._image = self._image, image
         if image.partition_epoch != before.partition_epoch:
@@ -181,7 +181,7 @@ class InSync:
         self._propose(staying)
         return True
 
-    def refused(self, proposal: Proposal) -> None:
+    def rejected(self, proposal: Proposal) -> None:
         """Drop a proposal that the controller rejected while the partition is unchanged."""
         if self.proposal is proposal:
             self.proposal = None

@@ -161,7 +161,7 @@ class Partition:
             # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
             is_over = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_BUMP_SINCE)
             if waiting_id == producer_id and is_over:
-                verification.refusal = KafkaError(
+                verification.error = KafkaError(
                     ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
                 )
         self._appended(len(batch))
@@ -460,14 +460,14 @@ class Partition:
         if is_led and (is_new_epoch or not was_led):
             self._lead(image)
         elif is_led:
-            self._follow_in_sync(image)
+            self._update_in_sync(image)
             self._notify_tail_of_change()
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
             # Batches that wait to join a transaction are rejected: the end marker may be in another leader's log.
             for verification in self.verifications.values():
-                verification.refusal = verification.refusal or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                verification.error = verification.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()
 
     def _lead(self, image: PartitionImage) -> None:
@@ -475,9 +475,9 @@ class Partition:
         self.log.try_complete_truncation()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
         self.in_sync = None
-        self._follow_in_sync(image)
+        self._update_in_sync(image)
 
-    def _follow_in_sync(self, image: PartitionImage) -> None:
+    def _update_in_sync(self, image: PartitionImage) -> None:
         if len(image.replicas) == 1:
             self.in_sync = None
             if self.durable_end > self.high_watermark:  # the lagging replicas were removed
@@ -486,7 +486,7 @@ class Partition:
         if self.in_sync is None:
             self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)
         else:
-            self.in_sync.follow(image)
+            self.in_sync.update(image)
         self._advance_over_in_sync()
 
     def _follow(self) -> None:

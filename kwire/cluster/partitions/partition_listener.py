@@ -1,4 +1,4 @@
-"""Interface for the components that follow the partitions of a broker."""
+"""Interface for the components that are notified of changes of the partitions of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All partitions of this broker: follow committed metadata images, and create and delete logs accordingly."""
+"""All partitions of this broker: apply committed metadata images, and create and delete logs accordingly."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Partitions:
             if partition.log.failure is not None:
                 partition.wake()
 
-    # --- following the metadata
+    # --- changes of the metadata
 
     def start(self, image: MetadataImage, listener: PartitionListener, *, is_directory_lost: bool = False) -> None:
         """Take over the committed image once, at start. Logs that do not belong to this broker are set aside.
@@ -152,7 +152,9 @@ class Partitions:
             if not self._has_replica(image.topics.get(log.topic), log):
                 self._set_aside(log)
         for topic_image in image.topics.values():
-            self._follow(topic_image, image, may_be_new=not (is_directory_lost or self._logs.directories.any_offline))
+            self._apply_topic(
+                topic_image, image, may_be_new=not (is_directory_lost or self._logs.directories.any_offline)
+            )
 
     def loading(self, image: MetadataImage, *, at_once: int = 1) -> Iterator[Stage]:
         """Return the stages that open the logs on disk before start(), `at_once` of them at the same time.
@@ -185,12 +187,12 @@ class Partitions:
         self.open_more()
         self._notify_unfinished()
 
-    def follow(self, delta: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Apply a committed change of the metadata."""
         self._image = new = delta.after
         if delta.has_config_changes:
             # Configurations first: with a new in-sync set, the new min.insync.replicas must already apply.
-            self._reconfigure(delta)  # _follow and _standings_changed configure the topics that are left for later
+            self._reconfigure(delta)  # _apply_topic and _standings_changed configure the topics that are left for later
         if changed := delta.changed_topics():
             deleted = deleted_topics(changed)
             for gone in deleted:
@@ -201,7 +203,7 @@ class Partitions:
             for _, topic in changed:
                 if topic is not None:
                     # A topic that reuses a name waits until the logs of the earlier topic are gone.
-                    room -= self._follow(topic, new, room=0 if self.removals.holds(topic.name) else room)
+                    room -= self._apply_topic(topic, new, room=0 if self.removals.holds(topic.name) else room)
             self.removals.notify(INTERNAL_TOPICS)  # partitions that have moved to other brokers
             self.removals.do_more(room=0 if is_more else REMOVED_AT_ONCE)
             # Coordinators write tombstones for deleted topics, after they were notified of all changes of leaders.
@@ -240,7 +242,7 @@ class Partitions:
         config = log_config(image.config_of(ConfigResourceType.TOPIC, topic), self._settings_of(image))
         return replace(config, flush_messages=1) if topic == TRANSACTION_STATE_TOPIC else config
 
-    def _follow(
+    def _apply_topic(
         self, topic: TopicImage, image: MetadataImage, *, may_be_new: bool = True, room: int = _NO_LIMIT
     ) -> int:
         """Apply a topic's image, and try to open at most `room` new partitions; return how many were tried."""

@@ -1,4 +1,4 @@
-"""Batches that wait for verification of their transaction (kwire.coordinator.transaction.gate), per partition."""
+"""Batches that wait for verification of their transaction (kwire.coordinator.transaction.verifier), per partition."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kwire.protocol.error_codes import KafkaError
 class Verification:
     """Batches of one producer id and epoch that wait until they are verified to be part of its transaction."""
 
-    __slots__ = ("question", "refusal", "waiting")
+    __slots__ = ("claim", "error", "waiting")
 
-    def __init__(self, question: object) -> None:
-        self.question = question
+    def __init__(self, claim: object) -> None:
+        self.claim = claim
         """Request to the transaction coordinator, shared by all waiting batches."""
         self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
-        """Waiting batches as (sequence, kwire.coordinator.transaction.gate.Entered), in their order of arrival."""
-        self.refusal: KafkaError | None = None
+        """Waiting batches as (sequence, kwire.coordinator.transaction.verifier.OnVerified), by arrival."""
+        self.error: KafkaError | None = None
         """Error for all waiting batches; set when the transaction or the leader epoch ends."""

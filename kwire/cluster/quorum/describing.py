@@ -33,15 +33,15 @@ def handle_describe_quorum(core: Core, incoming: Incoming) -> None:
     request: DescribeQuorumRequest = incoming.message
     topics = [(topic.topic_name, [it.partition_index for it in topic.partitions]) for topic in request.topics]
     if topics != [(answers.TOPIC, [answers.PARTITION])]:
-        response = _refusal(topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
+        response = _rejection(topics, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED)
     elif not isinstance(core.role, Leader):
-        response = _refusal(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_LED)
+        response = _rejection(topics, ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_LED)
     else:
         response = _description(core, core.role, incoming.version)
     core.answer(incoming, response)
 
 
-def _refusal(topics: list[tuple[str, list[int]]], error: ErrorCode, message: str) -> DescribeQuorumResponse:
+def _rejection(topics: list[tuple[str, list[int]]], error: ErrorCode, message: str) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         topics=[
             DescribeQuorumResponseTopicData(

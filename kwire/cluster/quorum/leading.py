@@ -14,7 +14,7 @@ from kwire.protocol.messages.fetch import FetchEpochEndOffset, FetchPartition, F
 from kwire.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
 
-def leader_refusal(core: Core, epoch: int) -> ErrorCode:
+def leader_rejection(core: Core, epoch: int) -> ErrorCode:
     """Return the error if this replica cannot answer as the leader of that epoch; NONE if it can."""
     if epoch < core.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -39,7 +39,7 @@ def handle_fetch(core: Core, incoming: Incoming) -> None:
     ):
         core.answer(incoming, answers.fetch(core, incoming, ErrorCode.INVALID_REQUEST))
         return
-    error = leader_refusal(core, requested.current_leader_epoch)
+    error = leader_rejection(core, requested.current_leader_epoch)
     replica_id = replica_id_of(request)
     if not error and replica_id == core.config.node_id:
         error = ErrorCode.INVALID_REQUEST  # another process uses this node's id
@@ -143,7 +143,7 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
     if (topic.name, requested.partition) != (answers.TOPIC, answers.PARTITION):
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        error = leader_refusal(core, requested.current_leader_epoch)
+        error = leader_rejection(core, requested.current_leader_epoch)
     if not error:
         found = core.log.snapshot_size(wanted)
         # The formatted snapshot is not replicated: the first leader wrote its contents into the log.

@@ -329,10 +329,10 @@ class Quorum:
             return
         response, handle = REQUESTS[type(message)]
         if message.cluster_id is not None and message.cluster_id != core.config.cluster_id:
-            refused = response(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-            if isinstance(refused, (AddRaftVoterResponse, RemoveRaftVoterResponse)):
-                refused.error_message = f"this is cluster {core.config.cluster_id}, not {message.cluster_id}"
-            core.answer(incoming, refused)
+            rejected = response(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
+            if isinstance(rejected, (AddRaftVoterResponse, RemoveRaftVoterResponse)):
+                rejected.error_message = f"this is cluster {core.config.cluster_id}, not {message.cluster_id}"
+            core.answer(incoming, rejected)
         elif not _names_the_partition(message):
             core.answer(incoming, response(error_code=ErrorCode.INVALID_REQUEST))
         else:

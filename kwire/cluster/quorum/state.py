@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from uuid import UUID
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.log.disk import Disk
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.protocol.uuids import uuid_from_text, uuid_to_text
@@ -39,7 +39,7 @@ class QuorumState:
 
 
 def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
-    """Return the stored state, a new one if there is no file. Raises DirectoryRefused if it cannot be read."""
+    """Return the stored state, a new one if there is no file. Raises DirectoryRejected if it cannot be read."""
     path = f"{directory}/{FILE_NAME}"
     if not disk.exists(path):
         return QuorumState()
@@ -52,7 +52,7 @@ def load_quorum_state(disk: Disk, directory: str) -> QuorumState:
             voted_directory_id=uuid_from_text(value.get("votedDirectoryId", "A" * 22)),
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DirectoryRefused(f"log.dirs: {path} cannot be read ({error}); restore it from a backup") from None
+        raise DirectoryRejected(f"log.dirs: {path} cannot be read ({error}); restore it from a backup") from None
 
 
 def _int32(value: object) -> int:

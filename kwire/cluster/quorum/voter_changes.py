@@ -13,7 +13,7 @@ from kwire.cluster.quorum import answers
 from kwire.cluster.quorum.answers import TOPIC
 from kwire.cluster.quorum.config import RECONFIGURABLE
 from kwire.cluster.quorum.core import Core, Incoming, Reply
-from kwire.cluster.quorum.leading import leader_refusal
+from kwire.cluster.quorum.leading import leader_rejection
 from kwire.cluster.quorum.ready import Destination
 from kwire.cluster.quorum.roles import NOT_WRITTEN, Leader, VoterChange
 from kwire.cluster.quorum.transitions import finish_change, write_voters
@@ -28,10 +28,10 @@ from kwire.protocol.primitives import ZERO_UUID
 logger = logging.getLogger(__name__)
 
 KRAFT_VERSION = "kraft.version"
-Refusal = tuple[ErrorCode, str]
+Rejection = tuple[ErrorCode, str]
 
 
-def _obstacle(core: Core, leader: Leader, verb: str) -> Refusal | None:
+def _obstacle(core: Core, leader: Leader, verb: str) -> Rejection | None:
     """Return the reason why no change of voters is possible now; None if one is."""
     if leader.change is not None:
         return ErrorCode.REQUEST_TIMED_OUT, "the leader is at work on an earlier change of voters"
@@ -53,9 +53,9 @@ def handle_add_voter(core: Core, incoming: Incoming) -> None:
     request: AddRaftVoterRequest = incoming.message
     endpoints = tuple(Listener(it.name, it.host, it.port) for it in request.listeners)
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
-    refused = _refuse_addition(core, key, endpoint_of(endpoints, core.config.listener))
-    if refused is not None:
-        core.answer(incoming, AddRaftVoterResponse(error_code=refused[0], error_message=refused[1]))
+    rejected = _reject_addition(core, key, endpoint_of(endpoints, core.config.listener))
+    if rejected is not None:
+        core.answer(incoming, AddRaftVoterResponse(error_code=rejected[0], error_message=rejected[1]))
         return
     leader = core.role
     assert isinstance(leader, Leader)
@@ -76,8 +76,8 @@ def handle_add_voter(core: Core, incoming: Incoming) -> None:
     )
 
 
-def _refuse_addition(core: Core, key: ReplicaKey, endpoint: Listener | None) -> Refusal | None:
-    error = leader_refusal(core, core.epoch)
+def _reject_addition(core: Core, key: ReplicaKey, endpoint: Listener | None) -> Rejection | None:
+    error = leader_rejection(core, core.epoch)
     if error:
         return error, error.meaning
     if key.node_id < 0 or key.directory_id == ZERO_UUID:
@@ -129,9 +129,9 @@ def handle_remove_voter(core: Core, incoming: Incoming) -> None:
     request: RemoveRaftVoterRequest = incoming.message
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     voters = core.voters.remove(key)
-    refused = _refuse_removal(core, key, voters)
-    if refused is not None:
-        core.answer(incoming, RemoveRaftVoterResponse(error_code=refused[0], error_message=refused[1]))
+    rejected = _reject_removal(core, key, voters)
+    if rejected is not None:
+        core.answer(incoming, RemoveRaftVoterResponse(error_code=rejected[0], error_message=rejected[1]))
         return
     leader = core.role
     assert isinstance(leader, Leader)
@@ -145,8 +145,8 @@ def handle_remove_voter(core: Core, incoming: Incoming) -> None:
     write_voters(core, voters)
 
 
-def _refuse_removal(core: Core, key: ReplicaKey, voters: VoterSet | None) -> Refusal | None:
-    error = leader_refusal(core, core.epoch)
+def _reject_removal(core: Core, key: ReplicaKey, voters: VoterSet | None) -> Rejection | None:
+    error = leader_rejection(core, core.epoch)
     if error:
         return error, error.meaning
     if key.node_id < 0 or key.directory_id == ZERO_UUID:
@@ -168,7 +168,7 @@ def handle_update_voter(core: Core, incoming: Incoming) -> None:
 
 
 def _update(core: Core, request: UpdateRaftVoterRequest) -> ErrorCode:
-    error = leader_refusal(core, request.current_leader_epoch)
+    error = leader_rejection(core, request.current_leader_epoch)
     if error:
         return error
     leader = core.role

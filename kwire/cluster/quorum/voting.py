@@ -30,7 +30,7 @@ def handle_vote(core: Core, incoming: Incoming) -> None:
     """Grant or reject a vote. A granted vote is the voter's only one in its epoch; a pre-vote changes nothing."""
     request: VoteRequest = incoming.message
     requested = request.topics[0].partitions[0]
-    error = _refusal(core, requested)
+    error = _rejection(core, requested)
     if error:
         core.answer(incoming, answers.vote(core, incoming, error))
         return
@@ -46,13 +46,13 @@ def handle_vote(core: Core, incoming: Incoming) -> None:
         add_vote(core, candidate)
     logger.info(
         "node %d %s node %d a %s for epoch %d",
-        *(core.config.node_id, "grants" if is_granted else "refuses", requested.replica_id),
+        *(core.config.node_id, "grants" if is_granted else "rejects", requested.replica_id),
         *("pre-vote" if requested.pre_vote else "vote", requested.replica_epoch),
     )
     core.answer(incoming, answers.vote(core, incoming, ErrorCode.NONE, is_granted=is_granted))
 
 
-def _refusal(core: Core, requested: VoteRequestPartitionData) -> ErrorCode:
+def _rejection(core: Core, requested: VoteRequestPartitionData) -> ErrorCode:
     # A candidate's epoch is new; a pre-vote is requested in the current epoch, which the last record may have.
     newest = requested.replica_epoch if requested.pre_vote else requested.replica_epoch - 1
     if requested.last_offset < 0 or requested.last_offset_epoch < 0 or requested.last_offset_epoch > newest:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.state import load_quorum_state
 from kwire.cluster.topic_names import METADATA_TOPIC
 from kwire.log.checkpoints import RECOVERY_POINT_FILE, CorruptCheckpointError, read_offsets, write_offsets
@@ -74,8 +74,8 @@ def store_recovery_point(
     write_offsets(disk, f"{directory}/{name}", noted, sync=sync)
 
 
-def refuse_damage(disk: Disk, directory: str) -> None:
-    """Raise DirectoryRefused if the log in this directory lacks records that were durable."""
+def reject_damage(disk: Disk, directory: str) -> None:
+    """Raise DirectoryRejected if the log in this directory lacks records that were durable."""
     if not disk.exists(directory):
         return
     noted, flaw = _noted(disk, directory), _flaw(disk, directory)
@@ -83,9 +83,9 @@ def refuse_damage(disk: Disk, directory: str) -> None:
         return
     if noted.is_all_there:
         what = f"{flaw.what}, below" if flaw.what else f"{directory} ends at offset {flaw.offset}, before"
-        raise _refusal(f"{what} its recovery point {noted.torn_from}")
+        raise _rejection(f"{what} its recovery point {noted.torn_from}")
     if flaw.is_before_end:
-        raise _refusal(f"{flaw.what}, before its end")
+        raise _rejection(f"{flaw.what}, before its end")
 
 
 def _flaw(disk: Disk, directory: str) -> _Flaw:
@@ -104,8 +104,8 @@ def _flaw(disk: Disk, directory: str) -> _Flaw:
     return _Flaw(end_offset, "", False)
 
 
-def _refusal(what: str) -> DirectoryRefused:
-    return DirectoryRefused(
+def _rejection(what: str) -> DirectoryRejected:
+    return DirectoryRejected(
         f"log.dirs: the metadata log {what}; restore it from a backup: starting without it would delete topics"
     )
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kwire.chunks import Pieces, step_line
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata.features import METADATA_VERSION
 from kwire.cluster.metadata.image import MetadataImage, UnknownRecord
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
@@ -99,7 +99,7 @@ class MetadataLog:
         self.failed = node.failed
         """Future with the error after which the log cannot be written or read any more: the node must stop."""
         self.failed.add_done_callback(self._fail_waiters)
-        node.follow(self)
+        node.set_listener(self)
 
     @property
     def node(self) -> RaftNode:
@@ -175,7 +175,7 @@ class MetadataLog:
     def failure(self) -> BaseException:
         """Return the log's failure as an error for a component that cannot start because of it."""
         error = self.failed.result()
-        return self._refusal(error) if isinstance(error, UNREADABLE) else error
+        return self._rejection(error) if isinstance(error, UNREADABLE) else error
 
     # --- start and stop
 
@@ -196,10 +196,12 @@ class MetadataLog:
         try:
             self._take_snapshot(latest, self._node.log.load_snapshot(latest))
         except UNREADABLE as error:
-            raise self._refusal(error) from error
+            raise self._rejection(error) from error
 
-    def _refusal(self, error: Exception) -> DirectoryRefused:
-        return DirectoryRefused(f"log.dirs: the metadata log cannot be read ({error}); start the version that wrote it")
+    def _rejection(self, error: Exception) -> DirectoryRejected:
+        return DirectoryRejected(
+            f"log.dirs: the metadata log cannot be read ({error}); start the version that wrote it"
+        )
 
     # --- writing
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import VoterSet
-from kwire.cluster.raft.metadata_damage import refuse_damage
+from kwire.cluster.raft.metadata_damage import reject_damage
 from kwire.cluster.raft.metadata_log import METADATA_TOPIC_ID, UNREADABLE, MetadataLog
 from kwire.cluster.raft.raft_log import RaftLog
 from kwire.cluster.raft.raft_node import Channel, RaftNode
@@ -34,10 +34,10 @@ def open_metadata_log(
 ) -> MetadataLog:
     """Open the metadata log in `directory`, that of __cluster_metadata-0. It joins the quorum only with `start`.
 
-    Raises DirectoryRefused if durable records are damaged, missing or cannot be read.
+    Raises DirectoryRejected if durable records are damaged, missing or cannot be read.
     """
     disk = surroundings.disk
-    refuse_damage(disk, directory)
+    reject_damage(disk, directory)
     log = open_log(
         directory,
         topic=METADATA_TOPIC,
@@ -67,7 +67,7 @@ def open_metadata_log(
             static_voters=static_voters,
         )
     except UNREADABLE as error:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: the newest snapshot or the log in {directory} cannot be read ({error}); restore it from a "
             "backup: starting without it would delete topics"
         ) from error

@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.metadata.prepared_records import PreparedRecords
 from kwire.cluster.quorum.log_view import OffsetAndEpoch
 from kwire.cluster.quorum.state import load_quorum_state
@@ -80,7 +80,7 @@ class RaftLog:
     def open(self) -> None:
         """Make the recovered log durable, and make log and snapshots consistent.
 
-        Raises DirectoryRefused for a log whose beginning no snapshot covers.
+        Raises DirectoryRejected for a log whose beginning no snapshot covers.
         """
         for name in self._disk.list(self._log.directory):
             if name.endswith(snapshots.SUFFIX + PART_SUFFIX):
@@ -97,7 +97,7 @@ class RaftLog:
         """Move the log start to a snapshot's end: whole segments were deleted, and earlier records do not count."""
         following = [found.offset for found in self._snapshots if found.offset >= start_offset]
         if not following:
-            raise DirectoryRefused(
+            raise DirectoryRejected(
                 f"log.dirs: the metadata log in {self._log.directory} begins at offset {start_offset}, and there is no "
                 "snapshot of what came before; restore it from a backup: starting without it would delete topics"
             )

@@ -91,7 +91,7 @@ class Listener(Protocol):
 
 
 class RaftNode:
-    """Owner of the quorum and its log. Create it, then call `follow`, `start`, and finally `close`."""
+    """Owner of the quorum and its log. Create it, then call `set_listener`, `start`, and finally `close`."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RaftNode:
     ) -> None:
         """Create the node. `directory` is that of __cluster_metadata-0, with quorum-state in it. The log must be open.
 
-        Raises DirectoryRefused for a quorum-state that cannot be read.
+        Raises DirectoryRejected for a quorum-state that cannot be read.
         """
         self.log = log
         self._directory = directory
@@ -156,7 +156,7 @@ class RaftNode:
         """Current quorum, for inspection; replaced after each lack of space."""
         return self._quorum
 
-    def follow(self, listener: Listener) -> None:
+    def set_listener(self, listener: Listener) -> None:
         """Set the listener; once, before `start`."""
         assert self._listener is None
         self._listener = listener

@@ -43,8 +43,8 @@ class JoinCall:
     """True since version 9 (KIP-814)."""
     answer: JoinAnswer
 
-    def refuse(self, code: ErrorCode, member_id: str) -> None:
-        self.answer.set_result(refused_join(code, member_id))
+    def reject(self, code: ErrorCode, member_id: str) -> None:
+        self.answer.set_result(rejected_join(code, member_id))
 
     @property
     def protocols(self) -> Protocols:
@@ -55,7 +55,7 @@ class JoinCall:
         return (self.request.reason or "not provided")[:REASON_LENGTH_MAX]
 
 
-def refused_join(code: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
+def rejected_join(code: ErrorCode, member_id: str = UNKNOWN_MEMBER_ID) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
 
 
@@ -83,7 +83,7 @@ class Joining:
         group = self._groups.get(request.group_id)
         if group is None:
             if request.member_id != UNKNOWN_MEMBER_ID:
-                call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                call.reject(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return None
             return self._join_new_group(call)
         return self._join(group, call)
@@ -101,7 +101,7 @@ class Joining:
                 return
             logger.warning("group %s could not be written: %s", group_id, error)
             if not call.answer.done():
-                call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                call.reject(error.code, UNKNOWN_MEMBER_ID)
             if self._groups.get(group_id) is group:
                 del self._groups[group_id]
 
@@ -110,20 +110,20 @@ class Joining:
 
     def _join(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         member_id = call.request.member_id
-        refusal = self._rejection_code(group, call)
-        if refusal is ErrorCode.GROUP_MAX_SIZE_REACHED:
+        rejection = self._rejection_code(group, call)
+        if rejection is ErrorCode.GROUP_MAX_SIZE_REACHED:
             group.remove(member_id)
-            call.refuse(refusal, UNKNOWN_MEMBER_ID)
+            call.reject(rejection, UNKNOWN_MEMBER_ID)
             return None
-        if refusal is not None:
-            call.refuse(refusal, member_id)
+        if rejection is not None:
+            call.reject(rejection, member_id)
             return None
         if member_id == UNKNOWN_MEMBER_ID:
             return self._join_new_member(group, call)
         if member_id in group.pending_join:
             if call.request.group_instance_id is not None:
                 # Only ids of dynamic members are pending, so this id belongs to another client.
-                call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
+                call.reject(ErrorCode.UNKNOWN_MEMBER_ID, member_id)
                 return None
             return self._add(group, call, member_id)
         return self._rejoin(group, call)
@@ -164,7 +164,7 @@ class Joining:
         elif call.requires_member_id:
             group.pending_join.add(member_id)
             self._rebalance.start_session(group, member_id, call.request.session_timeout_ms)
-            call.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            call.reject(ErrorCode.MEMBER_ID_REQUIRED, member_id)
             return None
         return self._add(group, call, member_id)
 
@@ -227,7 +227,7 @@ class Joining:
                 if group.state is GroupState.STABLE:  # else the shard is closed, and much may have changed
                     undo()
                 if not call.answer.done():
-                    call.refuse(error.code, UNKNOWN_MEMBER_ID)
+                    call.reject(error.code, UNKNOWN_MEMBER_ID)
                 return
             if group.state is not GroupState.STABLE or group.generation_id != generation_id:
                 return
@@ -269,10 +269,10 @@ class Joining:
         try:
             member = group.check_member(request.member_id, request.group_instance_id)
         except KafkaError as error:
-            call.refuse(error.code, request.member_id)
+            call.reject(error.code, request.member_id)
             return None
         if group.state is GroupState.EMPTY:
-            call.refuse(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+            call.reject(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
             return None
         if self._has_current_generation(group, member, call.protocols):
             with_members = group.state is GroupState.COMPLETING_REBALANCE and group.is_leader(member.member_id)

@@ -50,5 +50,5 @@ def described_group(group_id: str, group: ClassicGroup | None, *, version: int) 
     )
 
 
-def refused_description(group_id: str, code: ErrorCode) -> DescribeGroupsDescribedGroup:
+def rejected_description(group_id: str, code: ErrorCode) -> DescribeGroupsDescribedGroup:
     return DescribeGroupsDescribedGroup(group_id=group_id, error_code=code)

@@ -133,7 +133,7 @@ class Markers:
             if code is ErrorCode.NONE:
                 written.add(partition)
             elif code in _FENCED:
-                logger.warning("%s-%d refused %s: %s", *partition, ending.marker, code.name)
+                logger.warning("%s-%d rejected %s: %s", *partition, ending.marker, code.name)
                 ending.fenced |= {partition}
             else:
                 logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)

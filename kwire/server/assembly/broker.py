@@ -130,7 +130,7 @@ async def start_broker(
     `loaded` is called with the number of long-lived records that coordinators load. A process that is only a broker
     passes `KeptObjects.loaded`.
 
-    Raises SettingError, DirectoryRefused or DiskFailure, after releasing everything acquired.
+    Raises SettingError, DirectoryRejected or DiskFailure, after releasing everything acquired.
     """
     runtime = NodeRuntime(config, seams, what="broker")
     async with AsyncExitStack() as undo:  # also if it is cancelled while it waits for the quorum

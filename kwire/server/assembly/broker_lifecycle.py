@@ -158,7 +158,7 @@ class BrokerLifecycle:
         if code is not self._heard:
             self._heard = code
             if code is not ErrorCode.NONE:
-                logger.warning("heartbeats are refused: %s", code.name)
+                logger.warning("heartbeats are rejected: %s", code.name)
         return response if code is ErrorCode.NONE else None
 
     @property

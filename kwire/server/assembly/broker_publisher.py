@@ -1,4 +1,4 @@
-"""Publisher of a broker: everything that follows a committed change of the metadata on a broker, in order.
+"""Publisher of a broker: everything that a committed change of the metadata causes on a broker, in order.
 
 It calls the parts directly, so that this file alone shows what a change causes (docs/decisions/0020).
 """
@@ -46,7 +46,7 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     def publish(self, delta: MetadataDelta) -> None:
         if self.node.publish_settings(delta):
             self.settings_changed()
-        self.partitions.follow(delta)  # it calls the methods below
+        self.partitions.apply(delta)  # it calls the methods below
         self.node.publish_quotas(delta)
         self.coordinators.internal_topics_changed()
 

@@ -33,17 +33,17 @@ logger = logging.getLogger(__name__)
 LOG_REASON_MS = 15_000
 """Wait before a broker logs why it is not registered yet. The session of a killed process has ended by then."""
 
-_REFUSALS = {
+_REJECTIONS = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "node.id: another broker with id {node_id} is registered and lives; give "
     "this one an id of its own",
     ErrorCode.INCONSISTENT_CLUSTER_ID: "log.dirs: the directories belong to another cluster than the controllers do; "
     "name directories that were formatted for theirs",
-    ErrorCode.INVALID_REGISTRATION: "log.dirs: the controllers refuse the registration: {code}; a directory may be "
+    ErrorCode.INVALID_REGISTRATION: "log.dirs: the controllers reject the registration: {code}; a directory may be "
     "registered by another broker",
     ErrorCode.UNSUPPORTED_VERSION: "the cluster has finalized a feature level that this version does not support; use "
     "the version that the other nodes use",
 }
-_FINAL = frozenset(_REFUSALS) - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
+_FINAL = frozenset(_REJECTIONS) - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class BrokerRegistrar:
         self._metadata_log = metadata_log
         self._clock = clock
         self._endpoints = endpoints
-        self._last_refusal = ""
+        self._last_rejection = ""
         self._messages = RepeatedMessages(logger, clock.monotonic_ms)
         """Log of the error codes in registration responses, without repetitions."""
         self._broker_epoch = -1
@@ -134,7 +134,7 @@ class BrokerRegistrar:
             if epoch is None:
                 if not has_told and now_ms - began_ms >= LOG_REASON_MS:
                     has_told = True
-                    logger.warning("waits to be registered: %s", self._last_refusal)
+                    logger.warning("waits to be registered: %s", self._last_rejection)
                 await self._active_controller.pause()
         self._broker_epoch = epoch
         await self._metadata_log.reached(self.is_registered_in)
@@ -146,16 +146,16 @@ class BrokerRegistrar:
         except NoActiveControllerError as error:
             if is_last:
                 raise SettingError(f"controller.quorum: no controller has registered this broker: {error}") from error
-            self._last_refusal = str(error)
+            self._last_rejection = str(error)
             return None
         code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
             epoch: int = response.broker_epoch
             return epoch
-        known = _REFUSALS.get(code, "the controllers refuse the registration: {code}")
-        self._last_refusal = known.format(node_id=self._broker_id, code=code.name)
+        known = _REJECTIONS.get(code, "the controllers reject the registration: {code}")
+        self._last_rejection = known.format(node_id=self._broker_id, code=code.name)
         if code in _FINAL or is_last:
-            raise SettingError(self._last_refusal)
+            raise SettingError(self._last_rejection)
         self._messages.log(logging.INFO, code, "cannot register yet: %s", code.name)
         return None
 

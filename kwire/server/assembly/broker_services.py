@@ -52,7 +52,7 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
         leader_quota=replication_quota(node, Side.LEADER),
         groups=coordinators.groups,
         transactions=coordinators.transactions,
-        gate=coordinators.gate,
+        transaction_verifier=coordinators.transaction_verifier,
         markers=coordinators.markers,
         authorizer=AllowEverything(),
         quotas=listeners.client_quotas,

@@ -46,7 +46,7 @@ class ControllerServer:
 async def start_controller(config: BrokerConfig, seams: Seams = REAL) -> ControllerServer:
     """Start a controller, and return it when it serves.
 
-    Raises SettingError, DirectoryRefused or DiskFailure, after releasing everything acquired.
+    Raises SettingError, DirectoryRejected or DiskFailure, after releasing everything acquired.
     """
     runtime = NodeRuntime(config, seams, what="controller")
     async with AsyncExitStack() as undo:

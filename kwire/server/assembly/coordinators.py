@@ -12,7 +12,7 @@ from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import MarkerWriter
-from kwire.coordinator.transaction.gate import TransactionGate
+from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -73,7 +73,7 @@ class Coordinators:
             loaded=loaded,
         )
         self._transactions_everywhere = TransactionsEverywhere(self.transactions, others)
-        self.gate = TransactionGate(
+        self.transaction_verifier = TransactionVerifier(
             coordinator=self._transactions_everywhere,
             config=settings.of(TransactionConfig),
             clock=node.clock,
@@ -107,7 +107,7 @@ class Coordinators:
 
     def stop(self) -> None:
         """Answer all waiting requests, and stop."""
-        self.gate.stop()
+        self.transaction_verifier.stop()
         self.transactions.stop()
         self._transactions_everywhere.stop()
         self._markers_everywhere.stop()

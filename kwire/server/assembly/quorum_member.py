@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from kwire.server.assembly.controller_role import ControllerRole, active_controller_client
-from kwire.server.network.connection_limits import refuses_none
+from kwire.server.network.connection_limits import rejects_none
 from kwire.server.network.listeners import Listeners
 from kwire.server.node.node import Node
 from kwire.server.node.node_publisher import NodePublisher
@@ -51,16 +51,16 @@ async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundLis
     clients = client_quotas = controllers = None
     if config.is_broker:
         client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))
-        clients = await _bind(runtime, config.listeners, client_quotas.connection_refused_ms, undo)
+        clients = await _bind(runtime, config.listeners, client_quotas.connection_rejected_ms, undo)
     if config.is_controller:
-        controllers = await _bind(runtime, config.controller_listeners, refuses_none, undo)
+        controllers = await _bind(runtime, config.controller_listeners, rejects_none, undo)
     return BoundListeners(clients=clients, client_quotas=client_quotas, controllers=controllers)
 
 
 async def _bind(
     runtime: NodeRuntime,
     addresses: Sequence[ListenerAddress],
-    refused_ms: Callable[[str], int],
+    rejected_ms: Callable[[str], int],
     undo: AsyncExitStack,
 ) -> Listeners:
     listeners = Listeners(
@@ -69,7 +69,7 @@ async def _bind(
         addresses,
         turns=runtime.turns,
         on_request_error=runtime.background.fail_if_data_threatened,
-        refused_ms=refused_ms,
+        rejected_ms=rejected_ms,
     )
     undo.callback(listeners.close, "the start has failed")
     await listeners.bind()

@@ -1,4 +1,4 @@
-"""Phase of a broker's start that opens its logs and follows the metadata: everything that works on its replicas.
+"""Phase of a broker's start that opens its logs and applies the metadata: everything that works on its replicas.
 
 A broker opens its logs only with metadata that contain its own registration: older metadata do not fit its logs.
 """

@@ -26,7 +26,7 @@ LEADERS_SINCE: Final = 16
 """First version that names the current leader with a leadership error (KIP-951)."""
 ANSWERED_AT_ONCE: Final = 1024
 """Partitions of a response that are put together in one step."""
-REFUSED_BEFORE_READING: Final = (
+REJECTED_BEFORE_READING: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -37,13 +37,13 @@ after an attempted read it is null.
 _CORRELATION_ID_BYTES: Final = 4
 
 
-def refused(index: int, code: ErrorCode) -> FetchPartitionData:
+def rejected(index: int, code: ErrorCode) -> FetchPartitionData:
     """Return the result of a partition that is not read."""
     return FetchPartitionData(
         partition_index=index,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=[] if code in REFUSED_BEFORE_READING else None,
+        aborted_transactions=[] if code in REJECTED_BEFORE_READING else None,
         records=b"",
     )
 

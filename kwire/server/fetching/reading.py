@@ -20,7 +20,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchEpochEndOffset, FetchPartition, FetchPartitionData, FetchRequest
 from kwire.server.fetching.aborted_lists import ABORTED_TRANSACTION_BYTES, aborted_in
 from kwire.server.fetching.closest_replica import CLIENT_RACKS_SINCE, closer_replica
-from kwire.server.fetching.fetch_answers import LEADERS_SINCE, name_leader, refused
+from kwire.server.fetching.fetch_answers import LEADERS_SINCE, name_leader, rejected
 from kwire.server.fetching.fetch_plan import Asked, FetchPlan
 from kwire.server.fetching.session_watch import Key
 from kwire.server.fetching.unready_logs import UnreadyLogs
@@ -120,7 +120,7 @@ class Reading:
             logger.error("%s-%d: %s", *key, failure)  # noqa: TRY400 no traceback needed
             code = ErrorCode.KAFKA_STORAGE_ERROR
         self.is_urgent = True
-        data = refused(key[1], code)
+        data = rejected(key[1], code)
         if code in MOVED and self._context.version >= LEADERS_SINCE:
             name_leader(data, key, self._context)
         return data

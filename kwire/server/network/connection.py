@@ -297,7 +297,7 @@ class Connection:
         try:
             outcome = self._listener.handle(self, frame)
         except Exception as error:  # noqa: BLE001 any error ends only this connection
-            self._refuse(error)
+            self._reject(error)
             return
         if isinstance(outcome, tuple):
             buffers, throttle_ms = outcome
@@ -336,7 +336,7 @@ class Connection:
             outcome = end.value
         except Exception as error:  # noqa: BLE001 any error ends only this connection
             free(self._ended_work(), 0)
-            self._refuse(error, work.answer)
+            self._reject(error, work.answer)
             return
         free(self._ended_work(), 0)
         if isinstance(outcome, Pending):
@@ -366,13 +366,13 @@ class Connection:
         if self._transport is None:
             self._unstore(answer.frame_size)
             if not future.cancelled() and (error := future.exception()) is not None:
-                self._refuse(error)
+                self._reject(error)
             return
         try:
             outcome = pending.encode(future.result())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 any error ends only this connection
             self._unstore(answer.frame_size)
-            self._refuse(error, answer)
+            self._reject(error, answer)
             return
         if isinstance(outcome, tuple):
             self._unstore(answer.frame_size)
@@ -390,7 +390,7 @@ class Connection:
         if answer.throttle_ms:
             self.mute(answer.throttle_ms)
 
-    def _refuse(self, error: BaseException, answer: QueuedResponse | None = None) -> None:
+    def _reject(self, error: BaseException, answer: QueuedResponse | None = None) -> None:
         """Close the connection after a request that gets no response. Earlier requests are answered first."""
         reason = close_reason(error, self, self._listener)
         self._responses.drop_from(answer)

@@ -43,8 +43,8 @@ class ListenerSettings:
     receive_buffer_bytes: int = setting("socket.receive.buffer.bytes")
 
 
-def refuses_none(_: str) -> int:
-    """Return 0 for every address: no quota refuses connections."""
+def rejects_none(_: str) -> int:
+    """Return 0 for every address: no quota rejects connections."""
     return 0
 
 
@@ -77,7 +77,7 @@ class ConnectionLimits:
     """Unsent bytes above which a connection's next request waits, and which count towards output_bytes_max."""
     output_bytes_max: int = 64 * 1024 * 1024
     """Unsent bytes over all connections. In addition there may be one response, and output_buffer_bytes each."""
-    refused_ms: Callable[[str], int] = refuses_none
+    rejected_ms: Callable[[str], int] = rejects_none
     """Called with the address of each new connection; returns after how long to close it unserved, or 0 (KIP-612)."""
     _overrides: Mapping[str, int] = field(default_factory=dict)
     """Overrides as they were set, by host."""
@@ -129,7 +129,7 @@ def _descriptors_for_connections() -> int:
     return max(1, soft - open_files_default() - RESERVED_DESCRIPTORS) if soft > 0 else UNLIMITED
 
 
-def limits_of(settings: ListenerSettings, refused_ms: Callable[[str], int] = refuses_none) -> ConnectionLimits:
+def limits_of(settings: ListenerSettings, rejected_ms: Callable[[str], int] = rejects_none) -> ConnectionLimits:
     """Return the limits of the settings, and of connection quotas."""
     limits = ConnectionLimits(
         request_bytes_max=settings.request_bytes_max,
@@ -139,7 +139,7 @@ def limits_of(settings: ListenerSettings, refused_ms: Callable[[str], int] = ref
         backlog=settings.backlog,
         send_buffer_bytes=settings.send_buffer_bytes,
         receive_buffer_bytes=settings.receive_buffer_bytes,
-        refused_ms=refused_ms,
+        rejected_ms=rejected_ms,
     )
     limits.update(settings)
     return limits

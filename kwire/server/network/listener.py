@@ -129,10 +129,10 @@ class Listener:
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
             (victim or connection).abort("too many connections (max.connections)")
-        if refused_ms := limits.refused_ms(connection.peer_host):
-            connection.mute(refused_ms + int(SWEEP_SECONDS * 1000))
+        if rejected_ms := limits.rejected_ms(connection.peer_host):
+            connection.mute(rejected_ms + int(SWEEP_SECONDS * 1000))
             reason = "connects too often (connection_creation_rate)"
-            asyncio.get_running_loop().call_later(refused_ms / 1000.0, connection.abort, reason)
+            asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.abort, reason)
         elif delay_ms := limits.delay_ms(connection.last_active):
             connection.mute(delay_ms)
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from kwire.cluster.configs.settings import CurrentSettings
-from kwire.server.network.connection_limits import ListenerSettings, limits_of, refuses_none
+from kwire.server.network.connection_limits import ListenerSettings, limits_of, rejects_none
 from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listener import ConnectionTable, Handle, Listener, sweep_connections
 from kwire.server.network.memory.output_memory import OutputMemory
@@ -29,11 +29,11 @@ class Listeners:
         *,
         turns: Turns,
         on_request_error: Callable[[BaseException], None],
-        refused_ms: Callable[[str], int] = refuses_none,
+        rejected_ms: Callable[[str], int] = rejects_none,
     ) -> None:
         """`on_request_error` is called with every error that made a request fail.
 
-        `refused_ms` is called with the address of each new connection. It returns after how long to close it
+        `rejected_ms` is called with the address of each new connection. It returns after how long to close it
         unserved, or 0 (KIP-612).
         """
         self._turns = turns
@@ -43,7 +43,7 @@ class Listeners:
         self._addresses = addresses
         self._listeners: list[Listener] = []
         self.table = ConnectionTable()
-        self.limits = limits_of(self._settings, refused_ms)
+        self.limits = limits_of(self._settings, rejected_ms)
         self.output = OutputMemory(self.limits.output_bytes_max)
 
     @property

@@ -18,7 +18,7 @@ from kwire.cluster.formatting.initial_features import (
     parse_levels,
 )
 from kwire.cluster.formatting.initial_scram import InvalidScramError, parse_scram
-from kwire.cluster.formatting.node_formatting import FormatRefused, NodeFormat, Say, format_node
+from kwire.cluster.formatting.node_formatting import FormatRejected, NodeFormat, Say, format_node
 from kwire.cluster.quorum.voters import Listener, ReplicaKey, VoterSet
 from kwire.log.disk import Disk
 from kwire.seams import Clock, RandomSource
@@ -49,7 +49,7 @@ class FormatOptions:
 def format_storage(
     config: BrokerConfig, options: FormatOptions, *, disk: Disk, random_source: RandomSource, clock: Clock, say: Say
 ) -> None:
-    """Format the node's directories. Raises FormatRefused or DirectoryRefused with a message of one line."""
+    """Format the node's directories. Raises FormatRejected or DirectoryRejected with a message of one line."""
     wanted = plan_format(config, options, random_source=random_source)
     format_node(
         wanted, disk=disk, random_source=random_source, clock=clock, say=say, ignore_formatted=options.ignore_formatted
@@ -57,10 +57,10 @@ def format_storage(
 
 
 def plan_format(config: BrokerConfig, options: FormatOptions, *, random_source: RandomSource) -> NodeFormat:
-    """Return the format of the node's directories. Raises FormatRefused; no directory is read."""
+    """Return the format of the node's directories. Raises FormatRejected; no directory is read."""
     # Other characters would need the escapes of a properties file, and no cluster id needs them.
     if not re.fullmatch(r"[A-Za-z0-9._-]+", options.cluster_id):
-        raise FormatRefused(
+        raise FormatRejected(
             "The cluster id may have letters, digits, '.', '_' and '-' only; kwire random-uuid makes one."
         )
     try:
@@ -70,7 +70,7 @@ def plan_format(config: BrokerConfig, options: FormatOptions, *, random_source: 
         features = initial_levels(asked, release, is_dynamic=not config.quorum_voters)
         credentials = parse_scram(options.scram, random_source)
     except (InvalidFeatureError, InvalidScramError, InvalidVoterError) as error:
-        raise FormatRefused(str(error)) from None
+        raise FormatRejected(str(error)) from None
     return NodeFormat(
         cluster_id=options.cluster_id,
         node_id=config.node_id,
@@ -86,7 +86,7 @@ def _first_voters(config: BrokerConfig, options: FormatOptions, random_source: R
     _check_one_of_them(options)
     says_voters = options.standalone or options.initial_controllers is not None
     if config.quorum_voters and says_voters:
-        raise FormatRefused(
+        raise FormatRejected(
             "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
             "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
             "controller.quorum.bootstrap.servers instead."
@@ -96,7 +96,7 @@ def _first_voters(config: BrokerConfig, options: FormatOptions, random_source: R
     if options.standalone:
         return _standalone(config, random_source)
     if config.is_controller and not config.quorum_voters and not options.no_initial_controllers:
-        raise FormatRefused(
+        raise FormatRejected(
             "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
             "--standalone, --initial-controllers, or --no-initial-controllers."
         )
@@ -114,12 +114,12 @@ def _check_one_of_them(options: FormatOptions) -> None:
         if is_given
     ]
     if len(given) > 1:
-        raise FormatRefused(f"{given[1]} is not allowed with {given[0]}.")
+        raise FormatRejected(f"{given[1]} is not allowed with {given[0]}.")
 
 
 def _standalone(config: BrokerConfig, random_source: RandomSource) -> VoterSet:
     if not config.is_controller:
-        raise FormatRefused("You can only use --standalone on a controller.")
+        raise FormatRejected("You can only use --standalone on a controller.")
     return VoterSet(
         [initial_voter(ReplicaKey(config.node_id, random_source.uuid()), Listener(*controller_endpoint(config)))]
     )

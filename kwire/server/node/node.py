@@ -16,7 +16,7 @@ from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX
 from kwire.server.node.node_publisher import NodePublisher
-from kwire.server.node.quorum_settings import open_metadata, quorum_config, refuse_other_voters
+from kwire.server.node.quorum_settings import open_metadata, quorum_config, reject_other_voters
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.node.storage import Storage, open_storage
 from kwire.server.settings.dynamic_configs import DynamicConfigs
@@ -87,7 +87,7 @@ class Node:
 def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     """Lock the directories and open the metadata log; `ports` are the bound ports of the controller's listeners.
 
-    Raises DirectoryRefused or DiskFailure, after releasing everything.
+    Raises DirectoryRejected or DiskFailure, after releasing everything.
     """
     config = runtime.config
     storage = open_storage(config, disk=runtime.disk, clock=runtime.clock, random_source=runtime.random_source)
@@ -105,7 +105,7 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
         )
         undo.callback(metadata_log.node.log.close)
         if config.is_default_quorum:
-            refuse_other_voters(metadata_log, quorum)
+            reject_other_voters(metadata_log, quorum)
         metadata_log.failed.add_done_callback(lambda done: runtime.background.fail(done.result()))
         node = Node(runtime, storage=storage, metadata_log=metadata_log, quorum_channel=quorum_channel)
         runtime.seams.opened(node)

@@ -1,4 +1,4 @@
-"""Publisher of a node: everything that follows a committed change of the metadata on every node, in order.
+"""Publisher of a node: everything that a committed change of the metadata causes on every node, in order.
 
 On a broker whose partitions are open, the BrokerPublisher takes its place (docs/decisions/0020).
 """
@@ -54,7 +54,7 @@ class NodePublisher(MetadataPublisher):
 
     def publish_settings(self, delta: MetadataDelta) -> bool:
         """Apply changed settings; return True if there were any."""
-        if not self._dynamic_configs.follow(delta):
+        if not self._dynamic_configs.apply(delta):
             return False
         self._settings_changed()
         return True
@@ -62,7 +62,7 @@ class NodePublisher(MetadataPublisher):
     def publish_quotas(self, delta: MetadataDelta) -> None:
         """Apply changed quotas of clients."""
         for quotas in self._quotas:
-            quotas.follow(delta)
+            quotas.apply(delta)
 
     def leader_changed(self) -> None:
         self._active_controller.leader_changed()

@@ -11,7 +11,7 @@ from typing import Any
 from kwire.cluster.configs.settings import read_settings, setting
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.view import ControllerView
-from kwire.cluster.directory import DirectoryRefused
+from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.formatting.formatting import bootstrap_records
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.quorum.config import QuorumConfig
@@ -81,7 +81,7 @@ def open_metadata(
     workers: Workers,
     channel: Channel,
 ) -> MetadataLog:
-    """Open the metadata log of the node, without joining the quorum yet. Raises DirectoryRefused."""
+    """Open the metadata log of the node, without joining the quorum yet. Raises DirectoryRejected."""
     segments = read_settings(MetadataSegments, config.parsed)
     return open_metadata_log(
         quorum,
@@ -105,17 +105,17 @@ def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
     return [*records, *(plan_safe_min_insync(view) if view.has_eligible_leaders else ())]
 
 
-def refuse_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:
-    """Raise DirectoryRefused if no quorum is configured and this node is not the only voter of the log."""
+def reject_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:
+    """Raise DirectoryRejected if no quorum is configured and this node is not the only voter of the log."""
     voters = metadata_log.node.quorum.history.voters
     if not voters.ids:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             "log.dirs: the metadata log has no voters, and none are configured; format the directories of the only "
             "node with --standalone, or name the others in controller.quorum.bootstrap.servers"
         )
     if not voters.is_only_voter(quorum.key):
         others = ", ".join(str(voter) for voter in sorted(voters.ids))
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: the voters of the metadata log are the nodes {others}, in directories that this node does not "
             "have or not alone; name them in controller.quorum.bootstrap.servers"
         )

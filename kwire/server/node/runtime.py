@@ -37,7 +37,7 @@ class Seams:
     """Rounds of the log cleaner."""
     memory: MemoryReturn | None = None
     opened: Callable[[Node], None] = lambda _: None
-    """Called with the node when it is open: an observer may follow a start that waits for the quorum."""
+    """Called with the node when it is open: an observer may watch a start that waits for the quorum."""
 
 
 REAL: Final = Seams()

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from kwire.cluster.directory import DirectoryRefused, MetaProperties, is_blank, load_meta_properties
+from kwire.cluster.directory import DirectoryRejected, MetaProperties, is_blank, load_meta_properties
 from kwire.cluster.formatting.formatting import format_directory, make_durably, write_identity
 from kwire.log.disk import Disk, DiskFailure, DiskLock
 from kwire.log.files import METADATA_DIRECTORY
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_CONTROLLER_PORT = 9093
 
 
-class UnreadableDirectory(DirectoryRefused):
+class UnreadableDirectory(DirectoryRejected):
     """Error of a directory whose device cannot be read or locked."""
 
 
@@ -47,7 +47,7 @@ class Storage:
 
 
 def open_storage(config: BrokerConfig, *, disk: Disk, clock: Clock, random_source: RandomSource) -> Storage:
-    """Lock, check and, if needed, format the directories. Raises DirectoryRefused, and then nothing has changed.
+    """Lock, check and, if needed, format the directories. Raises DirectoryRejected, and then nothing has changed.
 
     A directory whose device fails is left out, and the others are served; without the metadata's directory, it raises.
     """
@@ -84,20 +84,20 @@ def _open_directory(
     """Return the directory's identity, None if it is blank."""
     try:
         if disk.exists(directory) and not disk.is_directory(directory):
-            raise DirectoryRefused(f"log.dirs: {directory} is not a directory; name another one")
+            raise DirectoryRejected(f"log.dirs: {directory} is not a directory; name another one")
         blank = is_blank(disk, directory)
         meta = load_meta_properties(disk, directory) if not blank else None
     except DiskFailure as failure:
         raise UnreadableDirectory(f"log.dirs: {failure}; make the directory readable or name another one") from failure
     if meta is None:
         if not blank:
-            raise DirectoryRefused(
+            raise DirectoryRejected(
                 f"log.dirs: {directory} holds files but no meta.properties, so it is no log directory; "
                 "name an empty directory or one of this node"
             )
         return None
     if meta.node_id != config.node_id:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: {directory} belongs to node {meta.node_id}, but node.id is {config.node_id}; "
             "set node.id to match or name this node's directory"
         )
@@ -105,8 +105,8 @@ def _open_directory(
     return meta
 
 
-def _refuse_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterable[str]) -> None:
-    """Raise DirectoryRefused for a second metadata log: with the wrong one, the node would have no topics.
+def _reject_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterable[str]) -> None:
+    """Raise DirectoryRejected for a second metadata log: with the wrong one, the node would have no topics.
 
     It would then set all logs aside.
     """
@@ -116,9 +116,9 @@ def _refuse_other_metadata(config: BrokerConfig, disk: Disk, directories: Iterab
         try:
             has_metadata = disk.is_directory(f"{directory}/{METADATA_DIRECTORY}")
         except DiskFailure as failure:
-            raise DirectoryRefused(f"log.dirs: {failure}; make it readable or name another directory") from failure
+            raise DirectoryRejected(f"log.dirs: {failure}; make it readable or name another directory") from failure
         if has_metadata:
-            raise DirectoryRefused(
+            raise DirectoryRejected(
                 f"log.dirs: {directory} holds a metadata log, but that of this node is to be in {config.metadata_dir}; "
                 f"set metadata.log.dir={directory}, or remove {METADATA_DIRECTORY} there if it is an old one"
             )
@@ -130,7 +130,7 @@ def _lock(disk: Disk, directory: str, locks: dict[str, DiskLock]) -> None:
     except DiskFailure as failure:
         raise UnreadableDirectory(f"log.dirs: {failure}; make the directory writable or name another one") from failure
     if lock is None:
-        raise DirectoryRefused(f"log.dirs: {directory} is in use by another broker; stop it or name another directory")
+        raise DirectoryRejected(f"log.dirs: {directory} is in use by another broker; stop it or name another directory")
     locks[directory] = lock
 
 
@@ -146,15 +146,15 @@ def _complete(
     known = {directory: meta for directory, meta in found.items() if meta is not None}
     clusters = {meta.cluster_id for meta in known.values()}
     if len(clusters) > 1:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: the directories belong to different clusters, {' and '.join(sorted(clusters))}"
         )
-    _refuse_other_metadata(config, disk, known)
+    _reject_other_metadata(config, disk, known)
     blank = [directory for directory, meta in found.items() if meta is None]
     if not blank:
         return known
     if not config.is_default_quorum:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: no meta.properties in {blank[0]}: format it with kwire format, or remove the "
             "controller.quorum settings to let an empty directory become a new cluster of one"
         )
@@ -162,7 +162,7 @@ def _complete(
         # A new disk beside those of a known node: it gets the cluster's identity and no metadata.
         cluster_id = known[config.metadata_dir].cluster_id
     elif known:
-        raise DirectoryRefused(
+        raise DirectoryRejected(
             f"log.dirs: {config.metadata_dir}, which should hold the metadata log, is blank while others are "
             "not; mount it, or point metadata.log.dir at the one that holds it"
         )
@@ -205,7 +205,7 @@ def _format(
             now_ms=clock.wall_ms(),
         )
     except DiskFailure as failure:
-        raise DirectoryRefused(f"log.dirs: {failure}; make the directory writable or name another one") from failure
+        raise DirectoryRejected(f"log.dirs: {failure}; make the directory writable or name another one") from failure
 
 
 def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:

@@ -154,7 +154,7 @@ class ActiveController:
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
             raise NoActiveControllerError(f"node {leader.node_id} is not the active controller")
         if answer.error_code != ErrorCode.NONE or answer.response_data is None:
-            _refused(leader, ErrorCode(answer.error_code))
+            _rejected(leader, ErrorCode(answer.error_code))
         try:
             parsed = await in_turns(
                 parse_response_in_pieces(type(request), request_origin.version, answer.response_data)
@@ -199,7 +199,7 @@ class ActiveController:
                     send.cancel()
 
 
-def _refused(leader: Destination, code: ErrorCode) -> NoReturn:
+def _rejected(leader: Destination, code: ErrorCode) -> NoReturn:
     """Log that the other node rejected the envelope, and raise UNKNOWN_SERVER_ERROR: as in Kafka, no retry helps."""
     logger.warning("node %d rejected a forwarded request: %s", leader.node_id, code.name)
     raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)

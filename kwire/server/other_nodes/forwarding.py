@@ -12,11 +12,11 @@ from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import ControllerContext, ControllerServices, NodeContext
 
-Refuse = Callable[[Any, KafkaError], Any]
+Reject = Callable[[Any, KafkaError], Any]
 """Gets (request, error); returns the error response, or a generator that makes it in pieces. Raises nothing."""
 
 
-def forwarded(api: Api[ControllerServices], refuse: Refuse, *, timeout_ms: int | None = None) -> Api:
+def forwarded(api: Api[ControllerServices], reject: Reject, *, timeout_ms: int | None = None) -> Api:
     """Return the entry of a broker's table for an entry of the controller's.
 
     `timeout_ms` is how long the broker looks for an active controller; None for request.timeout.ms.
@@ -28,12 +28,12 @@ def forwarded(api: Api[ControllerServices], refuse: Refuse, *, timeout_ms: int |
                 request, request_origin_of(context), timeout_ms=timeout_ms
             )
         except KafkaError as error:
-            return await whole(refuse(request, error))
+            return await whole(reject(request, error))
 
     return api.served_by(handle)
 
 
-def decided(api: Api[ControllerServices], refuse: Refuse) -> Api[ControllerServices]:
+def decided(api: Api[ControllerServices], reject: Reject) -> Api[ControllerServices]:
     """Return the entry of a controller's table for an API that only the active controller decides.
 
     Another controller does not check the request at all: its metadata may be old, and the
@@ -42,11 +42,11 @@ def decided(api: Api[ControllerServices], refuse: Refuse) -> Api[ControllerServi
 
     async def handle(request: Any, context: ControllerContext) -> Any:
         if not context.services.metadata_log.is_active:
-            return await whole(refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER)))
+            return await whole(reject(request, KafkaError(ErrorCode.NOT_CONTROLLER)))
         try:
             return await whole(api.handle(request, context))
         except KafkaError as error:
-            return await whole(refuse(request, error))
+            return await whole(reject(request, error))
 
     return api.served_by(handle)
 

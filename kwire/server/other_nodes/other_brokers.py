@@ -121,7 +121,7 @@ class MarkersEverywhere:
 
 
 class TransactionsEverywhere:
-    """Implementation of kwire.coordinator.transaction.gate.Coordinator, for coordinators on any broker."""
+    """Implementation of kwire.coordinator.transaction.verifier.Coordinator, for coordinators on any broker."""
 
     def __init__(self, here: TransactionCoordinator, others: OtherBrokers) -> None:
         self._here = here
@@ -160,10 +160,10 @@ class TransactionsEverywhere:
         self, leader_id: int, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
     ) -> None:
         codes = await self._ask(leader_id, transactional_id, producer, partitions, verify_only=False)
-        refused = [code for code in codes.values() if code is not ErrorCode.NONE]
-        if refused:
-            reasons = [code for code in refused if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
-            raise KafkaError(reasons[0] if reasons else refused[0])
+        rejected = [code for code in codes.values() if code is not ErrorCode.NONE]
+        if rejected:
+            reasons = [code for code in rejected if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
+            raise KafkaError(reasons[0] if reasons else rejected[0])
 
     async def _ask(
         self,

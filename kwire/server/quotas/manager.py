@@ -1,4 +1,4 @@
-"""Quotas of all clients: follows the metadata, measures requests, and returns throttle times.
+"""Quotas of all clients: applies committed quotas, measures requests, and returns throttle times.
 
     producer_byte_rate:         bytes of Produce requests
     consumer_byte_rate:         bytes of Fetch responses; a client above it gets an empty response
@@ -83,9 +83,9 @@ class ClientQuotaManager:
     def _now_ms(self) -> int:
         return int(self._clock.monotonic_ms())
 
-    # --- following the metadata
+    # --- changes of the metadata
 
-    def follow(self, delta: MetadataDelta) -> None:
+    def apply(self, delta: MetadataDelta) -> None:
         """Apply committed quotas."""
         if delta.has_quota_changes:
             self.load(delta.after)
@@ -176,7 +176,7 @@ class ClientQuotaManager:
 
     # --- connections
 
-    def connection_refused_ms(self, host: str) -> int:
+    def connection_rejected_ms(self, host: str) -> int:
         """Count a new connection of an address. Above 0, it is closed after this time, and is not counted."""
         if not self._connections.limits:
             return 0

@@ -134,7 +134,7 @@ class DirectoryAssignments:
             logger.warning("the controller could not be told of log directories: %s", error)
             return False
         if response.error_code != ErrorCode.NONE:
-            logger.warning("the controller refused log directories: %s", ErrorCode(response.error_code).name)
+            logger.warning("the controller rejected log directories: %s", ErrorCode(response.error_code).name)
             return False
         for replica, directory in assigned.items():  # a replica that it rejects was deleted or reassigned
             if self._unconfirmed.get(replica) == directory:

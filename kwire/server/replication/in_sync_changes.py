@@ -155,9 +155,9 @@ def _is_decided(proposed: _Proposed, answer: AlterPartitionResponsePartitionData
     if code is ErrorCode.NONE:
         assert answer is not None
         if answer.partition_epoch == proposal.partition_epoch:  # nothing changed
-            in_sync.refused(proposal)
+            in_sync.rejected(proposal)
         return True
     logger.info("%s-%d: in-sync set %s rejected: %s", partition.topic, partition.index, list(proposal.isr), code.name)
     if code in _NOT_NOW:
-        in_sync.refused(proposal)
+        in_sync.rejected(proposal)
     return code in _NOT_NOW or code in _WAIT_FOR_METADATA

@@ -20,7 +20,7 @@ from kwire.chunks import Pieces
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.configs.group_configs import MATCH_MAX
 from kwire.cluster.metadata.image import MetadataImage
-from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
+from kwire.cluster.patterns import Matcher, Pattern, PatternRejectedError
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.seams import Clock, RandomSource
@@ -112,7 +112,7 @@ class Subscriptions:
         self._found_in: object = None
         self._configs: list[Mapping[str, str]] = []
 
-    def follow(self, image: MetadataImage) -> None:
+    def apply(self, image: MetadataImage) -> None:
         """Update the subscriptions from a metadata image."""
         if self._found_in is image.configs:
             return
@@ -167,13 +167,13 @@ class ClientTelemetry:
         if instance_id in RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         instance = yield from self._instance(instance_id, attributes, image)
-        refusal = self._refusal(instance, subscription_id, compression_type, size, is_terminating=is_terminating)
+        rejection = self._rejection(instance, subscription_id, compression_type, size, is_terminating=is_terminating)
         instance.is_terminating = is_terminating
-        instance.last_error = refusal
-        if refusal:
-            raise KafkaError(refusal)
+        instance.last_error = rejection
+        if rejection:
+            raise KafkaError(rejection)
 
-    def _refusal(
+    def _rejection(
         self, instance: ClientInstance, subscription_id: int, compression_type: int, size: int, *, is_terminating: bool
     ) -> ErrorCode:
         """Return the error code of a rejected push, or NONE."""
@@ -190,7 +190,7 @@ class ClientTelemetry:
     def _instance(
         self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
     ) -> Pieces[ClientInstance]:
-        self._subscriptions.follow(image)
+        self._subscriptions.apply(image)
         version = self._subscriptions.version
         known = self._known(instance_id, version)
         if known is not None:
@@ -261,7 +261,7 @@ def _pattern(text: str, matcher: Matcher) -> Pieces[Pattern | None]:
         return _PATTERNS[text]
     try:
         pattern = yield from matcher.compile(text)
-    except PatternRefusedError:
+    except PatternRejectedError:
         pattern = None
     _PATTERNS[text] = pattern
     if len(_PATTERNS) > PATTERNS_MAX:

@@ -50,7 +50,7 @@ class DurableAnswer:
 
     def _time_out(self) -> None:
         for waiting in list(self._waiting):
-            waiting.refuse(ErrorCode.REQUEST_TIMED_OUT)
+            waiting.reject(ErrorCode.REQUEST_TIMED_OUT)
 
     def _stop(self, _: asyncio.Future[ProduceExchange]) -> None:
         """Stop waiting, also when the client has disconnected: its records are stored all the same."""
@@ -61,35 +61,37 @@ class DurableAnswer:
         self._waiting.clear()
 
 
-class Admission:
+class VerifiedAnswer:
     """Response to a request whose batches wait for verification of their transaction, and then for durability."""
 
-    def __init__(self, exchange: ProduceExchange, appends: list[Append], at_gate: int, partitions: Partitions) -> None:
+    def __init__(
+        self, exchange: ProduceExchange, appends: list[Append], unverified: int, partitions: Partitions
+    ) -> None:
         """`appends` grows with each verified batch; batch_verified() is called for each batch, verified or rejected."""
         self._exchange = exchange
         self._appends = appends
-        self._at_gate = at_gate
+        self._unverified = unverified
         self._partitions = partitions
-        self._all_through: asyncio.Future[None] | None = None
+        self._all_verified: asyncio.Future[None] | None = None
 
     def batch_verified(self) -> None:
-        self._at_gate -= 1
-        if self._at_gate == 0 and self._all_through is not None and not self._all_through.done():
-            self._all_through.set_result(None)
+        self._unverified -= 1
+        if self._unverified == 0 and self._all_verified is not None and not self._all_verified.done():
+            self._all_verified.set_result(None)
 
     def answer(self) -> Awaitable[ProduceExchange] | None:
         """Return an awaitable of the response; None if nothing waits any more."""
-        if self._at_gate == 0:
+        if self._unverified == 0:
             return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
-        self._all_through = asyncio.get_running_loop().create_future()
-        return asyncio.ensure_future(self._later(self._all_through))
+        self._all_verified = asyncio.get_running_loop().create_future()
+        return asyncio.ensure_future(self._later(self._all_verified))
 
-    async def _later(self, all_through: asyncio.Future[None]) -> ProduceExchange:
+    async def _later(self, all_verified: asyncio.Future[None]) -> ProduceExchange:
         try:
-            await asyncio.shield(all_through)
+            await asyncio.shield(all_verified)
         except asyncio.CancelledError:
             # The client has disconnected, but its batches still wait for verification and are stored if it succeeds.
-            await all_through
+            await all_verified
             raise
         if self._appends:
             durable = DurableAnswer(self._exchange, self._appends, self._partitions)
@@ -119,23 +121,23 @@ class _WaitingAppend:
         if self._complete_if_durable():
             return
         if partition.log.failure is not None:
-            self.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.reject(ErrorCode.KAFKA_STORAGE_ERROR)
         elif self._partitions.get(partition.topic, partition.index) is not partition:
-            self.refuse(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self.reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         elif not partition.is_led:
-            self.refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            self.reject(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _complete_if_durable(self) -> bool:
         partition = self.partition
         if not partition.is_answered(self._last_offset, self._acks):
             return False
         if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
-            self.refuse(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            self.reject(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
         else:
             self._answer.append_ended(self)
         return True
 
-    def refuse(self, code: ErrorCode) -> None:
+    def reject(self, code: ErrorCode) -> None:
         """Set an error for the append; the records may be stored nevertheless."""
         data = self._data
         data.error_code = code

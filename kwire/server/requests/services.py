@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kwire.cluster.controller.controller import Controller
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import MarkerWriter
-    from kwire.coordinator.transaction.gate import TransactionGate
+    from kwire.coordinator.transaction.verifier import TransactionVerifier
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.fetching.cold_reads import ColdReader
     from kwire.server.fetching.fetch_sessions import FetchSessions
@@ -90,7 +90,7 @@ class Services(NodeServices):
     leader_quota: ReplicationQuota
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    gate: TransactionGate
+    transaction_verifier: TransactionVerifier
     markers: MarkerWriter
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions

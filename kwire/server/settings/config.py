@@ -186,7 +186,7 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
         key = BROKER_KEYS.get(base)
         if key is None:
             logger.warning("the setting %s is unknown and has no effect", name)
-        elif key.use is Use.REFUSED and (base != name or typed[name] != parse(key, key.default)):
+        elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
         elif key.use is Use.IGNORED or base != name:
             ignored.append(name)

@@ -66,7 +66,7 @@ def check_dynamic(
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
-def _refuse(names: Iterable[str], why: str) -> None:
+def _reject(names: Iterable[str], why: str) -> None:
     found = sorted(names)
     if found:
         raise RuleBrokenError(f"{why}: [{', '.join(found)}]")
@@ -74,8 +74,8 @@ def _refuse(names: Iterable[str], why: str) -> None:
 
 def _check_names(values: Mapping[str, str]) -> None:
     fixed = [name for name in values if name in BROKER_KEYS and not BROKER_KEYS[name].dynamic]
-    _refuse(fixed, "Cannot update these configs dynamically")
-    _refuse(
+    _reject(fixed, "Cannot update these configs dynamically")
+    _reject(
         _PER_LISTENER_ONLY & values.keys(),
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
@@ -95,7 +95,7 @@ def _check_level(values: Mapping[str, str]) -> None:
         own_listener = name.startswith("listener.name.") and base_name(name) not in _CLUSTER_LEVEL
         if own_listener or (key is not None and key.update is Update.PER_BROKER):
             narrow.append(name)
-    _refuse(narrow, "Cannot update these configs at default cluster level, broker id must be specified")
+    _reject(narrow, "Cannot update these configs at default cluster level, broker id must be specified")
 
 
 def _settings(settings_now: CurrentSettings, merged: Mapping[str, str]) -> dict[str, Any]:
@@ -197,6 +197,6 @@ def _check_served(values: Mapping[str, str]) -> None:
     """Reject settings that kwire does not implement; Kafka accepts them, which is a documented difference."""
     for name, text in values.items():
         key = BROKER_KEYS.get(base_name(name))
-        if key is not None and key.use is Use.REFUSED and parse(key, text) != parse(key, key.default):
+        if key is not None and key.use is Use.REJECTED and parse(key, text) != parse(key, key.default):
             shown = "[hidden]" if key.type is ConfigType.PASSWORD else text
             raise RuleBrokenError(f"{name}={shown} is not served yet, only its default")

@@ -58,7 +58,7 @@ class DynamicConfigs:
         """Return the dynamic value of a setting, of this broker or else of all brokers; None without one."""
         return self.own.get(name) or self.defaults.get(name)
 
-    def follow(self, delta: MetadataDelta) -> bool:
+    def apply(self, delta: MetadataDelta) -> bool:
         """Apply a committed change; return True if settings may have changed."""
         if not delta.has_config_changes or self._raw(delta.before) == self._raw(delta.after):
             return False

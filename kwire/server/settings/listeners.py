@@ -12,7 +12,7 @@ from typing import Any
 from kwire.server.settings.setting_rules import RuleBrokenError, pairs
 
 _PROTOCOLS = "listener.security.protocol.map"
-_ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 refused or replaced, not bound
+_ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 rejected or replaced, not bound
 DEFAULT_INTER_BROKER_LISTENER = "PLAINTEXT"
 """Listener name of security.inter.broker.protocol, which has no other value in kwire."""
 

@@ -155,18 +155,18 @@ def test_a_forgotten_broker_leaves_everything() -> None:
     view = view.after(made)
     assert 3 not in view.image.brokers
     assert all(3 not in partition.isr for partition in view.image.topics["t"].partitions)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         made_by(view, plan_unregistration, 3)
-    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert rejected.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_too_much_at_once_is_refused() -> None:
+def test_too_much_at_once_is_rejected() -> None:
     batch: list[Any] = [broker_record(1), broker_record(2), records.TopicRecord(name="t", topic_id=TOPIC_ID)]
     batch += [partition_record([1, 2], index) for index in range(10_000)]
     view = view_of(batch)
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         made_by(view, plan_unregistration, 1)
-    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert rejected.value.code is ErrorCode.POLICY_VIOLATION
     assert len(made_by(view, plan_fencing, 1)) == 10_001, "what nobody asked for has no limit"
 
 

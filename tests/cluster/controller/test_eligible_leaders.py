@@ -33,7 +33,7 @@ def test_the_cluster_gets_a_value_and_brokers_lose_theirs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "is_refused"),
+    ("change", "is_rejected"),
     [
         (config(BROKER, "1", "2"), True),
         (config(BROKER, "1", None), True),
@@ -44,16 +44,16 @@ def test_the_cluster_gets_a_value_and_brokers_lose_theirs() -> None:
     ],
 )
 def test_config_changes_that_break_eligible_leader_replicas_are_rejected(
-    change: ConfigRecord, is_refused: bool
+    change: ConfigRecord, is_rejected: bool
 ) -> None:
     check_min_insync(one_partition([1]).image, [change])
     view = one_partition([1], elr=True)
-    if not is_refused:
+    if not is_rejected:
         check_min_insync(view.image, [change])
         return
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         check_min_insync(view.image, [change])
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert rejected.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_a_min_insync_change_clears_all_eligible_leaders() -> None:
@@ -102,6 +102,6 @@ def test_min_insync_changes_are_checked_and_clear_eligible_leaders() -> None:
     assert [type(each).__name__ for each in made] == ["ConfigRecord", "ClearElrRecord"]
     made = plan_replacement(view.image, (TOPIC, "t"), {}, settings=SETTINGS)
     assert [type(each).__name__ for each in made] == ["ConfigRecord", "ConfigRecord", "ClearElrRecord"]
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         plan_incremental(view.image, (BROKER, "1"), [(MIN_INSYNC, AlterOperation.SET, "1")], settings=SETTINGS)
-    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert rejected.value.code is ErrorCode.INVALID_CONFIG

@@ -171,9 +171,9 @@ def test_a_broker_that_comes_back_without_a_directory_does_not_lead_from_it() ->
 @pytest.mark.parametrize(("broker", "broker_epoch"), [(1, epoch(1) - 1), (1, epoch(1) + 1), (9, epoch(9))])
 def test_a_stale_broker_epoch_is_rejected(broker: int, broker_epoch: int) -> None:
     cluster = Cluster(one_partition([1, 2]))
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         cluster.beat(broker, broker_epoch=broker_epoch)
-    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert rejected.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_sessions_end_one_after_the_other() -> None:

@@ -107,9 +107,9 @@ def test_alter_partition_from_a_non_leader_is_rejected() -> None:
     asked = request(wish([1, 2]))
     for broker, broker_epoch in ((1, epoch(1) - 1), (9, 0)):
         asked.broker_id, asked.broker_epoch = broker, broker_epoch
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejected:
             IsrChanges(asked, view, version=3)
-        assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+        assert rejected.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", [2, 3])

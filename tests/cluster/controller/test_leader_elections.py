@@ -117,10 +117,10 @@ def test_an_election_without_live_replicas_is_rejected() -> None:
     assert answer.error_message == "Eligible topic partition leaders are not available."
 
 
-def test_elections_that_are_refused() -> None:
-    with pytest.raises(KafkaError) as refused:
+def test_elections_that_are_rejected() -> None:
+    with pytest.raises(KafkaError) as rejected:
         elected(2, None)
-    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert rejected.value.code is ErrorCode.INVALID_REQUEST
 
 
 def test_leadership_goes_back_to_preferred_replicas() -> None:

@@ -177,7 +177,7 @@ def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> Non
         ([1, 2, 3, 4], {"may_change_factor": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_moves_that_are_refused(wish: list[int] | None, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_moves_that_are_rejected(wish: list[int] | None, fields: dict[str, Any], code: ErrorCode) -> None:
     made, (answer,) = moved(one_partition([1, 2, 3]), wish, **fields)
     assert (made, answer.error_code) == ([], code)
 
@@ -234,7 +234,7 @@ def test_moves_under_way_are_listed() -> None:
     assert (first.replicas, first.adding_replicas, first.removing_replicas) == ([1, 3, 2], [3], [2])
 
 
-def test_a_cancellation_that_would_leave_no_replica_is_refused() -> None:
+def test_a_cancellation_that_would_leave_no_replica_is_rejected() -> None:
     view = one_partition([4, 5], adding_replicas=[4, 5])
     made, (answer,) = moved(view, None)
     assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)

@@ -156,40 +156,40 @@ def test_the_same_process_keeps_its_cordoned_directories(level: int, cordoned: l
         ({"features": [LEVEL, feature("some.feature", 1, 2)]}, ErrorCode.UNSUPPORTED_VERSION),
     ],
 )
-def test_registrations_that_are_refused(fields: dict[str, Any], code: ErrorCode) -> None:
-    with pytest.raises(KafkaError) as refused:
+def test_registrations_that_are_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(**fields))
-    assert refused.value.code is code
+    assert rejected.value.code is code
 
 
 def test_another_process_waits_for_the_session_to_end() -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(), has_session=True)
-    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 def test_a_process_after_a_clean_stop_need_not_wait() -> None:
     _, broker_epoch = registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True)
     assert broker_epoch == NEXT
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(previous_broker_epoch=epoch(1) - 1), has_session=True)
-    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
+    assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
 
 
 def test_a_live_broker_is_not_replaced_by_a_request_with_its_epoch() -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, has_heartbeat=True)
-    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, has_heartbeat=True)
 
 
 def test_a_broker_must_support_the_finalized_features() -> None:
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         registered(one_partition([1, 2], elr=True), request())
-    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION, "eligible.leader.replicas.version is not named"
-    with pytest.raises(KafkaError) as refused:
+    assert rejected.value.code is ErrorCode.UNSUPPORTED_VERSION, "eligible.leader.replicas.version is not named"
+    with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(), kraft=1)
-    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert rejected.value.code is ErrorCode.UNSUPPORTED_VERSION
     made, _ = registered(VIEW, request(8, features=[LEVEL, feature("kraft.version", 0, 1)]), kraft=1)
     assert [each.name for each in made[0].features] == [METADATA_VERSION, "kraft.version"]
 

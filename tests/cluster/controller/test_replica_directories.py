@@ -83,7 +83,7 @@ def test_the_last_one_in_sync_leads_again_when_its_directory_is_no_longer_lost()
     assert (after.directories, after.isr, after.leader) == ((directory(1),), (1,), 1)
 
 
-def test_assignments_that_are_refused() -> None:
+def test_assignments_that_are_rejected() -> None:
     view = one_partition([1, 2])
     where = directory(1)
     made, codes = assigned(view, (where, UUID(int=5), 0), (where, TOPIC_ID, 1), (where, TOPIC_ID, -1))
@@ -92,9 +92,9 @@ def test_assignments_that_are_refused() -> None:
         [ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION],
     )
     assert assigned(view, (directory(3), TOPIC_ID, 0), broker=3) == ([], [ErrorCode.NOT_LEADER_OR_FOLLOWER])
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         DirectoryAssignments(AssignReplicasToDirsRequest(broker_id=1, broker_epoch=3), view)
-    assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
+    assert rejected.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_the_last_of_several_assignments_counts() -> None:

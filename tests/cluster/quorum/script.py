@@ -13,7 +13,7 @@ batches are flushed at once, unless flushes are held. Offsets with epochs are wr
     > fetch 2 epoch=3 from=4@2 wait=500 known=4    known: the follower's high watermark
     > fetch-snapshot 2 epoch=3 snapshot=10@2 position=0
     > add 4, remove 3, update 2, describe          others: directory= wrong-listener versions=0-1 ack=written
-    > reply 2 granted                              a response of node 2; others: refused epoch= leader=
+    > reply 2 granted                              a response of node 2; others: rejected epoch= leader=
                                                    error= top= known= records=2,2 diverging=3@1 snapshot=10@2 bytes=5/9
     > unreachable 2
     > upgrade 1 validate

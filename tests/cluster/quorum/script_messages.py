@@ -326,7 +326,7 @@ def _partition(message: Any, partition: Any, answer: Answer) -> str:
     if message.node_endpoints:
         shown.append(f"at {message.node_endpoints[0].host}:{message.node_endpoints[0].port}")
     if isinstance(message, vote.VoteResponse):
-        shown.append("granted" if partition.vote_granted else "refused")
+        shown.append("granted" if partition.vote_granted else "rejected")
     if isinstance(message, fetch.FetchResponse):
         shown.append(f"high watermark={partition.high_watermark}")
         if partition.diverging_epoch.epoch >= 0:

@@ -43,7 +43,7 @@ def nonsense(random_source: random.Random, runner: ScriptRunner) -> str:
     if runner.asked:
         asked = random_source.choice(runner.asked)
         what = random_source.choice(
-            ["granted", "refused", f"leader={node}", f"epoch={epoch} leader={node}", "error=INVALID_REQUEST"]
+            ["granted", "rejected", f"leader={node}", f"epoch={epoch} leader={node}", "error=INVALID_REQUEST"]
         )
         more = random_source.choice(
             ["", f"records={epoch}", f"snapshot={end}", "bytes=5/9", "bytes=9/9", "top=UNKNOWN_SERVER_ERROR"]

@@ -103,7 +103,7 @@ def no_topic(response: Any) -> None:
     response.topics = []
 
 
-def refused(response: Any) -> None:
+def rejected(response: Any) -> None:
     response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
@@ -115,7 +115,7 @@ def other_partition(response: Any) -> None:
     response.topics[0].partitions[0].index = 1
 
 
-@pytest.mark.parametrize("change", [no_partition, no_topic, refused, other_topic, other_partition])
+@pytest.mark.parametrize("change", [no_partition, no_topic, rejected, other_topic, other_partition])
 def test_an_invalid_snapshot_chunk_is_requested_again(change: Callable[[Any], None]) -> None:
     runner = fetching_a_snapshot()
     assert not any("snapshot 10@2" in line for line in answered(runner, 2, change, bytes="5/9"))
@@ -165,7 +165,7 @@ def test_a_leader_without_an_address_here_is_looked_for_at_the_others() -> None:
     assert seen[-1].endswith(": Fetch epoch=3 from=2@1 known=-1")
 
 
-def test_a_voter_whose_update_is_refused_tells_again_later() -> None:
+def test_a_voter_whose_update_is_rejected_tells_again_later() -> None:
     runner = run("start voters=1,2,3 static log=1,1 state=1,2,-1", "reply 2", "wait 1900", "reply 2", "wait 200")
     assert runner.run("reply 2") == ["send 2: UpdateRaftVoter 1"]
     runner.run("reply 2 error=VOTER_NOT_FOUND")
@@ -194,7 +194,7 @@ def test_the_voter_that_a_request_means_may_be_left_open() -> None:
 # --- a leader
 
 
-def test_a_refused_announcement_is_repeated() -> None:
+def test_a_rejected_announcement_is_repeated() -> None:
     runner = run(*ELECTED[:4])
     runner.run("reply 2 top=CLUSTER_AUTHORIZATION_FAILED")
     assert shown(runner).startswith("Leader epoch=2")

@@ -304,14 +304,14 @@ class World:
         target = self.nodes.get(target_id)
         if target is None or target.quorum is None or not self._can_pass(source, target_id):
             if self.random.random() < 0.7:
-                self.at(self._latency(), lambda: self._refuse(node, life, send))
+                self.at(self._latency(), lambda: self._reject(node, life, send))
             return
         token = (source, life, send.correlation_id)
         times = 2 if self.random.random() < self.duplication else 1
         for _ in range(times):
             self.at(self._latency(), lambda: self._arrive(target_id, token, request))
 
-    def _refuse(self, node: Node, life: int, send: Send) -> None:
+    def _reject(self, node: Node, life: int, send: Send) -> None:
         self._into(node, life, lambda quorum: quorum.unreachable(send.correlation_id, self.now_ms))
 
     def _arrive(self, target_id: int, token: Any, request: Any) -> None:

@@ -259,11 +259,11 @@ def test_a_list_offsets_response_without_the_partition_is_retried(scene: Scene) 
 
 
 def test_contradicting_leader_responses_are_retried_after_a_backoff(scene: Scene) -> None:
-    def refuse_what_is_there(asked: FetchPartition) -> ErrorCode:
+    def reject_what_is_there(asked: FetchPartition) -> ErrorCode:
         assert len(scene.leader.asked) < 100, "it asks without a rest"
         return ErrorCode.OFFSET_OUT_OF_RANGE
 
-    scene.leader.trouble = refuse_what_is_there
+    scene.leader.trouble = reject_what_is_there
     scene.fetcher.add(scene.follower)
     scene.run(2)
     before = len(scene.leader.asked)
@@ -433,22 +433,22 @@ def test_a_completed_flush_does_not_end_the_backoff(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
-def test_a_request_that_is_refused_as_a_whole_is_repeated(scene: Scene, code: ErrorCode) -> None:
+def test_a_request_that_is_rejected_as_a_whole_is_repeated(scene: Scene, code: ErrorCode) -> None:
     """The retry follows at once if only the session is lost, else after a pause."""
-    refused: list[float] = []
+    rejected: list[float] = []
     ask = scene.leader.ask
 
-    async def refuse(request: Any) -> Any:
-        if len(refused) < 3:
-            refused.append(scene.loop.time())
+    async def reject(request: Any) -> Any:
+        if len(rejected) < 3:
+            rejected.append(scene.loop.time())
             return FetchResponse(error_code=code)
         return await ask(request)
 
-    scene.fetcher._ask = refuse
+    scene.fetcher._ask = reject
     scene.fetcher.add(scene.follower)
     scene.run(4 * BACKOFF_MS / 1000)
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
-    rests = [round(later - earlier) for earlier, later in itertools.pairwise(refused)]
+    rests = [round(later - earlier) for earlier, later in itertools.pairwise(rejected)]
     assert rests == ([0, 0] if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else [1, 1])
 
 

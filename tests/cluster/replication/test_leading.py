@@ -148,7 +148,7 @@ def test_a_joining_replica_counts_for_the_high_watermark(tmp_path: Path, peers: 
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     assert proposal is not None
     in_sync.proposal = proposal
-    in_sync.refused(proposal)
+    in_sync.rejected(proposal)
     partition.propose_isr_shrink()
     fetched(partition, 2, 3)
     assert partition.high_watermark == 3
@@ -216,16 +216,16 @@ def test_metadata_of_the_same_partition_epoch_keeps_the_isr_proposal(leader: Par
     assert leader.in_sync.proposal is proposal is not None
 
 
-def test_a_refused_proposal_leaves_all_as_it_was(leader: Partition, peers: KnownPeers) -> None:
+def test_a_rejected_proposal_leaves_all_as_it_was(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
     in_sync = leader.in_sync
     assert in_sync is not None
     proposal = in_sync.proposal
     assert proposal is not None
-    in_sync.refused(replace(proposal))
+    in_sync.rejected(replace(proposal))
     proposals = [in_sync.proposal]  # the response to another proposal changes nothing
-    in_sync.refused(proposal)
+    in_sync.rejected(proposal)
     proposals.append(in_sync.proposal)
     assert proposals == [proposal, None]
     assert len(in_sync._maximal) == 3

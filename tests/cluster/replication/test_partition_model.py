@@ -169,8 +169,8 @@ class PartitionModel(RuleBasedStateMachine):
         request = ListOffsetsRequest(replica_id=CONSUMER, isolation_level=READ_UNCOMMITTED)
         try:
             _, end, _ = list_offsets._known(self.leader, LATEST, request)
-        except KafkaError as refusal:
-            assert refusal.code is ErrorCode.OFFSET_NOT_AVAILABLE
+        except KafkaError as rejection:
+            assert rejection.code is ErrorCode.OFFSET_NOT_AVAILABLE
             assert self.leader.high_watermark < len(self.log)
             return
         assert end >= self.seen

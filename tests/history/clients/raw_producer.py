@@ -34,7 +34,7 @@ NOT_APPENDED = {2, 10, 29, 42, 53, 87}
 """Error codes of Produce after which nothing was appended."""
 
 
-class RefusedError(Exception):
+class RejectedError(Exception):
     """Raised if the broker returns an error, or does not respond for too long."""
 
     def __init__(self, code: int) -> None:
@@ -68,10 +68,10 @@ class Producer:
                 if code == 0:
                     return answer
                 if code not in RETRIABLE:
-                    raise RefusedError(code)
+                    raise RejectedError(code)
                 self._routes.forget()
             time.sleep(0.02)
-        raise RefusedError(code)
+        raise RejectedError(code)
 
     def initialise(self) -> None:
         request = InitProducerIdRequest(
@@ -157,7 +157,7 @@ class Producer:
 
 
 def transact(session: Session, process: str, producer: Producer) -> None:
-    """Run one transaction. Raises RefusedError if the producer cannot be used any more."""
+    """Run one transaction. Raises RejectedError if the producer cannot be used any more."""
     journal = session.journal
     keys, commit = session.plan()
     name = f"{process}/{session.number()}"
@@ -168,13 +168,13 @@ def transact(session: Session, process: str, producer: Producer) -> None:
         complete = journal.invoke(process, "send", key=key, value=value, **about)
         try:
             complete(OK, offset=producer.send(key, value))
-        except RefusedError as error:
+        except RejectedError as error:
             complete(FAIL if error.code in NOT_APPENDED else INFO, error=error.code)
             raise
     complete = journal.invoke(process, "end", commit=commit, **about)
     try:
         producer.end(commit=commit)
-    except RefusedError as error:
+    except RejectedError as error:
         complete(INFO, error=error.code)
         raise
     complete(OK)
@@ -184,7 +184,7 @@ def main(session: Session, protocol: str) -> None:
     while not session.stopping.is_set():
         process = f"{session.name}.{session.number()}"
         producer = Producer(session.id, session.bootstrap_server, protocol)
-        with contextlib.suppress(RefusedError), contextlib.closing(producer):
+        with contextlib.suppress(RejectedError), contextlib.closing(producer):
             producer.initialise()
             while not session.stopping.is_set():
                 transact(session, process, producer)

@@ -23,9 +23,9 @@ def test_the_quota_manager_is_inactive_without_quotas() -> None:
     quotas, _ = manager("producer_byte_rate", {})
     with_quota = image_of("producer_byte_rate", {EVERYBODY: 10.0})
     seen = [quotas.active]
-    quotas.follow(MetadataDelta(MetadataImage(), with_quota))
+    quotas.apply(MetadataDelta(MetadataImage(), with_quota))
     seen.append(quotas.active)
-    quotas.follow(MetadataDelta(with_quota, MetadataImage()))
+    quotas.apply(MetadataDelta(with_quota, MetadataImage()))
     seen.append(quotas.active)
     quotas.load(image_of("connection_creation_rate", {(("ip", None),): 5.0}))
     assert [*seen, quotas.active] == [False, True, False, False]
@@ -48,7 +48,7 @@ def test_a_throttled_fetch_is_answered_nothing_and_not_counted() -> None:
     assert quotas.fetch_bytes_max(FETCH) == 10_000
     assert quotas.fetch_throttle_ms(FETCH, 10_000) == 0
     assert quotas.fetch_throttle_ms(FETCH, 5_000) == 5_000
-    assert quotas.fetch_throttle_ms(FETCH, 5_000) == 5_000, "the first refusal cost nothing"
+    assert quotas.fetch_throttle_ms(FETCH, 5_000) == 5_000, "the first rejection cost nothing"
     clock.ms += 11_000
     assert quotas.fetch_throttle_ms(FETCH, 5_000) == 0
     response = FetchResponse(throttle_time_ms=77)
@@ -91,14 +91,14 @@ def test_an_answer_without_a_throttle_time_is_muted_only() -> None:
     assert quotas.throttle_ms(context(ApiKey.DESCRIBE_QUORUM), DescribeQuorumResponse(), 1) == 1000
 
 
-def test_strict_mutations_are_refused_and_permissive_ones_wait() -> None:
+def test_strict_mutations_are_rejected_and_permissive_ones_wait() -> None:
     quotas, clock = manager("controller_mutation_rate", {EVERYBODY: 2.0})
     strict = quotas.mutations(context(ApiKey.CREATE_TOPICS, version=6), strict_since=6)
     strict.record(30)  # 22 tokens exist at first
     assert strict.throttle_ms == 0
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejected:
         strict.record(1)
-    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert rejected.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
     assert strict.throttle_ms == 4000
     clock.ms += 1500
     assert strict.throttle_ms == 2500
@@ -116,12 +116,12 @@ def test_strict_mutations_are_refused_and_permissive_ones_wait() -> None:
 def test_addresses_may_connect_only_so_often() -> None:
     quotas, clock = manager("connection_creation_rate", {(("ip", None),): 3.0, (("ip", "127.0.0.1"),): 1.0})
     assert not quotas.active, "requests need not be measured for that"
-    assert [quotas.connection_refused_ms("127.0.0.1") for _ in range(12)] == [0] * 10 + [1000] * 2
-    assert [quotas.connection_refused_ms("10.0.0.9") for _ in range(31)] == [0] * 30 + [333]
+    assert [quotas.connection_rejected_ms("127.0.0.1") for _ in range(12)] == [0] * 10 + [1000] * 2
+    assert [quotas.connection_rejected_ms("10.0.0.9") for _ in range(31)] == [0] * 30 + [333]
     clock.ms += 11_000
-    assert quotas.connection_refused_ms("127.0.0.1") == 0, "those that were refused did not count"
+    assert quotas.connection_rejected_ms("127.0.0.1") == 0, "those that were rejected did not count"
     others, _ = manager("connection_creation_rate", {(("ip", "localhost"),): 1.0})
-    assert others.connection_refused_ms("10.0.0.9") == 0
+    assert others.connection_rejected_ms("10.0.0.9") == 0
 
 
 def test_mutations_without_a_quota_are_not_throttled() -> None:

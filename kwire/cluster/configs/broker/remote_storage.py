@@ -1,4 +1,4 @@
-"""Broker keys of remote (tiered) storage, which is not supported: enabling it is refused, other keys have no effect."""
+"""Broker keys of remote (tiered) storage, which is not supported: enabling it is rejected, others have no effect."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ KEYS = (
         name="remote.log.storage.system.enable",
         type=ConfigType.BOOLEAN,
         default="false",
-        use=Use.REFUSED,
-        doc="If true, old segments may move to remote storage. true is refused: kwire has no remote storage.",
+        use=Use.REJECTED,
+        doc="If true, old segments may move to remote storage. true is rejected: kwire has no remote storage.",
     ),
     ConfigKey(
         name="remote.log.storage.manager.impl.prefix",

@@ -40,7 +40,7 @@ KEYS = (
         name="transaction.two.phase.commit.enable",
         type=ConfigType.BOOLEAN,
         default="false",
-        use=Use.REFUSED,
+        use=Use.REJECTED,
         doc="If true, transactions may join two-phase commits and exceed their timeout.",
     ),
     ConfigKey(

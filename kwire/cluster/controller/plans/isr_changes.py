@@ -58,16 +58,16 @@ class IsrChanges(RequestedChanges):
         index = asked.partition_index
         topic = self._view.image.topic_by_id(topic_id)
         if topic is None:
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
+            return _rejected(index, ErrorCode.UNKNOWN_TOPIC_ID)
         if not 0 <= index < len(topic.partitions):
-            return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            return _rejected(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         place = self._place(topic, index)
         members = asked.new_isr_with_epochs
         if self._version < EPOCHS_SINCE_VERSION:
             members = [AlterPartitionBrokerState(broker_id=broker) for broker in asked.new_isr]
-        refusal = _rejection_code(self._view, self._request.broker_id, place.partition, asked, members)
-        if refusal is not None:
-            return _refused(index, refusal)
+        rejection = _rejection_code(self._view, self._request.broker_id, place.partition, asked, members)
+        if rejection is not None:
+            return _rejected(index, rejection)
         target = Target(
             isr=tuple(member.broker_id for member in members),
             leader_recovery_state=asked.leader_recovery_state,
@@ -77,7 +77,7 @@ class IsrChanges(RequestedChanges):
         partition = self._add_record(place, record).partition
         if record is not None and record.leader not in (UNCHANGED_LEADER, self._request.broker_id):
             # The change completed a reassignment that removes the leader's own replica.
-            return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
+            return _rejected(index, ErrorCode.NEW_LEADER_ELECTED)
         return AlterPartitionResponsePartitionData(
             partition_index=index,
             leader_id=partition.leader,
@@ -88,7 +88,7 @@ class IsrChanges(RequestedChanges):
         )
 
 
-def _refused(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
+def _rejected(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
     return AlterPartitionResponsePartitionData(partition_index=index, error_code=code)
 
 

@@ -136,16 +136,16 @@ def is_moving(partition: PartitionImage) -> bool:
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int]) -> None:
     """Reject replicas that a partition cannot have. Raises KafkaError."""
-    refusal = "The manual partition assignment includes "
+    rejection = "The manual partition assignment includes "
     if not replicas:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}an empty replica list.")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{rejection}an empty replica list.")
     previous = None
     for broker in sorted(replicas):
         if broker == previous:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}the broker {broker} more than once.")
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{rejection}the broker {broker} more than once.")
         if broker not in image.brokers:
             raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refusal}broker {broker}, but no such broker is registered."
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{rejection}broker {broker}, but no such broker is registered."
             )
         previous = broker
 

@@ -42,7 +42,7 @@ def check_broker_registration(
     has_heartbeat: bool = False,
     kraft_version: int = 0,
 ) -> None:
-    """Raise KafkaError for a registration that is refused.
+    """Raise KafkaError for a registration that is rejected.
 
     `has_session` returns True if the process registered under this id may be alive. `has_heartbeat` is True if that
     process has sent heartbeats to this controller, which has not requested its shutdown.

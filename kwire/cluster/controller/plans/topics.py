@@ -226,20 +226,20 @@ def _assigned(image: MetadataImage, topic: NewTopic) -> Pieces[list[list[int]]]:
 
 
 def _checked_assignment(image: MetadataImage, brokers: Sequence[int], factor: int | None) -> list[int]:
-    refuse = "The manual partition assignment includes "
+    reject = "The manual partition assignment includes "
     if not brokers:
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}an empty replica list.")
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{reject}an empty replica list.")
     for position, broker in enumerate(ordered := sorted(brokers)):
         if broker not in image.brokers:
             raise KafkaError(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}broker {broker}, but no such broker is registered."
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{reject}broker {broker}, but no such broker is registered."
             )
         if position and ordered[position - 1] == broker:
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{refuse}the broker {broker} more than once.")
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{reject}the broker {broker} more than once.")
     if factor is not None and len(brokers) != factor:
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{refuse}a partition with {len(brokers)} replica(s), but this is not consistent with previous "
+            f"{reject}a partition with {len(brokers)} replica(s), but this is not consistent with previous "
             f"partitions, which have {factor} replica(s).",
         )
     return list(brokers)

@@ -12,23 +12,23 @@ from kwire.server.apis.topics import (
     elect_leaders,
     list_partition_reassignments,
 )
-from kwire.server.other_nodes.forwarding import Refuse, decided, forwarded
+from kwire.server.other_nodes.forwarding import Reject, decided, forwarded
 from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerServices
 
-_DECIDED: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
-    (alter_client_quotas.API, alter_client_quotas.refuse),
-    (alter_partition_reassignments.API, alter_partition_reassignments.refuse),
-    (create_partitions.API, create_partitions.refuse),
-    (create_topics.API, create_topics.refuse),
-    (delete_topics.API, delete_topics.refuse),
-    (unregister_broker.API, unregister_broker.refuse),
-    (update_features.API, update_features.refuse),
+_DECIDED: tuple[tuple[Api[ControllerServices], Reject], ...] = (
+    (alter_client_quotas.API, alter_client_quotas.reject),
+    (alter_partition_reassignments.API, alter_partition_reassignments.reject),
+    (create_partitions.API, create_partitions.reject),
+    (create_topics.API, create_topics.reject),
+    (delete_topics.API, delete_topics.reject),
+    (unregister_broker.API, unregister_broker.reject),
+    (update_features.API, update_features.reject),
 )
-_LOOKED_UP: tuple[tuple[Api[ControllerServices], Refuse], ...] = (
-    (list_partition_reassignments.API, list_partition_reassignments.refuse),
-    (quorum.ADD_RAFT_VOTER, quorum.refuse_new_voter),
-    (quorum.REMOVE_RAFT_VOTER, quorum.refuse_removal),
+_LOOKED_UP: tuple[tuple[Api[ControllerServices], Reject], ...] = (
+    (list_partition_reassignments.API, list_partition_reassignments.reject),
+    (quorum.ADD_RAFT_VOTER, quorum.reject_new_voter),
+    (quorum.REMOVE_RAFT_VOTER, quorum.reject_removal),
 )
 """APIs that any controller answers, if needed with an error code of the quorum."""
 _PASSED_ON = (*_DECIDED, *_LOOKED_UP)
@@ -37,18 +37,18 @@ QUORUM_TIMEOUT_MS = 2000
 """Time in which a broker looks for a controller that describes the quorum: the lack of one is a valid response too."""
 
 AT_CONTROLLER: tuple[Api[ControllerServices], ...] = (
-    *(decided(api, refuse) for api, refuse in _DECIDED),
+    *(decided(api, reject) for api, reject in _DECIDED),
     describe_quorum.API,
     *(api for api, _ in _LOOKED_UP),
-    decided(alter_configs.API, alter_configs.refuse),
+    decided(alter_configs.API, alter_configs.reject),
     elect_leaders.API,
-    decided(incremental_alter_configs.API, incremental_alter_configs.refuse),
+    decided(incremental_alter_configs.API, incremental_alter_configs.reject),
 )
 """Entries of a controller's table; an Envelope may contain only these."""
 
 AT_BROKER: tuple[Api, ...] = (
-    *(forwarded(api, refuse) for api, refuse in _PASSED_ON),
-    forwarded(describe_quorum.API, describe_quorum.refuse, timeout_ms=QUORUM_TIMEOUT_MS),
+    *(forwarded(api, reject) for api, reject in _PASSED_ON),
+    forwarded(describe_quorum.API, describe_quorum.reject, timeout_ms=QUORUM_TIMEOUT_MS),
     alter_configs.AT_BROKER,
     elect_leaders.AT_BROKER,
     incremental_alter_configs.AT_BROKER,

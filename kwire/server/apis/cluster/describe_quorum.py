@@ -13,12 +13,12 @@ from kwire.server.requests.services import NodeContext
 
 def handle_describe_quorum(request: DescribeQuorumRequest, context: NodeContext) -> Answer[DescribeQuorumResponse]:
     if not context.allows_cluster():
-        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return reject(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     node = context.services.metadata_log.node
     return node.request(request, version=context.version, listener=context.listener_name)
 
 
-def refuse(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
+def reject(request: DescribeQuorumRequest, error: KafkaError) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

@@ -32,11 +32,11 @@ def _api(request: type, response: type) -> Api[NodeServices]:
     return Api(request=request, response=response, handle=handle_quorum)
 
 
-def refuse_new_voter(request: AddRaftVoterRequest, error: KafkaError) -> AddRaftVoterResponse:
+def reject_new_voter(request: AddRaftVoterRequest, error: KafkaError) -> AddRaftVoterResponse:
     return AddRaftVoterResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 
-def refuse_removal(request: RemoveRaftVoterRequest, error: KafkaError) -> RemoveRaftVoterResponse:
+def reject_removal(request: RemoveRaftVoterRequest, error: KafkaError) -> RemoveRaftVoterResponse:
     return RemoveRaftVoterResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

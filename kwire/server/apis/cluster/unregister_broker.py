@@ -16,11 +16,11 @@ async def handle_unregister_broker(
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         await context.services.brokers.unregister_broker(request.broker_id)
     except KafkaError as error:
-        return refuse(request, error)
+        return reject(request, error)
     return UnregisterBrokerResponse()
 
 
-def refuse(request: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerResponse:
+def reject(request: UnregisterBrokerRequest, error: KafkaError) -> UnregisterBrokerResponse:
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

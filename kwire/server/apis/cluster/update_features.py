@@ -35,14 +35,14 @@ async def handle_update_features(request: UpdateFeaturesRequest, context: Contro
             validate_only=context.version >= 1 and request.validate_only,
         )
     except KafkaError as error:
-        return refuse(request, error)
+        return reject(request, error)
     response = UpdateFeaturesResponse(error_message=None)
     if context.version <= SINGLE_RESULTS_UNTIL:
         response.results = [UpdatableFeatureResult(feature=each.name, error_message="NONE") for each in updates]
     return response
 
 
-def refuse(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
+def reject(request: UpdateFeaturesRequest, error: KafkaError) -> UpdateFeaturesResponse:
     return UpdateFeaturesResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

@@ -24,7 +24,7 @@ async def handle_alter_client_quotas(
     request: AlterClientQuotasRequest, context: ControllerContext
 ) -> AlterClientQuotasResponse:
     if not context.allows_cluster():
-        return await in_turns(refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
+        return await in_turns(reject(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
     requested = await in_turns(mapped_in_pieces(request.entries, _requested))
     hosts = await _resolvable(await in_turns(mapped(requested, lambda wanted: dict(wanted[0]).get(IP))))
     outcomes = await context.services.controller.alter_client_quotas(
@@ -34,7 +34,7 @@ async def handle_alter_client_quotas(
     return AlterClientQuotasResponse(entries=entries)
 
 
-def refuse(request: AlterClientQuotasRequest, error: KafkaError) -> Pieces[AlterClientQuotasResponse]:
+def reject(request: AlterClientQuotasRequest, error: KafkaError) -> Pieces[AlterClientQuotasResponse]:
     entities = yield from mapped_in_pieces(request.entries, _entity)
     entries = yield from mapped_in_pieces(entities, lambda entity: _entry(entity, error))
     return AlterClientQuotasResponse(entries=entries)

@@ -28,19 +28,19 @@ async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext
         if resource.resource_type == ConfigResourceType.BROKER:
             check_broker_values(resource.resource_name, values, context)
 
-    accepted, refused = await sift(request.resources, context, check)
+    accepted, rejected = await sift(request.resources, context, check)
     passed_on = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-    return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
+    return AlterConfigsResponse(responses=await pass_on(passed_on, accepted, rejected, _response, context))
 
 
 async def handle_alter_configs(request: AlterConfigsRequest, context: ControllerContext) -> AlterConfigsResponse:
-    accepted, refused = await sift(request.resources, context, _checked)
+    accepted, rejected = await sift(request.resources, context, _checked)
     requested = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await context.services.controller.replace_configs(
         requested, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
-    refused += zip(accepted, outcomes, strict=True)
-    return AlterConfigsResponse(responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome))))
+    rejected += zip(accepted, outcomes, strict=True)
+    return AlterConfigsResponse(responses=await in_turns(mapped(rejected, lambda outcome: _response(*outcome))))
 
 
 def _requested(resource: AlterConfigsResource) -> Pieces[tuple[ConfigResource, dict[str, str]]]:
@@ -64,7 +64,7 @@ def _response(resource: Resource, error: KafkaError | None) -> AlterConfigsResou
     )
 
 
-def refuse(request: AlterConfigsRequest, error: KafkaError) -> Pieces[AlterConfigsResponse]:
+def reject(request: AlterConfigsRequest, error: KafkaError) -> Pieces[AlterConfigsResponse]:
     responses = yield from mapped(request.resources, lambda resource: _response(resource, error))
     return AlterConfigsResponse(responses=responses)
 

@@ -37,7 +37,7 @@ async def sift(
     """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once."""
     repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
     accepted: list[R] = []
-    refused: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
+    rejected: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
     for some in chunks(resources):
         for resource in some:
             key = (resource.resource_type, resource.resource_name)
@@ -47,33 +47,33 @@ async def sift(
                 _authorize(resource, context)
                 await in_turns(check(resource))
             except KafkaError as error:
-                refused[key] = (resource, error.without_traceback())
+                rejected[key] = (resource, error.without_traceback())
             else:
                 accepted.append(resource)
         await turn()  # also after a few resources: one may have thousands of keys
-    return accepted, list(refused.values())
+    return accepted, list(rejected.values())
 
 
 async def pass_on(
     request: Any,
     accepted: Sequence[R],
-    refused: Sequence[tuple[R, KafkaError | None]],
+    rejected: Sequence[tuple[R, KafkaError | None]],
     respond: Callable[[R, KafkaError | None], Any],
     context: RequestContext,
 ) -> list[Any]:
-    """Return the responses for all resources: those refused here, and those of the active
+    """Return the responses for all resources: those rejected here, and those of the active
     controller for the accepted ones.
 
     `request` has only the accepted ones; `respond` makes the response for one resource.
     """
-    responses = await in_turns(mapped(refused, lambda outcome: respond(*outcome)))
+    responses = await in_turns(mapped(rejected, lambda outcome: respond(*outcome)))
     if not accepted:
         return responses
     try:
         response = await context.services.active_controller.ask_until_answered(request, request_origin_of(context))
     except KafkaError as error:
-        refusal = error.without_traceback()  # without the traceback, which keeps this frame
-        return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, refusal)))
+        rejection = error.without_traceback()  # without the traceback, which keeps this frame
+        return responses + await in_turns(mapped(accepted, lambda resource: respond(resource, rejection)))
     return responses + list(response.responses)
 
 

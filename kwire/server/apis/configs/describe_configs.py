@@ -42,7 +42,7 @@ def handle_describe_configs(request: DescribeConfigsRequest, context: NodeContex
         if len(some) == CHUNK:
             yield
     if not kinds <= DESCRIBED:
-        return DescribeConfigsResponse(results=(yield from mapped(wanted.values(), _refused)))
+        return DescribeConfigsResponse(results=(yield from mapped(wanted.values(), _rejected)))
     results = []
     room = SHOWN_MAX
     for resource in wanted.values():
@@ -62,7 +62,7 @@ def _too_much(asked: DescribeConfigsResource) -> DescribeConfigsResult:
     )
 
 
-def _refused(asked: DescribeConfigsResource) -> DescribeConfigsResult:
+def _rejected(asked: DescribeConfigsResource) -> DescribeConfigsResult:
     """Return the result of each resource of a request that has one of an unknown type."""
     return DescribeConfigsResult(
         error_code=ErrorCode.INVALID_REQUEST,

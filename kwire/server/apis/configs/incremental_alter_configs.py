@@ -37,26 +37,26 @@ async def handle_at_broker(
         if resource.resource_type == ConfigResourceType.BROKER:
             yield from check_broker_changes(resource.resource_name, changes, context)
 
-    sifted, refused = await sift(request.resources, context, check)
+    sifted, rejected = await sift(request.resources, context, check)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
-    refused += altered
+    rejected += altered
     passed_on = IncrementalAlterConfigsRequest(resources=accepted, validate_only=request.validate_only)
-    return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, refused, _response, context))
+    return IncrementalAlterConfigsResponse(responses=await pass_on(passed_on, accepted, rejected, _response, context))
 
 
 async def handle_incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: ControllerContext
 ) -> IncrementalAlterConfigsResponse:
-    sifted, refused = await sift(request.resources, context, _checked)
+    sifted, rejected = await sift(request.resources, context, _checked)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))
-    refused += altered
+    rejected += altered
     changes = await in_turns(mapped_in_pieces(accepted, _requested))
     outcomes = await context.services.controller.alter_configs(
         changes, validate_only=request.validate_only, is_forwarded=is_forwarded(context)
     )
-    refused += zip(accepted, outcomes, strict=True)
+    rejected += zip(accepted, outcomes, strict=True)
     return IncrementalAlterConfigsResponse(
-        responses=await in_turns(mapped(refused, lambda outcome: _response(*outcome)))
+        responses=await in_turns(mapped(rejected, lambda outcome: _response(*outcome)))
     )
 
 
@@ -111,7 +111,7 @@ def _response(resource: Resource, error: KafkaError | None) -> IncrementalAlterC
     )
 
 
-def refuse(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Pieces[IncrementalAlterConfigsResponse]:
+def reject(request: IncrementalAlterConfigsRequest, error: KafkaError) -> Pieces[IncrementalAlterConfigsResponse]:
     responses = yield from mapped(request.resources, lambda resource: _response(resource, error))
     return IncrementalAlterConfigsResponse(responses=responses)
 

@@ -49,12 +49,12 @@ def joined(parts: Iterable[Iterable[A]]) -> Pieces[list[A]]:
     return list(topics.values())
 
 
-def merged(refused: list[A], committed: list[A]) -> list[A]:
+def merged(rejected: list[A], committed: list[A]) -> list[A]:
     """Return one entry for each topic, also if some of its partitions were rejected and others committed."""
-    if not refused:
+    if not rejected:
         return committed
-    by_name = {topic.name: topic for topic in refused if topic.name}
+    by_name = {topic.name: topic for topic in rejected if topic.name}
     for topic in committed:
         if (present := by_name.get(topic.name)) is not None:
             present.partitions += topic.partitions
-    return refused + [topic for topic in committed if topic.name not in by_name]
+    return rejected + [topic for topic in committed if topic.name not in by_name]

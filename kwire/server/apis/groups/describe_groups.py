@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.chunks import Pieces, mapped
-from kwire.coordinator.group.listing import refused_description
+from kwire.coordinator.group.listing import rejected_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import (
     DescribeGroupsDescribedGroup,
@@ -26,7 +26,7 @@ def handle_describe_groups(request: DescribeGroupsRequest, context: RequestConte
 
 def _described(context: RequestContext, with_operations: bool, group_id: str) -> DescribeGroupsDescribedGroup:
     if not context.allows_group(group_id):
-        return refused_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return rejected_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     described = context.services.groups.describe_group(group_id, version=context.version)
     if with_operations and described.error_code == ErrorCode.NONE:
         described.authorized_operations = authorized_operations(context, ResourceType.GROUP, group_id)

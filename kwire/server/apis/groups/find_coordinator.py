@@ -31,7 +31,7 @@ class KeyType(IntEnum):
 
 _TOPICS = {KeyType.GROUP: GROUP_OFFSETS_TOPIC, KeyType.TRANSACTION: TRANSACTION_STATE_TOPIC}
 _RESOURCES = {KeyType.GROUP: ResourceType.GROUP, KeyType.TRANSACTION: ResourceType.TRANSACTIONAL_ID}
-_REFUSALS = {
+_REJECTIONS = {
     KeyType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     KeyType.TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
@@ -93,7 +93,7 @@ def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str,
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     kind = KeyType(key_type)
     if not context.allows(_RESOURCES[kind], key):
-        raise KafkaError(_REFUSALS[kind])
+        raise KafkaError(_REJECTIONS[kind])
     services = context.services
     topic = services.image.topics.get(_TOPICS[kind])
     if topic is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.coordinator.answers import Answer, when_answered
-from kwire.coordinator.group.joining import refused_join
+from kwire.coordinator.group.joining import rejected_join
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.server.requests.api import Api
@@ -14,7 +14,7 @@ PROTOCOL_NAME_MAY_BE_NULL_SINCE = 7
 
 def handle_join_group(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGroupResponse]:
     if not context.allows_group(request.group_id):
-        return _for_version(refused_join(ErrorCode.GROUP_AUTHORIZATION_FAILED), context)
+        return _for_version(rejected_join(ErrorCode.GROUP_AUTHORIZATION_FAILED), context)
     answer = context.services.groups.join(
         request,
         version=context.version,

@@ -7,7 +7,7 @@ from typing import Any
 
 from kwire.chunks import Pieces, slices
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
-from kwire.coordinator.group_coordinator import refused_commit
+from kwire.coordinator.group_coordinator import rejected_commit
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -54,37 +54,37 @@ def _commit(
     request: OffsetCommitRequest, topics: Iterable[OffsetCommitRequestTopic], context: RequestContext
 ) -> Answer[list[OffsetCommitResponseTopic]]:
     if not context.allows_group(request.group_id):
-        return refused_commit(topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        return rejected_commit(topics, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     accepted: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
+    rejected: list[OffsetCommitResponseTopic] = []
     for topic in topics:
         if context.version >= TOPIC_IDS_SINCE:
             topic.name = context.services.image.topic_names.get(topic.topic_id, "")
-        _sort(topic, context, accepted, refused)
+        _sort(topic, context, accepted, rejected)
     if not accepted:
-        return refused
+        return rejected
     answer = context.services.groups.commit_offsets(request, accepted, version=context.version)
-    return when_answered(answer, lambda committed: merged(refused, committed))
+    return when_answered(answer, lambda committed: merged(rejected, committed))
 
 
 def _sort(
     topic: OffsetCommitRequestTopic,
     context: RequestContext,
     accepted: list[OffsetCommitRequestTopic],
-    refused: list[OffsetCommitResponseTopic],
+    rejected: list[OffsetCommitResponseTopic],
 ) -> None:
-    """Add the topic, or each of its partitions, to the accepted or to the refused ones."""
+    """Add the topic, or each of its partitions, to the accepted or to the rejected ones."""
     if not topic.name and context.version >= TOPIC_IDS_SINCE:
-        refused += refused_commit([topic], ErrorCode.UNKNOWN_TOPIC_ID)
+        rejected += rejected_commit([topic], ErrorCode.UNKNOWN_TOPIC_ID)
         return
     if not context.allows_topic(topic.name):
-        refused += refused_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        rejected += rejected_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return
     image = context.services.image.topics.get(topic.name)
     known, unknown = split(topic.partitions, image)
     if unknown or not known:
         rest = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=unknown)
-        refused += refused_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        rejected += rejected_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions = known
     if known and image is not None:
         topic.topic_id = image.topic_id  # stored with the offset, whatever the request's version

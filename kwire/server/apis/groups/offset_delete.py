@@ -61,15 +61,15 @@ def _delete(
     group_id: str, topics: Iterable[OffsetDeleteRequestTopic], context: RequestContext
 ) -> Answer[OffsetDeleteResponse]:
     accepted: list[OffsetDeleteRequestTopic] = []
-    refused: dict[str, OffsetDeleteResponseTopic] = {}
+    rejected: dict[str, OffsetDeleteResponseTopic] = {}
     for topic in topics:
         known, unknown, code = _sorted(topic, context)
         if unknown:
-            refused[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=_answers(unknown, code))
+            rejected[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=_answers(unknown, code))
         if known or not unknown:
             accepted.append(OffsetDeleteRequestTopic(name=topic.name, partitions=known))
     answer = context.services.groups.delete_offsets(group_id, accepted)
-    return when_answered(answer, lambda response: _merged(response, refused))
+    return when_answered(answer, lambda response: _merged(response, rejected))
 
 
 def _sorted(
@@ -94,13 +94,13 @@ def _answers(
     ]
 
 
-def _merged(response: OffsetDeleteResponse, refused: dict[str, OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
+def _merged(response: OffsetDeleteResponse, rejected: dict[str, OffsetDeleteResponseTopic]) -> OffsetDeleteResponse:
     if response.error_code != ErrorCode.NONE:
         return response
     for topic in response.topics:
-        if topic.name in refused:
-            topic.partitions = [*topic.partitions, *refused.pop(topic.name).partitions]
-    response.topics = [*response.topics, *refused.values()]
+        if topic.name in rejected:
+            topic.partitions = [*topic.partitions, *rejected.pop(topic.name).partitions]
+    response.topics = [*response.topics, *rejected.values()]
     return response
 
 

@@ -91,17 +91,17 @@ def _fetch(
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
     answers: list[Answer[OffsetFetchResponseGroup]] = []
-    refused: list[OffsetFetchResponseTopics] = []
+    rejected: list[OffsetFetchResponseTopics] = []
     for some in slices(topics, lambda topic: topic.partition_indexes, _part, CHUNK):
         yield
         part = OffsetFetchRequestGroup(group_id=group_id, topics=some)
         if not is_all:
-            _join(refused, _take_out_refused(part, context))
+            _join(rejected, _take_out_rejected(part, context))
         answer = groups.fetch_offsets(part, require_stable=request.require_stable)
         if is_all:
             answer = when_answered(answer, lambda found: _visible(found, context))
         answers.append(answer)
-    return when_all_answered(answers, lambda parts: _whole(parts, refused))
+    return when_all_answered(answers, lambda parts: _whole(parts, rejected))
 
 
 def _once(topics: Sequence[OffsetFetchRequestTopics]) -> Pieces[list[OffsetFetchRequestTopics]]:
@@ -119,14 +119,16 @@ def _part(topic: OffsetFetchRequestTopics, indexes: Sequence[int]) -> OffsetFetc
     return OffsetFetchRequestTopics(name=topic.name, topic_id=topic.topic_id, partition_indexes=list(indexes))
 
 
-def _whole(parts: list[OffsetFetchResponseGroup], refused: list[OffsetFetchResponseTopics]) -> OffsetFetchResponseGroup:
+def _whole(
+    parts: list[OffsetFetchResponseGroup], rejected: list[OffsetFetchResponseTopics]
+) -> OffsetFetchResponseGroup:
     whole = parts[0]
     for part in parts[1:]:
         if part.error_code != ErrorCode.NONE:
             return part
         _join(whole.topics, part.topics)
     if whole.error_code == ErrorCode.NONE:
-        whole.topics += refused
+        whole.topics += rejected
     return whole
 
 
@@ -138,24 +140,24 @@ def _join(topics: list[OffsetFetchResponseTopics], more: list[OffsetFetchRespons
     topics += more
 
 
-def _take_out_refused(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
+def _take_out_rejected(group: OffsetFetchRequestGroup, context: RequestContext) -> list[OffsetFetchResponseTopics]:
     """Remove and return topics with an unknown id, or that the client is not authorized for."""
-    refused: list[OffsetFetchResponseTopics] = []
+    rejected: list[OffsetFetchResponseTopics] = []
     kept: list[OffsetFetchRequestTopics] = []
     for topic in group.topics or ():
         if context.version >= TOPIC_IDS_SINCE:
             topic.name = context.services.image.topic_names.get(topic.topic_id, "")
         if context.version >= TOPIC_IDS_SINCE and not topic.name:
-            refused.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
+            rejected.append(_rejected(topic, ErrorCode.UNKNOWN_TOPIC_ID))
         elif not context.allows_topic(topic.name):
-            refused.append(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            rejected.append(_rejected(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             kept.append(topic)
     group.topics = kept
-    return refused
+    return rejected
 
 
-def _refused(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
+def _rejected(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
     partitions = [no_offset(index, code) for index in topic.partition_indexes]
     return OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
@@ -178,7 +180,7 @@ def _visible(group: OffsetFetchResponseGroup, context: RequestContext) -> Offset
 
 def _old_response(asked: OffsetFetchRequestGroup, group: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
     if group.error_code != ErrorCode.NONE and version < GROUP_ERROR_SINCE:
-        group.topics = [_refused(topic, ErrorCode(group.error_code)) for topic in asked.topics or ()]
+        group.topics = [_rejected(topic, ErrorCode(group.error_code)) for topic in asked.topics or ()]
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[

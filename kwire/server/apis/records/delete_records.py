@@ -51,9 +51,9 @@ async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, time
             async with asyncio.timeout_at(deadline):
                 await until(partition, partial(_have_followed, partition, log_start_offset), for_tail=True)
         except TimeoutError:
-            _refuse(result, ErrorCode.REQUEST_TIMED_OUT)
+            _reject(result, ErrorCode.REQUEST_TIMED_OUT)
         except KafkaError as error:
-            _refuse(result, error.code)
+            _reject(result, error.code)
         else:
             result.low_watermark = partition.low_watermark
     return response
@@ -65,7 +65,7 @@ def _have_followed(partition: Partition, log_start_offset: int) -> bool:
     return is_here and partition.low_watermark >= log_start_offset
 
 
-def _refuse(result: DeleteRecordsPartitionResult, code: ErrorCode) -> None:
+def _reject(result: DeleteRecordsPartitionResult, code: ErrorCode) -> None:
     result.low_watermark = -1
     result.error_code = code
 
@@ -84,9 +84,9 @@ def _partition(
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         log_start_offset = partition.delete_records_before(asked.offset)
     except KafkaError as error:
-        _refuse(result, error.code)
+        _reject(result, error.code)
     except DiskFailure:
-        _refuse(result, ErrorCode.KAFKA_STORAGE_ERROR)
+        _reject(result, ErrorCode.KAFKA_STORAGE_ERROR)
     else:
         result.low_watermark = partition.low_watermark
         if result.low_watermark < log_start_offset:

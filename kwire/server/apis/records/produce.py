@@ -3,7 +3,7 @@
 The handler appends all batches before it waits for anything, so that the batches of one connection reach their
 partitions in the order in which they were sent. The exception is the first batch of a transaction in a partition. It
 waits for the verification of the transaction, and later batches of its producer wait behind it
-(kwire.coordinator.transaction.gate).
+(kwire.coordinator.transaction.verifier).
 
 The response waits for that, and for durable records if flush.messages requires them. With acks=0 there is no response.
 If an append fails then, the connection is closed instead, because such a client can receive no error.
@@ -21,8 +21,8 @@ from librt.strings import read_i32_be
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.topic_names import INTERNAL_TOPICS
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
 from kwire.coordinator.transaction.initialising import Producer
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
 from kwire.log.batch_validation import Validated, ValidatedBatch, check_frame, needs_steps, validate_in_steps
 from kwire.log.disk import DiskFailure
@@ -45,7 +45,7 @@ from kwire.server.requests.api import Api, HandWrittenCodec
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.current_leaders import current_leader, node_endpoint
-from kwire.server.requests.durable_answers import Admission, Append, DurableAnswer
+from kwire.server.requests.durable_answers import Append, DurableAnswer, VerifiedAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +76,9 @@ APPENDED_AT_ONCE: Final = 128
 """Batches that are appended in one step of the event loop."""
 RECORDS_AS_BATCH: Final = 32
 """Uncompressed records that count as one more batch: reading them takes about as long as appending a batch."""
-AtGate = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
+Unverified = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
 """Batch that begins its transaction in a partition, with the result of its validation in steps."""
-Appended = tuple[list[Append], list[AtGate]]
+Appended = tuple[list[Append], list[Unverified]]
 """Appends that must become durable, and batches that wait for verification, after the
 batches of a request are appended.
 """
@@ -92,30 +92,30 @@ def handle_produce(
     exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     """Append every batch; its result is stored in its part of the exchange."""
-    refused = None
+    rejected = None
     if exchange.transactional_id is not None or exchange.acks not in _ACKS:
-        refused = _refusal(exchange, context)
+        rejected = _rejection(exchange, context)
     is_quick = exchange.is_small and not exchange.codecs
-    if refused is None and not is_quick and _takes_long(exchange, context):
+    if rejected is None and not is_quick and _takes_long(exchange, context):
         return _begin_steps(exchange, context)
     waiting: list[Append] = []
-    at_gate: list[AtGate] = []
+    unverified: list[Unverified] = []
     for topic in exchange.topics:
-        name, why = _resolve(topic, context, refused)
+        name, why = _resolve(topic, context, rejected)
         for data in topic.partitions:
             if why is None:
-                _append(name, data, exchange, context, waiting, at_gate)
+                _append(name, data, exchange, context, waiting, unverified)
             else:
-                _refuse(data, why)
-    return _answer(exchange, waiting, at_gate, context)
+                _reject(data, why)
+    return _answer(exchange, waiting, unverified, context)
 
 
 def _answer(
-    exchange: ProduceExchange, waiting: list[Append], at_gate: list[AtGate], context: RequestContext
+    exchange: ProduceExchange, waiting: list[Append], unverified: list[Unverified], context: RequestContext
 ) -> ProduceExchange | Awaitable[ProduceExchange | None] | None:
     answer: Awaitable[ProduceExchange] | None = None
-    if at_gate:
-        answer = _enter(exchange, at_gate, waiting, context)
+    if unverified:
+        answer = _verify(exchange, unverified, waiting, context)
     if exchange.acks == 0:
         if answer is not None:
             return _unanswered(answer)
@@ -174,23 +174,23 @@ def _begin_steps(
     try:
         waits_for = next(steps)
     except StopIteration as end:
-        waiting, at_gate = end.value
-        return _answer(exchange, waiting, at_gate, context)
+        waiting, unverified = end.value
+        return _answer(exchange, waiting, unverified, context)
     return _continue(steps, waits_for, exchange, context)
 
 
 async def _continue(
     steps: Steps[Appended], waits_for: Awaitable[Any] | None, exchange: ProduceExchange, context: RequestContext
 ) -> ProduceExchange | None:
-    waiting, at_gate = await in_turns(steps, waits_for)
-    answer = _answer(exchange, waiting, at_gate, context)
+    waiting, unverified = await in_turns(steps, waits_for)
+    answer = _answer(exchange, waiting, unverified, context)
     return answer if answer is None or isinstance(answer, ProduceExchange) else await answer
 
 
 def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Steps[Appended]:
     """Append every batch in order. A batch whose validation takes long is validated in steps before its append."""
     waiting: list[Append] = []
-    at_gate: list[AtGate] = []
+    unverified: list[Unverified] = []
     work = 0
     for topic in exchange.topics:
         for data in topic.partitions:
@@ -204,22 +204,22 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
                 if validated is not None:  # the topic may have been deleted or recreated meanwhile
                     name, why = _resolve(topic, context, None)
             if why is not None:
-                _refuse(data, why)
+                _reject(data, why)
                 work += 1
                 continue
-            _append(name, data, exchange, context, waiting, at_gate, validated)
+            _append(name, data, exchange, context, waiting, unverified, validated)
             if validated is not None:
-                if at_gate and at_gate[-1][1] is data and _is_converted(validated, data):
+                if unverified and unverified[-1][1] is data and _is_converted(validated, data):
                     # A converted batch that waits for verification is not counted as memory: allow one per request at a
                     # time.
-                    yield _pass_gate(at_gate, exchange, waiting, context)
-                    at_gate = []
+                    yield _verify_now(unverified, exchange, waiting, context)
+                    unverified = []
                 work = APPENDED_AT_ONCE
             elif data.records is not None and len(data.records) >= BATCH_HEADER_BYTES:
                 work += _work(data.records)
             else:
                 work += 1
-    return waiting, at_gate
+    return waiting, unverified
 
 
 def _validate(topic: ProducedTopic, data: ProducedPartition, context: RequestContext) -> Steps[Validated | None]:
@@ -242,26 +242,26 @@ def _is_converted(validated: Validated, data: ProducedPartition) -> bool:
     return isinstance(validated, ValidatedBatch) and validated.batch is not data.records
 
 
-def _enter(
+def _verify(
     exchange: ProduceExchange,
-    at_gate: list[AtGate],
+    unverified: list[Unverified],
     waiting: list[Append],
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
     """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
-    admission = Admission(exchange, waiting, len(at_gate), context.services.partitions)
+    verified_answer = VerifiedAnswer(exchange, waiting, len(unverified), context.services.partitions)
     claim = _claim(exchange, context)
-    entries = [_entry(each, exchange, waiting, claim, admission.batch_verified) for each in at_gate]
-    context.services.gate.enter(claim, entries)
-    return admission.answer()
+    batches = [_unverified_batch(each, exchange, waiting, claim, verified_answer.batch_verified) for each in unverified]
+    context.services.transaction_verifier.verify(claim, batches)
+    return verified_answer.answer()
 
 
-def _pass_gate(
-    at_gate: list[AtGate], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
+def _verify_now(
+    unverified: list[Unverified], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
 ) -> asyncio.Future[None]:
     """Append the batches in order; the future is resolved when all are appended or rejected."""
     passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    awaited = len(at_gate)
+    awaited = len(unverified)
 
     def verified() -> None:
         nonlocal awaited
@@ -270,7 +270,9 @@ def _pass_gate(
             passed.set_result(None)
 
     claim = _claim(exchange, context)
-    context.services.gate.enter(claim, [_entry(each, exchange, waiting, claim, verified) for each in at_gate])
+    context.services.transaction_verifier.verify(
+        claim, [_unverified_batch(each, exchange, waiting, claim, verified) for each in unverified]
+    )
     return passed
 
 
@@ -283,31 +285,31 @@ def _claim(exchange: ProduceExchange, context: RequestContext) -> TransactionCla
     )
 
 
-def _entry(
-    at_gate: AtGate,
+def _unverified_batch(
+    unverified: Unverified,
     exchange: ProduceExchange,
     waiting: list[Append],
     claim: TransactionClaim,
     verified: Callable[[], None],
-) -> Entry:
-    partition, data, header, validated = at_gate
+) -> UnverifiedBatch:
+    partition, data, header, validated = unverified
 
-    def entered(error: KafkaError | None) -> KafkaError | None:
+    def on_verified(error: KafkaError | None) -> KafkaError | None:
         if error is not None and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            _refuse_in(partition, data, error)
+            _reject_in(partition, data, error)
         elif error is not None:
-            _refuse(data, error)
+            _reject(data, error)
         elif partition.is_removed:
-            _refuse(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            _reject(data, error := KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not partition.is_led:
-            _refuse(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            _reject(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
             error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
         verified()
         return error
 
     producer = Producer(header.producer_id, header.producer_epoch)
-    return Entry(partition, producer, header.base_sequence, entered)
+    return UnverifiedBatch(partition, producer, header.base_sequence, on_verified)
 
 
 async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
@@ -323,7 +325,7 @@ def _close_on_error(topics: list[ProducedTopic]) -> None:
                 raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
 
 
-def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
+def _rejection(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
     """Return the error of the whole request, if it is rejected."""
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -334,17 +336,17 @@ def _refusal(request: ProduceExchange, context: RequestContext) -> KafkaError | 
 
 
 def _resolve(
-    topic: ProducedTopic, context: RequestContext, refused: KafkaError | None
+    topic: ProducedTopic, context: RequestContext, rejected: KafkaError | None
 ) -> tuple[str, KafkaError | None]:
     """Return the topic's name, and the error that rejects all its batches, or None."""
     name = topic.name
     if topic.topic_id is not None:
         name = context.services.image.topic_names.get(topic.topic_id, "")
         if not name:
-            return "", refused or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    if refused is None and not context.allows_topic(name):
-        refused = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return name, refused
+            return "", rejected or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if rejected is None and not context.allows_topic(name):
+        rejected = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return name, rejected
 
 
 def _append(
@@ -353,10 +355,10 @@ def _append(
     exchange: ProduceExchange,
     context: RequestContext,
     waiting: list[Append],
-    at_gate: list[AtGate],
+    unverified: list[Unverified],
     validated: Validated | None = None,
 ) -> None:
-    """Append a batch, or add it to `at_gate` if it begins a transaction in its partition."""
+    """Append a batch, or add it to `unverified` if it begins a transaction in its partition."""
     partition = None
     try:
         partition = context.services.partitions.find(name, data.index)
@@ -373,14 +375,14 @@ def _append(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         if attributes & TRANSACTIONAL_FLAG:
             header = check_frame(records)
-            if not _is_through(partition, header, context):
-                at_gate.append((partition, data, header, validated))
+            if not _can_append(partition, header, context):
+                unverified.append((partition, data, header, validated))
                 return
     except _FencedError as fenced:
-        _refuse(data, fenced)
+        _reject(data, fenced)
         return
     except KafkaError as error:
-        _refuse_in(partition, data, error)
+        _reject_in(partition, data, error)
         if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             _name_leader(name, data, exchange, context)
         return
@@ -399,7 +401,7 @@ def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, 
             exchange.node_endpoints = [*exchange.node_endpoints, endpoint]
 
 
-def _is_through(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
+def _can_append(partition: Partition, header: BatchHeader, context: RequestContext) -> bool:
     """Return True if a transaction's batch may be appended without verification."""
     if header.producer_id == NO_PRODUCER_ID:
         return True
@@ -408,7 +410,9 @@ def _is_through(partition: Partition, header: BatchHeader, context: RequestConte
     except KafkaError as error:
         raise _FencedError(error.code, error.message) from error
     producer = Producer(header.producer_id, header.producer_epoch)
-    return context.services.gate.is_open(partition, producer, adds=context.version >= ADDS_TO_TRANSACTION_SINCE)
+    return context.services.transaction_verifier.can_write(
+        partition, producer, adds=context.version >= ADDS_TO_TRANSACTION_SINCE
+    )
 
 
 def _store(
@@ -430,7 +434,7 @@ def _store(
             partition.log.producers.check_begins(begins)
         result = partition.append(data.records, acks, validated=validated)
     except KafkaError as error:
-        _refuse_in(partition, data, error)
+        _reject_in(partition, data, error)
         return error
     except DiskFailure as failure:
         logger.error("%s-%d: %s", partition.topic, data.index, failure)  # noqa: TRY400 no traceback needed
@@ -451,14 +455,14 @@ def _check_attributes(attributes: int, context: RequestContext, is_transactional
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
-def _refuse_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
+def _reject_in(partition: Partition | None, data: ProducedPartition, error: KafkaError) -> None:
     """Set the error of a batch that a partition rejected, with the log start for most errors."""
-    _refuse(data, error)
+    _reject(data, error)
     if partition is not None and error.code not in _WITHOUT_LOG_START:
         data.log_start_offset = partition.log.log_start_offset
 
 
-def _refuse(data: ProducedPartition, error: KafkaError) -> None:
+def _reject(data: ProducedPartition, error: KafkaError) -> None:
     data.error_code = error.code
     data.record_errors = error.record_errors
     data.error_message = error.message

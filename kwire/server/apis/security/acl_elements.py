@@ -27,15 +27,15 @@ class ResultType(Protocol[R_co]):
     def __call__(self, *, error_code: int, error_message: str) -> R_co: ...
 
 
-def refuse_all(result: ResultType[R], elements: Iterable[tuple[int, int, int, int]]) -> Pieces[list[R]]:
+def reject_all(result: ResultType[R], elements: Iterable[tuple[int, int, int, int]]) -> Pieces[list[R]]:
     """Return a SECURITY_DISABLED result for each (resource, pattern, operation,
     permission): no authorizer keeps entries.
 
     Raises ProtocolError if any of them has an element of 0.
     """
 
-    def refuse(each: tuple[int, int, int, int]) -> R:
+    def reject(each: tuple[int, int, int, int]) -> R:
         check_elements(*each)
         return result(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured.")
 
-    return mapped(elements, refuse)
+    return mapped(elements, reject)

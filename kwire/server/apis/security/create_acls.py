@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.chunks import Pieces
 from kwire.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from kwire.server.apis.security.acl_elements import refuse_all
+from kwire.server.apis.security.acl_elements import reject_all
 from kwire.server.requests.api import Api
 from kwire.server.requests.services import NodeContext
 
@@ -14,7 +14,7 @@ def handle_create_acls(request: CreateAclsRequest, context: NodeContext) -> Piec
         (each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
         for each in request.creations
     )
-    return CreateAclsResponse(results=(yield from refuse_all(AclCreationResult, elements)))
+    return CreateAclsResponse(results=(yield from reject_all(AclCreationResult, elements)))
 
 
 API = Api(request=CreateAclsRequest, response=CreateAclsResponse, handle=handle_create_acls)

@@ -22,10 +22,10 @@ async def handle_alter_partition_reassignments(
             return AlterPartitionReassignmentsResponse(error_message="")
         return await context.services.brokers.reassign(request)
     except KafkaError as error:
-        return refuse(request, error)
+        return reject(request, error)
 
 
-def refuse(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
+def reject(request: AlterPartitionReassignmentsRequest, error: KafkaError) -> AlterPartitionReassignmentsResponse:
     return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

@@ -21,15 +21,15 @@ async def handle_create_partitions(
     request: CreatePartitionsRequest, context: ControllerContext
 ) -> CreatePartitionsResponse:
     repeats = await in_turns(repeated(topic.name for topic in request.topics))
-    refused: dict[str, CreatePartitionsTopicResult] = {}
+    rejected: dict[str, CreatePartitionsTopicResult] = {}
     accepted: list[CreatePartitionsTopic] = []
     for some in chunks(request.topics):
         for topic in some:
             if topic.name in repeats:
                 error = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-                refused[topic.name] = _result(topic.name, error)
+                rejected[topic.name] = _result(topic.name, error)
             elif not context.allows_topic(topic.name):
-                refused[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                rejected[topic.name] = _result(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             else:
                 accepted.append(topic)
         if len(some) == CHUNK:
@@ -50,7 +50,7 @@ async def handle_create_partitions(
     results = await in_turns(
         mapped(zip(accepted, outcomes, strict=True), lambda outcome: _result(outcome[0].name, outcome[1]))
     )
-    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=[*refused.values(), *results])
+    return CreatePartitionsResponse(throttle_time_ms=quota.throttle_ms, results=[*rejected.values(), *results])
 
 
 def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
@@ -60,7 +60,7 @@ def _result(name: str, error: KafkaError | None) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(name=name, error_code=error.code, error_message=error.message)
 
 
-def refuse(request: CreatePartitionsRequest, error: KafkaError) -> Pieces[CreatePartitionsResponse]:
+def reject(request: CreatePartitionsRequest, error: KafkaError) -> Pieces[CreatePartitionsResponse]:
     names = yield from mapped(request.topics, lambda topic: topic.name)
     results = yield from mapped(dict.fromkeys(names), lambda name: _result(name, error))
     return CreatePartitionsResponse(results=results)

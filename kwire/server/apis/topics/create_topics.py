@@ -105,7 +105,7 @@ def _created(wanted: NewTopic, created: CreatedTopic, context: ControllerContext
     )
 
 
-def refuse(request: CreateTopicsRequest, error: KafkaError) -> Pieces[CreateTopicsResponse]:
+def reject(request: CreateTopicsRequest, error: KafkaError) -> Pieces[CreateTopicsResponse]:
     names = yield from mapped(request.topics, lambda topic: topic.name)
     topics = yield from mapped(dict.fromkeys(names), lambda name: _error(name, error))
     return CreateTopicsResponse(topics=topics)

@@ -27,7 +27,7 @@ _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to 
 async def handle_delete_topics(request: DeleteTopicsRequest, context: ControllerContext) -> DeleteTopicsResponse:
     wanted = await in_turns(_wanted(request))
     repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in wanted))
-    refused: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
+    rejected: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
     found: list[tuple[DeleteTopicState, TopicImage]] = []
     for some in chunks(wanted):
         for topic in some:
@@ -35,7 +35,7 @@ async def handle_delete_topics(request: DeleteTopicsRequest, context: Controller
             try:
                 found.append((topic, _find(topic, context, is_repeated=key in repeats)))
             except KafkaError as error:
-                refused[key] = _result(topic.name, topic.topic_id, error)
+                rejected[key] = _result(topic.name, topic.topic_id, error)
         if len(some) == CHUNK:
             await turn()
     by_id = {topic_id for name, topic_id in repeats if name is None}
@@ -45,7 +45,7 @@ async def handle_delete_topics(request: DeleteTopicsRequest, context: Controller
     outcomes = await services.controller.delete_topics(doomed, count=quota.record)
     decided = chain(((topic, _TWICE) for topic in twice), zip(doomed, outcomes, strict=True))
     results = await in_turns(mapped(decided, lambda each: _result(each[0].name, each[0].topic_id, each[1])))
-    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=[*refused.values(), *results])
+    return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=[*rejected.values(), *results])
 
 
 def _wanted(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
@@ -113,7 +113,7 @@ def _find(wanted: DeleteTopicState, context: ControllerContext, *, is_repeated: 
     return topic
 
 
-def refuse(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:
+def reject(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:
     wanted = yield from _wanted(request)
     responses = yield from mapped(wanted, lambda each: _result(each.name, each.topic_id, error))
     return DeleteTopicsResponse(responses=responses)

@@ -35,7 +35,7 @@ def handle_describe_topic_partitions(
     remaining = max(1, min(request.response_partition_limit, limit))
     cursor = request.cursor
     if cursor is not None and _is_wrong(cursor, request):
-        return _refused(request)
+        return _rejected(request)
     response = DescribeTopicPartitionsResponse()
     topics = context.services.image.topics
     names = yield from _names(request, context, "" if cursor is None else cursor.topic_name)
@@ -62,7 +62,7 @@ def _is_wrong(cursor: DescribeTopicPartitionsRequestCursor, request: DescribeTop
     return cursor.partition_index < 0
 
 
-def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _rejected(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(name=topic.name, error_code=ErrorCode.INVALID_REQUEST)

@@ -26,7 +26,7 @@ async def handle_elect_leaders(request: ElectLeadersRequest, context: Controller
             return ElectLeadersResponse()  # nothing to elect, whatever the kind of election
         return await context.services.brokers.elect_leaders(request)
     except KafkaError as error:
-        return await in_turns(_refused(request, error, context.version))
+        return await in_turns(_rejected(request, error, context.version))
 
 
 async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext) -> ElectLeadersResponse:
@@ -35,11 +35,11 @@ async def handle_at_broker(request: ElectLeadersRequest, context: RequestContext
             request, request_origin_of(context)
         )
     except KafkaError as error:
-        return await in_turns(_refused(request, error, context.version))
+        return await in_turns(_rejected(request, error, context.version))
     return response
 
 
-def _refused(request: ElectLeadersRequest, error: KafkaError, version: int) -> Pieces[ElectLeadersResponse]:
+def _rejected(request: ElectLeadersRequest, error: KafkaError, version: int) -> Pieces[ElectLeadersResponse]:
     """Return the error for the whole request, if the version has a field for it, and for each named partition."""
     results = yield from mapped_by_group(
         request.topic_partitions or (),

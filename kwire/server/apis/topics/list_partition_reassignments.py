@@ -17,14 +17,14 @@ def handle_list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, context: ControllerContext
 ) -> ListPartitionReassignmentsResponse | Pieces[ListPartitionReassignmentsResponse]:
     if not context.allows_cluster():
-        return refuse(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return reject(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     services = context.services
     if not services.metadata_log.is_active:
-        return refuse(request, KafkaError(ErrorCode.NOT_CONTROLLER))
+        return reject(request, KafkaError(ErrorCode.NOT_CONTROLLER))
     return list_reassignments(services.image, request)
 
 
-def refuse(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
+def reject(request: ListPartitionReassignmentsRequest, error: KafkaError) -> ListPartitionReassignmentsResponse:
     return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message or error.code.meaning)
 
 

@@ -65,13 +65,13 @@ def _named_topics(
     for chunk in chunks(named):
         yield
         if context.version < IDS_OR_NAMES_SINCE and any(_needs_ids(topic) for topic in chunk):
-            return (yield from _refused(named))
+            return (yield from _rejected(named))
         by_id.update({topic.topic_id: topic for topic in chunk if topic.topic_id != ZERO_UUID})
         by_name.update({topic.name: topic for topic in chunk})
     # Each named topic once; if some are named by id, topics without an id are ignored.
     asked = list(by_id.values()) or list(by_name.values())
     if not by_id and None in by_name:
-        return (yield from _refused(named))
+        return (yield from _rejected(named))
     missing = [] if by_id else (yield from _to_create(request, asked, context))
     if missing:  # the client retries, as with Kafka
         context.services.topic_creator.create_soon(missing)
@@ -82,7 +82,7 @@ def _needs_ids(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id != ZERO_UUID
 
 
-def _refused(named: Sequence[MetadataRequestTopic]) -> Generator[None, None, MetadataResponse]:
+def _rejected(named: Sequence[MetadataRequestTopic]) -> Generator[None, None, MetadataResponse]:
     response = MetadataResponse()
     code = ErrorCode.INVALID_REQUEST
     for chunk in chunks(named):
@@ -139,7 +139,7 @@ def _described(name: str, context: RequestContext, view: _View) -> TopicImage | 
 
 def _found(asked: MetadataRequestTopic, context: RequestContext, view: _View) -> TopicImage | MetadataResponseTopic:
     if asked.topic_id == ZERO_UUID:
-        assert asked.name is not None, "a topic with neither name nor id is refused before"
+        assert asked.name is not None, "a topic with neither name nor id is rejected before"
         return _described(asked.name, context, view)
     known = view.image.topic_by_id(asked.topic_id)
     if known is None or not context.allows_topic(known.name):

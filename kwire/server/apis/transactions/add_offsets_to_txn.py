@@ -10,7 +10,7 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from kwire.server.apis.transactions.transactional_ids import code_for_version, refusing
+from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
@@ -21,7 +21,7 @@ FENCED_SINCE = 2
 def handle_add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, context: RequestContext
 ) -> Answer[AddOffsetsToTxnResponse]:
-    def refuse(error: KafkaError) -> AddOffsetsToTxnResponse:
+    def reject(error: KafkaError) -> AddOffsetsToTxnResponse:
         return AddOffsetsToTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
     def add() -> Answer[None]:
@@ -34,7 +34,7 @@ def handle_add_offsets_to_txn(
             return _create_and_add(request, context)
         return _add(request, context)
 
-    return refusing(add, lambda _: AddOffsetsToTxnResponse(), refuse)
+    return rejecting(add, lambda _: AddOffsetsToTxnResponse(), reject)
 
 
 async def _create_and_add(request: AddOffsetsToTxnRequest, context: RequestContext) -> None:

@@ -23,7 +23,7 @@ from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.repeats import once_each
-from kwire.server.apis.transactions.transactional_ids import code_for_version, refusing
+from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
@@ -83,11 +83,11 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
         asked += some
         if len(some) == CHUNK:
             yield
-    refused = yield from _refused(transaction, asked, context)
-    if refused:
-        return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
+    rejected = yield from _rejected(transaction, asked, context)
+    if rejected:
+        return dict.fromkeys(asked, ErrorCode.OPERATION_NOT_ATTEMPTED) | rejected
 
-    def all_refused(error: KafkaError) -> Codes:
+    def all_rejected(error: KafkaError) -> Codes:
         return dict.fromkeys(asked, code_for_version(error.code, context.version >= FENCED_SINCE))
 
     def added(_: None) -> Codes:
@@ -96,35 +96,35 @@ def _codes(transaction: AddPartitionsToTxnTransaction, context: RequestContext) 
     coordinator = context.services.transactions
     producer = Producer(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
-        return refusing(
-            lambda: coordinator.verify(transaction.transactional_id, producer, asked), lambda codes: codes, all_refused
+        return rejecting(
+            lambda: coordinator.verify(transaction.transactional_id, producer, asked), lambda codes: codes, all_rejected
         )
     version = EPOCH_PER_TRANSACTION if context.version >= MANY_SINCE else CLASSIC
-    return refusing(
+    return rejecting(
         lambda: coordinator.add(transaction.transactional_id, producer, asked, client_version=version),
         added,
-        all_refused,
+        all_rejected,
     )
 
 
-def _refused(
+def _rejected(
     transaction: AddPartitionsToTxnTransaction, asked: list[TopicPartition], context: RequestContext
 ) -> Pieces[dict[TopicPartition, ErrorCode]]:
     """Return the codes of partitions that are not authorized or do not exist."""
     if not context.allows(ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
         return dict.fromkeys(asked, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     topics = context.services.image.topics
-    refused = {}
+    rejected = {}
     for some in chunks(asked):
         for name, index in some:
             image = topics.get(name)
             if context.version < MANY_SINCE and (name in INTERNAL_TOPICS or not context.allows_topic(name)):
-                refused[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                rejected[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif image is None or not 0 <= index < len(image.partitions):
-                refused[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                rejected[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if len(some) == CHUNK:
             yield
-    return refused
+    return rejected
 
 
 def _results(topics: list[AddPartitionsToTxnTopic], codes: Codes) -> Pieces[list[AddPartitionsToTxnTopicResult]]:

@@ -7,7 +7,7 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from kwire.server.apis.transactions.transactional_ids import code_for_version, refusing
+from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
@@ -17,12 +17,12 @@ NEXT_EPOCH_SINCE = 5
 
 
 def handle_end_txn(request: EndTxnRequest, context: RequestContext) -> Answer[EndTxnResponse]:
-    def refuse(error: KafkaError) -> EndTxnResponse:
+    def reject(error: KafkaError) -> EndTxnResponse:
         return EndTxnResponse(error_code=code_for_version(error.code, context.version >= FENCED_SINCE))
 
     if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return refuse(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-    return refusing(
+        return reject(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    return rejecting(
         lambda: context.services.transactions.end(
             request.transactional_id,
             Producer(request.producer_id, request.producer_epoch),
@@ -30,7 +30,7 @@ def handle_end_txn(request: EndTxnRequest, context: RequestContext) -> Answer[En
             client_version=EPOCH_PER_TRANSACTION if context.version >= NEXT_EPOCH_SINCE else CLASSIC,
         ),
         lambda producer: EndTxnResponse(producer_id=producer.producer_id, producer_epoch=producer.epoch),
-        refuse,
+        reject,
     )
 
 

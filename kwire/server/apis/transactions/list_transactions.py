@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.chunks import Pieces
-from kwire.cluster.patterns import Matcher, Pattern, PatternRefusedError
+from kwire.cluster.patterns import Matcher, Pattern, PatternRejectedError
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -56,7 +56,7 @@ def _pattern(pattern: str | None, matcher: Matcher) -> Pieces[Pattern | None]:
         return None
     try:
         return (yield from matcher.compile(pattern))
-    except PatternRefusedError as error:
+    except PatternRejectedError as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from error
 
 

@@ -13,20 +13,20 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def refusing(call: Callable[[], Answer[T]], finish: Callable[[T], U], refuse: Callable[[KafkaError], U]) -> Answer[U]:
-    """Return finish(result of the call), or refuse(error) for an error that it raises, now or later."""
+def rejecting(call: Callable[[], Answer[T]], finish: Callable[[T], U], reject: Callable[[KafkaError], U]) -> Answer[U]:
+    """Return finish(result of the call), or reject(error) for an error that it raises, now or later."""
     try:
         answer = call()
     except KafkaError as error:
-        return refuse(error)
-    return _later(answer, finish, refuse) if inspect.isawaitable(answer) else finish(answer)
+        return reject(error)
+    return _later(answer, finish, reject) if inspect.isawaitable(answer) else finish(answer)
 
 
-async def _later(answer: Awaitable[T], finish: Callable[[T], U], refuse: Callable[[KafkaError], U]) -> U:
+async def _later(answer: Awaitable[T], finish: Callable[[T], U], reject: Callable[[KafkaError], U]) -> U:
     try:
         return finish(await answer)
     except KafkaError as error:
-        return refuse(error)
+        return reject(error)
 
 
 def code_for_version(code: ErrorCode, knows_fenced: bool) -> ErrorCode:

@@ -10,9 +10,9 @@ from typing import Any
 from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
-from kwire.coordinator.group_coordinator import refused_transactional_commit
-from kwire.coordinator.transaction.gate import Entry, TransactionClaim
+from kwire.coordinator.group_coordinator import rejected_transactional_commit
 from kwire.coordinator.transaction.initialising import Producer
+from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -62,23 +62,23 @@ def _part(topic: TxnOffsetCommitRequestTopic, partitions: Sequence[Any]) -> TxnO
 def _commit(
     request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> Answer[Topics]:
-    code = _refusal(request, context)
+    code = _rejection(request, context)
     if code is not ErrorCode.NONE:
-        return refused_transactional_commit(topics, code)
-    accepted, refused = _sorted(topics, context)
+        return rejected_transactional_commit(topics, code)
+    accepted, rejected = _sorted(topics, context)
     if not accepted:
-        return refused
-    return _commit_accepted(request, accepted, refused, context)
+        return rejected
+    return _commit_accepted(request, accepted, rejected, context)
 
 
 async def _commit_accepted(
     request: TxnOffsetCommitRequest,
     accepted: list[TxnOffsetCommitRequestTopic],
-    refused: Topics,
+    rejected: Topics,
     context: RequestContext,
 ) -> Topics:
     try:
-        answer = _enter(request, accepted, context)
+        answer = _verify_and_commit(request, accepted, context)
         while inspect.isawaitable(answer):  # for verification, and then perhaps for durability
             answer = await answer
         committed = answer
@@ -86,11 +86,11 @@ async def _commit_accepted(
         code = coordinator_error(error).code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        committed = refused_transactional_commit(accepted, code)
-    return merged(refused, committed)
+        committed = rejected_transactional_commit(accepted, code)
+    return merged(rejected, committed)
 
 
-def _enter(
+def _verify_and_commit(
     request: TxnOffsetCommitRequest, accepted: list[TxnOffsetCommitRequestTopic], context: RequestContext
 ) -> Answer[Answer[Topics]]:
     """Commit once the group's partition is verified to be in the transaction. Raises KafkaError."""
@@ -99,28 +99,28 @@ def _enter(
     producer = Producer(request.producer_id, request.producer_epoch)
     adds = context.version >= ADDS_SINCE
     partition.log.producers.check_epoch(*producer)
-    if services.gate.is_open(partition, producer, adds=adds):
+    if services.transaction_verifier.can_write(partition, producer, adds=adds):
         return services.groups.commit_offsets_in_transaction(request, accepted)
-    entered: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
+    verified: asyncio.Future[Answer[Topics]] = asyncio.get_running_loop().create_future()
 
     def settle(error: KafkaError | None) -> KafkaError | None:
-        if entered.done():  # the client has disconnected
+        if verified.done():  # the client has disconnected
             return error
         if error is None:
             # Within this call: if a marker came before the next one, the offsets would stay pending for ever.
-            entered.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
+            verified.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
-            entered.set_exception(error)
+            verified.set_exception(error)
         return error
 
     claim = TransactionClaim(
         transactional_id=request.transactional_id, adds=adds, supports_abortable=context.version >= ABORTABLE_SINCE
     )
-    services.gate.enter(claim, [Entry(partition, producer, NO_SEQUENCE, settle)])
-    return entered
+    services.transaction_verifier.verify(claim, [UnverifiedBatch(partition, producer, NO_SEQUENCE, settle)])
+    return verified
 
 
-def _refusal(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorCode:
+def _rejection(request: TxnOffsetCommitRequest, context: RequestContext) -> ErrorCode:
     if not context.allows(ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if not context.allows_group(request.group_id):
@@ -133,18 +133,18 @@ def _sorted(
 ) -> tuple[list[TxnOffsetCommitRequestTopic], Topics]:
     """Return (topics with their existing partitions, error results)."""
     accepted: list[TxnOffsetCommitRequestTopic] = []
-    refused: Topics = []
+    rejected: Topics = []
     for topic in topics:
         if not context.allows_topic(topic.name):
-            refused += refused_transactional_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            rejected += rejected_transactional_commit([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
         known, unknown = split(topic.partitions, context.services.image.topics.get(topic.name))
         if unknown or not known:
             rest = TxnOffsetCommitRequestTopic(name=topic.name, partitions=unknown)
-            refused += refused_transactional_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            rejected += rejected_transactional_commit([rest], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if known:
             accepted.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=known))
-    return accepted, refused
+    return accepted, rejected
 
 
 API = Api(request=TxnOffsetCommitRequest, response=TxnOffsetCommitResponse, handle=handle_txn_offset_commit)

@@ -45,7 +45,7 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
     if not context.allows_cluster():
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
-        return (yield from _refused(marker, partitions, context))
+        return (yield from _rejected(marker, partitions, context))
     return (
         yield from context.services.markers.write_in_pieces(
             Marker(
@@ -60,7 +60,7 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
     )
 
 
-def _refused(
+def _rejected(
     marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext
 ) -> Pieces[Outcomes]:
     """Return the error for an invalid producer id or epoch.

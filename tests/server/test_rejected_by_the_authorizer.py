@@ -78,7 +78,7 @@ SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.part
 
 
 @dataclasses.dataclass
-class Refusing:
+class Rejecting:
     """Authorizer that denies all operations on one resource type."""
 
     kind: ResourceType
@@ -100,10 +100,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def refuse(broker: RunningBroker) -> Iterator[Callable[[ResourceType], None]]:
+def reject(broker: RunningBroker) -> Iterator[Callable[[ResourceType], None]]:
     """Deny operations on a resource type until the test ends."""
     allowing = broker.server.services.authorizer
-    yield lambda kind: broker.authorize_by(Refusing(kind))
+    yield lambda kind: broker.authorize_by(Rejecting(kind))
     broker.authorize_by(allowing)
 
 
@@ -236,56 +236,56 @@ CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
 def test_unauthorized_requests_return_the_authorization_error(
     broker: RunningBroker,
     client: RawClient,
-    refuse: Callable[[ResourceType], None],
+    reject: Callable[[ResourceType], None],
     name: str,
     request_: Any,
     version: int,
     kind: ResourceType,
     code: ErrorCode,
 ) -> None:
-    refuse(kind)
+    reject(kind)
     assert list(codes_of(client.ask(request_, version))) == [code], name
     assert broker.call(lambda: TOPIC in broker.server.services.image.topics)
 
 
 def test_create_topics_requires_authorization_for_the_topic_or_the_cluster(
-    broker: RunningBroker, client: RawClient, refuse: Callable[[ResourceType], None]
+    broker: RunningBroker, client: RawClient, reject: Callable[[ResourceType], None]
 ) -> None:
     for kind, name in ((R.CLUSTER, "by-topic"), (R.TOPIC, "by-cluster")):
-        refuse(kind)
+        reject(kind)
         assert client.ask(create_request(name), 7).topics[0].error_code == E.NONE
-    refusing = RefusingBoth()
-    broker.authorize_by(refusing)
-    (refused,) = client.ask(create_request("neither"), 7).topics
-    assert (refused.error_code, refused.error_message) == (E.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    rejecting = RejectingBoth()
+    broker.authorize_by(rejecting)
+    (rejected,) = client.ask(create_request("neither"), 7).topics
+    assert (rejected.error_code, rejected.error_message) == (E.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
-class RefusingBoth:
+class RejectingBoth:
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
         return False
 
 
 def test_a_topic_that_must_not_be_deleted_stays_when_it_is_named_by_its_id(
-    client: RawClient, refuse: Callable[[ResourceType], None]
+    client: RawClient, reject: Callable[[ResourceType], None]
 ) -> None:
     _, topic_id = create_topic(client)
-    refuse(R.TOPIC)
+    reject(R.TOPIC)
     by_id = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)])
-    (refused,) = client.ask(by_id, 6).responses
-    assert refused.error_code == E.TOPIC_AUTHORIZATION_FAILED
-    assert (refused.name, refused.topic_id) == (None, topic_id)
+    (rejected,) = client.ask(by_id, 6).responses
+    assert rejected.error_code == E.TOPIC_AUTHORIZATION_FAILED
+    assert (rejected.name, rejected.topic_id) == (None, topic_id)
 
 
 def test_log_directories_are_hidden_without_a_code_in_old_versions(
-    client: RawClient, refuse: Callable[[ResourceType], None]
+    client: RawClient, reject: Callable[[ResourceType], None]
 ) -> None:
-    refuse(R.CLUSTER)
+    reject(R.CLUSTER)
     answer = client.ask(DescribeLogDirsRequest(topics=None), 2)
     assert answer.results == []
 
 
 def test_a_transaction_is_described_without_topics_that_the_client_may_not_see(
-    broker: RunningBroker, client: RawClient, refuse: Callable[[ResourceType], None]
+    broker: RunningBroker, client: RawClient, reject: Callable[[ResourceType], None]
 ) -> None:
     init = client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
     assert init.error_code == E.NONE
@@ -296,15 +296,15 @@ def test_a_transaction_is_described_without_topics_that_the_client_may_not_see(
     described = DescribeTransactionsRequest(transactional_ids=["x"])
     (state,) = client.ask(described, 0).transaction_states
     assert [topic.topic for topic in state.topics] == [TOPIC]
-    refuse(R.TOPIC)
+    reject(R.TOPIC)
     (state,) = client.ask(described, 0).transaction_states
     assert (state.transaction_state, state.topics) == ("Ongoing", [])
 
 
-def test_unauthorized_operations_are_not_listed(client: RawClient, refuse: Callable[[ResourceType], None]) -> None:
+def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Callable[[ResourceType], None]) -> None:
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=True)
     assert client.ask(request, 10).cluster_authorized_operations > 0
-    refuse(R.CLUSTER)
+    reject(R.CLUSTER)
     assert client.ask(request, 10).cluster_authorized_operations == 0
 
 
@@ -312,18 +312,18 @@ def test_unauthorized_operations_are_not_listed(client: RawClient, refuse: Calla
     "make", ["heartbeat", "registration", "producer_ids", "assign", "vote", "begin_epoch", "fetch"]
 )
 def test_controller_apis_require_cluster_action(
-    broker: RunningBroker, refuse: Callable[[ResourceType], None], make: str
+    broker: RunningBroker, reject: Callable[[ResourceType], None], make: str
 ) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     request = getattr(controller_requests, make)(world)
-    refuse(R.CLUSTER)
+    reject(R.CLUSTER)
     answer = broker.start(at_controller(broker, request)).result(30)
     assert answer.error_code == E.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_an_envelope_requires_cluster_action(broker: RunningBroker, refuse: Callable[[ResourceType], None]) -> None:
+def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[[ResourceType], None]) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
-    refuse(R.CLUSTER)
+    reject(R.CLUSTER)
     answer = broker.start(at_controller(broker, controller_requests.envelope()(world))).result(30)
     assert (answer.error_code, answer.response_data) == (E.CLUSTER_AUTHORIZATION_FAILED, None)
 

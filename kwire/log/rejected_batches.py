@@ -1,7 +1,7 @@
 """Rejected batches of idempotent producers: a later batch must not be stored before the retry of a rejected one.
 
 A batch is rejected because the disk is full, or because its transaction's coordinator does not have the partition
-(kwire.coordinator.transaction.gate). A client with several requests in flight may receive the error long after its
+(kwire.coordinator.transaction.verifier). A client with several requests in flight may receive the error long after its
 cause has ended, because responses arrive in order. If the producer's state is unknown, a later batch would then be
 stored in place of the rejected one. When librdkafka receives an error for a gap, it begins a new epoch, and sends
 batches without a response again, which duplicates them.
@@ -21,7 +21,7 @@ FOLLOWING_MAX: Final = 4
 """Batches that may follow a rejected one before its client receives the error, with five requests in flight."""
 
 
-class _Refused:
+class _Rejected:
     """First batch of a producer's newest epoch that was rejected because the disk was full."""
 
     __slots__ = ("base_sequence", "producer_epoch", "rejected_later")
@@ -51,11 +51,11 @@ class _Refused:
         return (header.base_sequence - self.base_sequence) & SEQUENCE_MAX
 
 
-class RefusedBatches:
+class RejectedBatches:
     """Rejected batches of one log's producers."""
 
     def __init__(self) -> None:
-        self._without_space: dict[int, _Refused] = {}
+        self._without_space: dict[int, _Rejected] = {}
         self._not_admitted: dict[int, tuple[int, int]] = {}
         """(epoch, lowest sequence) of the batches that the transaction verification rejected, by producer id."""
 
@@ -66,22 +66,22 @@ class RefusedBatches:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID or header.base_sequence == NO_SEQUENCE:
             return
-        self._without_space[producer_id] = _Refused(header.producer_epoch, header.base_sequence)
+        self._without_space[producer_id] = _Rejected(header.producer_epoch, header.base_sequence)
         if len(self._without_space) > PRODUCERS_MAX:
             del self._without_space[next(iter(self._without_space))]
 
     def check(self, header: BatchHeader) -> None:
         """Reject a batch that follows one that a full disk rejected. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        refused = self._without_space.get(header.producer_id)
-        if refused is None or not refused.is_followed_by(header):
+        rejected = self._without_space.get(header.producer_id)
+        if rejected is None or not rejected.is_followed_by(header):
             return
-        if refused.is_abandoned(header):
+        if rejected.is_abandoned(header):
             del self._without_space[header.producer_id]
             return
-        refused.rejected_later.append(header.base_sequence)
+        rejected.rejected_later.append(header.base_sequence)
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"producer {header.producer_id}: sequence {refused.base_sequence}, for which the disk was full, "
+            f"producer {header.producer_id}: sequence {rejected.base_sequence}, for which the disk was full, "
             f"comes before {header.base_sequence}",
         )
 
@@ -111,7 +111,7 @@ class RefusedBatches:
         if known_epoch == epoch and sequence > lowest and not has_batches:
             return KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id}: sequence {sequence} comes before {lowest}, which was refused",
+                f"producer {producer_id}: sequence {sequence} comes before {lowest}, which was rejected",
             )
         if known_epoch <= epoch:
             self._not_admitted.pop(producer_id, None)
@@ -126,6 +126,6 @@ class RefusedBatches:
             self._without_space.pop(producer_id, None)
             self._not_admitted.pop(producer_id, None)
             return
-        refused = self._without_space.get(producer_id)
-        if refused is not None and refused.is_superseded_by(header):
+        rejected = self._without_space.get(producer_id)
+        if rejected is not None and rejected.is_superseded_by(header):
             del self._without_space[producer_id]

@@ -34,7 +34,7 @@ _RETRIABLE = frozenset(
     }
 )
 
-Entered = Callable[[KafkaError | None], KafkaError | None]
+OnVerified = Callable[[KafkaError | None], KafkaError | None]
 """Callback after verification, with None or the error. Returns the error of a batch that was not written, else None.
 
 Called once.
@@ -64,17 +64,17 @@ class TransactionClaim:
     """True if the client supports TRANSACTION_ABORTABLE."""
 
 
-class Entry(NamedTuple):
+class UnverifiedBatch(NamedTuple):
     """Batch to be written to a partition."""
 
     partition: Partition
     producer: Producer
     sequence: int
     """Sequence of the batch's first record; -1 if sequences do not matter."""
-    entered: Entered
+    on_verified: OnVerified
 
 
-class TransactionGate:
+class TransactionVerifier:
     """Verification for all partitions of a broker."""
 
     def __init__(
@@ -87,7 +87,7 @@ class TransactionGate:
         self._verifies = verifies
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_open(self, partition: Partition, producer: Producer, *, adds: bool) -> bool:
+    def can_write(self, partition: Partition, producer: Producer, *, adds: bool) -> bool:
         """Return True if a batch may be written without verification."""
         if producer in partition.verifications:
             return False
@@ -95,21 +95,21 @@ class TransactionGate:
             return True
         return not adds and not self._verifies()
 
-    def enter(self, claim: TransactionClaim, entries: Sequence[Entry]) -> None:
-        """Verify the entries, and call each one's callback: maybe before this returns, and in order per producer."""
+    def verify(self, claim: TransactionClaim, batches: Sequence[UnverifiedBatch]) -> None:
+        """Verify the batches, and call each one's callback: maybe before this returns, and in order per producer."""
         pending: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
-        for partition, producer, sequence, entered in entries:
+        for partition, producer, sequence, on_verified in batches:
             verification = partition.verifications.get(producer)
             if verification is None:
                 verification = partition.verifications[producer] = Verification(claim)
                 key = (partition.topic, partition.index)
                 pending.setdefault(producer, {})[key] = partition, verification
-            elif verification.question != claim:
+            elif verification.claim != claim:
                 # A pending verification of another request, maybe with another transactional id, does not apply here.
                 _record_rejection(partition, producer, sequence)
-                entered(_refusal(ErrorCode.NETWORK_EXCEPTION, claim))
+                on_verified(_rejection(ErrorCode.NETWORK_EXCEPTION, claim))
                 continue
-            verification.waiting.append((sequence, entered))
+            verification.waiting.append((sequence, on_verified))
         for producer, verifications in pending.items():
             self._send_request(claim, producer, verifications)
 
@@ -206,29 +206,29 @@ def _complete(
         if isinstance(outcome, Mapping) and outcome[key] is not ErrorCode.NONE:
             error = KafkaError(outcome[key])
         if error is not None:
-            error = _refusal(error.code, claim)
-        error = error or verification.refusal
-        for sequence, entered in verification.waiting:
-            refusal = error or _out_of_order_error(partition, producer, sequence)
-            failure = entered(refusal)
-            # The log has already recorded a batch that found no disk space in `refused`.
-            if refusal is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
+            error = _rejection(error.code, claim)
+        error = error or verification.error
+        for sequence, on_verified in verification.waiting:
+            rejection = error or _out_of_order_error(partition, producer, sequence)
+            failure = on_verified(rejection)
+            # The log has already recorded a batch that found no disk space in `rejected`.
+            if rejection is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _record_rejection(partition, producer, sequence)
 
 
 def _record_rejection(partition: Partition, producer: Producer, sequence: int) -> None:
     """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
-    partition.log.producers.refused.not_admitted(producer.producer_id, producer.epoch, sequence)
+    partition.log.producers.rejected.not_admitted(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
     """Return the error for a batch if a rejected one must precede it, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
-    return producers.refused.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
+    return producers.rejected.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
 
 
-def _refusal(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
+def _rejection(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
     """Return the error for the producer, chosen so that old clients react correctly."""
     if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
         # Retriable, and without a metadata refresh first.

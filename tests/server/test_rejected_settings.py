@@ -54,9 +54,9 @@ LOCAL_MS, LOCAL_BYTES = "log.local.retention.ms", "log.local.retention.bytes"
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_broker_does_not_start_with_invalid_settings(settings: dict[str, str], why: str) -> None:
-    with pytest.raises(SettingError) as refused:
+    with pytest.raises(SettingError) as rejected:
         make_config(settings)
-    assert why in str(refused.value)
+    assert why in str(rejected.value)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_a_broker_id_that_is_none_counts_as_not_given() -> None:
     assert make_config({"broker.id": "-1"}).node_id == make_config({}).node_id
 
 
-def test_a_file_that_no_java_reads_is_refused() -> None:
+def test_a_file_that_no_java_reads_is_rejected() -> None:
     with pytest.raises(SettingError, match="the settings cannot be read"):
         load_config("node.id=\\u12\n")
 
 
-def test_a_setting_that_is_not_served_is_refused_by_name() -> None:
+def test_a_setting_that_is_not_served_is_rejected_by_name() -> None:
     with pytest.raises(SettingError, match="is not served yet, only its default"):
         make_config({"remote.log.storage.system.enable": "true"})
 
@@ -94,7 +94,7 @@ def test_a_setting_that_is_not_served_is_refused_by_name() -> None:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     settings = {"log.cleaner.threads": "4", "num.io.threads": "8"}
-    with RunningBroker(tmp_path_factory.mktemp("refused"), settings) as running:
+    with RunningBroker(tmp_path_factory.mktemp("rejected"), settings) as running:
         yield running
 
 
@@ -175,7 +175,7 @@ def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.
     dynamic.start(good)
     for old, new, roll_ms in ((good, bad, 7000), (bad, other, 7000), (other, mended, 9000)):
         before = dynamic.settings_of(old)["log.roll.ms"]
-        assert dynamic.follow(MetadataDelta(old, new))
+        assert dynamic.apply(MetadataDelta(old, new))
         assert (settings.values["log.roll.ms"], dynamic.settings_of(new)["log.roll.ms"]) == (roll_ms, roll_ms)
         assert dynamic.settings_of(old)["log.roll.ms"] == before
     assert caplog.text.count("the dynamic configuration could not be applied: ") == 1

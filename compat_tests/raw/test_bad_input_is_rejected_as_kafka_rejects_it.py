@@ -39,7 +39,7 @@ BAD_BATCHES = {
 
 @pytest.mark.short
 @pytest.mark.parametrize("case", BAD_BATCHES)
-def test_a_bad_batch_is_refused_and_not_stored(peer, topic, case):
+def test_a_bad_batch_is_rejected_and_not_stored(peer, topic, case):
     make, code = BAD_BATCHES[case]
     peer.create_topic(topic)
     answer = peer.produce(topic, make())
@@ -85,7 +85,7 @@ def test_produce_to_unknown_topics_and_partitions_returns_an_error(peer, topic, 
 
 
 @pytest.mark.parametrize("acks", [2, -2, 100])
-def test_an_impossible_acknowledgement_is_refused(peer, topic, acks):
+def test_an_impossible_acknowledgement_is_rejected(peer, topic, acks):
     peer.create_topic(topic)
     assert peer.produce(topic, batch_of(1), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert peer.fetch(topic, 0).high_watermark == 0
