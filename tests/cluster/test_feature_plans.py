@@ -70,7 +70,7 @@ def test_every_registered_node_must_support_a_level(nodes: dict[str, Any], why: 
     assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_what_old_nodes_support_is_set_and_the_active_controller_speaks_for_itself() -> None:
+def test_levels_that_old_nodes_support_are_set() -> None:
     image = replace(IMAGE, brokers={7: OLD_BROKER}, controllers={8: OLD_CONTROLLER})
     for update, controller in ((("metadata.version", 29, UP), 1), (("group.version", 0, SAFE), 1)):
         name, level, kind = update

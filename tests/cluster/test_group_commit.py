@@ -148,7 +148,7 @@ def test_a_larger_count_does_not_let_later_appends_overtake(scene: Scene) -> Non
     play(scene, acts)
 
 
-def test_a_failed_fsync_wakes_those_who_wait_and_takes_the_log_offline(scene: Scene) -> None:
+def test_a_failed_fsync_wakes_all_waiters_and_takes_the_log_offline(scene: Scene) -> None:
     async def acts() -> None:
         scene.disk.fail = lambda operation, path: broken(operation, path) if operation == "fsync" else None
         scene.append(b"a")

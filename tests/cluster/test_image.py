@@ -255,7 +255,7 @@ def test_controllers_and_producer_ids() -> None:
     assert image.next_producer_id == 2000
 
 
-def test_a_record_that_is_not_known_is_rejected_and_changes_nothing() -> None:
+def test_an_unknown_record_is_rejected_and_changes_nothing() -> None:
     with pytest.raises(UnknownRecord, match="object"):
         after(TOPIC, object())
     assert EMPTY.topics == {}

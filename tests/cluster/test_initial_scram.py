@@ -139,7 +139,7 @@ NOT_ITERATIONS = "Failed to parse iterations count: it is not an integer of 32 b
         ("SCRAM-SHA-256=[name=a,password=\udcff]", "An argument of add-scram is not UTF-8"),
     ],
 )
-def test_what_is_no_credential_is_rejected(argument: str, words: str) -> None:
+def test_malformed_scram_credentials_are_rejected(argument: str, words: str) -> None:
     with pytest.raises(InvalidScramError) as rejected:
         parse_scram(["SCRAM-SHA-256=[name=good,password=x]", argument], CHANCE)
     assert str(rejected.value) == words

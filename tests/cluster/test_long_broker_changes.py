@@ -223,7 +223,7 @@ def test_concurrent_broker_changes_complete(tmp_path: Path, other: str) -> None:
     asyncio.run(main())
 
 
-def test_a_heartbeat_that_is_sent_again_is_not_told_to_stop_too_soon(tmp_path: Path) -> None:
+def test_a_resent_shutdown_heartbeat_does_not_allow_the_shutdown_too_soon(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             answers = await asyncio.gather(*(world.heartbeat(GOES, shut_down=True) for _ in range(2)))
@@ -247,7 +247,7 @@ def test_a_heartbeat_prevents_a_planned_fencing(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_of_two_processes_that_register_at_once_one_is_rejected(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_registrations_of_a_broker_id_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             world.clock.now_ms += SESSION_MS

@@ -123,7 +123,7 @@ async def begin(log: MetadataLog, controller: Controller) -> asyncio.Future[Crea
     return creating
 
 
-def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_creations_of_a_topic_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)

@@ -69,7 +69,7 @@ def no_space_for_epochs(operation: str, path: str) -> DiskFailure | None:
 
 
 @pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
-def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
+def test_no_node_stops_while_all_disks_are_full_and_all_continue_with_space(
     world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}

@@ -83,7 +83,7 @@ def test_logs_that_are_not_ours_are_set_aside(tmp_path: Path, topic: TopicImage 
     assert {0, 1} - {int(name[-1]) for name in strays} == kept
 
 
-def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_elsewhere(tmp_path: Path) -> None:
+def test_a_log_of_an_unknown_topic_does_not_replace_one_in_a_missing_directory(tmp_path: Path) -> None:
     before = LogManager([str(tmp_path)], surroundings())
     before.get_or_create("t", 0, LogConfig(), UUID(int=1))
     before.close(clean=False)
@@ -175,7 +175,7 @@ def test_partitions_may_be_opened_during_an_iteration(tmp_path: Path) -> None:
     assert open_indexes(partitions, "u") == {0}
 
 
-def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> None:
+def test_partitions_that_wait_to_be_opened_use_the_newest_metadata(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
     first = wide("t", OPENED_AT_ONCE + 2)
@@ -368,7 +368,7 @@ def test_partitions_that_cannot_be_opened_do_not_delay_others(tmp_path: Path) ->
     assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
+def test_opening_partitions_without_disk_space_is_retried_a_few_at_a_time(tmp_path: Path) -> None:
     disk = FullDisk()
     partitions = partitions_in(tmp_path, disk)
     listener = RecordedPartitions()
@@ -443,7 +443,7 @@ def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_pat
 
 
 @pytest.mark.parametrize("failure", [broken, full])
-def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
+def test_a_stray_log_that_cannot_be_renamed_does_not_prevent_the_start(
     tmp_path: Path, failure: Callable[[str, str], DiskFailure]
 ) -> None:
     paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
@@ -463,7 +463,7 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
 
 
 @pytest.mark.parametrize("operation", ["list", "read"])
-def test_a_directory_that_fails_at_a_start_is_waited_for_beside_one_that_is_missing(
+def test_a_replica_waits_for_a_directory_that_failed_at_start_beside_a_missing_one(
     tmp_path: Path, operation: str
 ) -> None:
     """The broker must not create the replica elsewhere, even if it is in no in-sync set: it would exist twice."""

@@ -68,7 +68,7 @@ def test_keys_come_in_their_order() -> None:
     assert list(persistent(dict.fromkeys(names, 1))) == names
 
 
-def test_what_is_not_there_is_a_key_error() -> None:
+def test_a_missing_key_raises_key_error() -> None:
     mapping = persistent({"a": 1})
     without = mapping.draft()
     del without["a"]

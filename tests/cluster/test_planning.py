@@ -239,7 +239,7 @@ def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> Non
     assert items("a", SUBTRACT, "a") == ""
 
 
-def test_incremental_changes_are_written_as_far_as_they_change_something() -> None:
+def test_incremental_config_changes_without_effect_are_not_written() -> None:
     assert alter(THERE, ("segment.ms", SET, "9"), ("retention.ms", DELETE, None)) == {
         "segment.ms": "9",
         "retention.ms": None,

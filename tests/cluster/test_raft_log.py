@@ -36,7 +36,7 @@ def opened(tmp_path: Path, config: LogConfig | None = None, disk: RealDisk | Non
     return raft_log
 
 
-def test_what_no_record_can_hold_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_encoded_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
     long = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 2**15)
     with pytest.raises(KafkaError) as rejected:
@@ -83,7 +83,7 @@ def test_an_empty_log_begins_at_nothing(tmp_path: Path) -> None:
     ("epoch", "end"),
     [(0, (0, 0)), (1, (2, 1)), (2, (2, 1)), (3, (5, 3)), (4, (6, 4)), (9, (6, 4))],
 )
-def test_where_an_epoch_ends(tmp_path: Path, epoch: int, end: tuple[int, int]) -> None:
+def test_the_end_offset_of_a_leader_epoch(tmp_path: Path, epoch: int, end: tuple[int, int]) -> None:
     log = written(tmp_path)
     assert log.end_offset_for_epoch(epoch) == OffsetAndEpoch(*end)
     assert log.last_epoch == 4
@@ -280,7 +280,7 @@ def test_a_half_fetched_snapshot_does_not_outlive_the_log(tmp_path: Path) -> Non
     again.close()
 
 
-def test_what_a_leader_sent_that_is_here_already_changes_nothing(tmp_path: Path) -> None:
+def test_fetched_records_that_are_already_stored_change_nothing(tmp_path: Path) -> None:
     log = written(tmp_path)
     for data in (b"", log.read(0, 1000), log.read(5, 1000)[:-1]):
         log.append_fetched(data)

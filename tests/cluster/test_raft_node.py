@@ -38,7 +38,7 @@ def test_a_snapshot_that_was_cut_short_is_rejected_with_a_line(world: World, tmp
         world.start(1)
 
 
-def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
+def test_records_of_the_leader_reach_the_image_of_every_node(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     told: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ def test_a_record_of_an_earlier_epoch_does_not_count_as_committed_in_a_later_one
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_the_others_go_on_when_the_leader_is_killed_and_it_comes_back(world: World) -> None:
+def test_the_other_nodes_continue_when_the_leader_is_killed_and_restarts(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     killed = world.id_of(leader)

@@ -138,14 +138,14 @@ def test_a_snapshot_without_its_header_or_footer_is_rejected() -> None:
             decode_snapshot(part)
 
 
-def test_a_flipped_bit_is_noticed() -> None:
+def test_a_flipped_bit_is_detected() -> None:
     content = bytearray(encoded(everything()))
     content[len(content) // 2] ^= 4
     with pytest.raises(InvalidRecordsError):
         decode_snapshot(bytes(content))
 
 
-def test_a_record_of_an_unknown_kind_is_rejected() -> None:
+def test_a_record_of_an_unknown_type_is_rejected() -> None:
     header, *_, footer = encode_snapshot([], epoch=3, now_ms=NOW_MS, last_contained_timestamp_ms=0)
     unknown = bytes(encode_batch([Record(value=b"\x01\x7f\x00")], base_offset=1))
     with pytest.raises(UnknownRecordTypeError):

@@ -14,7 +14,7 @@ from tests.log.faults import FaultyDisk, full
 from tests.log.support import batch, marker, open_at, surroundings, values
 
 
-def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(tmp_path: Path) -> None:
+def test_a_truncation_that_replays_a_marker_keeps_the_rejected_batch(tmp_path: Path) -> None:
     """The replayed marker is older than the rejected batch, so it must not clear the memory of the rejection."""
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk=disk))

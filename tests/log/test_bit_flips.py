@@ -99,7 +99,7 @@ def test_epochs_that_begin_behind_the_log_start_are_derived_as_for_a_directory_o
 
 
 @pytest.mark.parametrize("position", range(34))
-def test_aborted_transactions_are_believed_only_where_the_log_says_the_same(tmp_path: Path, position: int) -> None:
+def test_the_transaction_index_is_used_only_if_the_log_confirms_it(tmp_path: Path, position: int) -> None:
     log = open_at(tmp_path, LogConfig())
     for sequence in range(3):
         log.append(

@@ -38,7 +38,7 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path):
         f"0\n1\na 0 {2**63}\n",
     ],
 )
-def test_broken_offset_files_are_noticed(tmp_path, text):
+def test_malformed_offset_checkpoints_are_rejected(tmp_path, text):
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptCheckpointError):

@@ -165,7 +165,7 @@ def test_a_disk_and_its_parts_have_no_more_descriptors_together_than_it_alone(tm
 
 
 @pytest.mark.parametrize(("limit", "count"), [(100_000, 64), (256, 16), (20, 8)])
-def test_where_descriptors_are_few_fewer_parts_are_used_at_once(monkeypatch, limit, count):
+def test_the_number_of_disk_parts_depends_on_the_descriptor_limit(monkeypatch, limit, count):
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
     assert parts_default() == count
     assert RealDisk().part(count).open_files_max * count <= RealDisk().open_files_max // 2
@@ -304,7 +304,7 @@ def test_a_lock_excludes_this_process_and_others_until_it_is_released(tmp_path):
 # Log behaviour on a bad disk
 
 
-def test_a_full_disk_rejects_the_append_and_nothing_more(tmp_path):
+def test_a_full_disk_fails_only_the_append(tmp_path):
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk))
     log.append(batch(b"a"), leader_epoch=0)

@@ -233,7 +233,7 @@ def test_a_segment_that_cannot_be_made_leaves_the_old_one_active(scene):
     scene.expect_all()
 
 
-def test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else(scene):
+def test_leader_epochs_without_disk_space_delay_only_the_flush(scene):
     scene.log.flush()
     scene.fill("leader-epoch")
     scene.log.append(scene.next_batch(), leader_epoch=7)
@@ -248,7 +248,7 @@ def test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else(scene)
     assert scene.reopened(clean=False).leader_epochs.entries() == [(0, 0), (7, 4)]
 
 
-def test_aborted_transactions_that_cannot_be_written_are_known_and_written_later(scene):
+def test_aborted_transactions_without_disk_space_stay_in_memory_until_written(scene):
     transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
     scene.log.append(transactional, leader_epoch=0)
     scene.fill(".txnindex")
@@ -302,7 +302,7 @@ def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeyp
     assert isinstance(scene.log.failure, DiskFailure)
 
 
-def test_an_index_that_was_made_again_is_dropped_where_there_is_no_space_for_it(tmp_path):
+def test_a_rebuilt_index_without_disk_space_is_dropped(tmp_path):
     log = open_at(tmp_path, CONFIG)
     for number in range(100):
         log.append(batch(b"%d" % number), leader_epoch=0)
@@ -345,7 +345,7 @@ def test_a_close_that_finds_no_space_is_not_clean(scene, caplog):
     assert scene.log.leader_epochs.latest_epoch == 1
 
 
-def test_a_clean_mark_that_cannot_be_written_costs_a_scan(scene, caplog):
+def test_a_clean_shutdown_file_that_cannot_be_written_costs_a_scan(scene, caplog):
     scene.fill(".kafka_cleanshutdown")
     scene.manager.close(clean=True)
     assert "next start recovers" in caplog.text
@@ -366,7 +366,7 @@ def test_retention_that_needs_a_new_segment_waits_for_space(scene, caplog):
     assert scene.log.log_start_offset == 4
 
 
-def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
+def test_a_truncation_fails_if_the_recovery_point_cannot_be_written(scene):
     scene.log.flush()
     scene.fill("recovery-point")
     assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR

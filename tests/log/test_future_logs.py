@@ -72,7 +72,7 @@ def test_a_log_that_has_moved_is_the_partitions_log(manager: LogManager, paths: 
     assert not Path(moved.directory, MOVED_FILE).exists()
 
 
-def test_what_is_appended_after_the_move_is_recovered(manager: LogManager, paths: list[str]) -> None:
+def test_records_appended_after_a_move_are_recovered(manager: LogManager, paths: list[str]) -> None:
     moved = move(manager, filled(manager), 1)
     moved.append(batch(b"later"), leader_epoch=3)
     again = reopened(manager, paths).get("t", 0)

@@ -53,7 +53,7 @@ def test_time_index_bytes_and_lookups(tmp_path):
 @pytest.mark.parametrize(
     "data", [b"\x00" * 7, struct.pack(">4i", 5, 10, 5, 20), struct.pack(">4i", 5, 10, 6, 10), struct.pack(">2i", -1, 0)]
 )
-def test_an_offset_index_that_cannot_be_right_is_rejected(tmp_path, data):
+def test_an_inconsistent_offset_index_is_rejected(tmp_path, data):
     (tmp_path / "x.index").write_bytes(data)
     with pytest.raises(CorruptIndexError):
         offset_index(tmp_path, load=True).load()
@@ -62,7 +62,7 @@ def test_an_offset_index_that_cannot_be_right_is_rejected(tmp_path, data):
 @pytest.mark.parametrize(
     "data", [b"\x00" * 11, struct.pack(">qiqi", 5, 1, 5, 2), struct.pack(">qiqi", 5, 2, 6, 2), b"\xff" * 12, bytes(24)]
 )
-def test_a_time_index_that_cannot_be_right_is_rejected(tmp_path, data):
+def test_an_inconsistent_time_index_is_rejected(tmp_path, data):
     (tmp_path / "x.timeindex").write_bytes(data)
     with pytest.raises(CorruptIndexError):
         time_index(tmp_path, load=True).load()

@@ -66,7 +66,7 @@ def test_reading_all_segments_keeps_index_memory_within_its_bound(tmp_path: Path
     log.close(clean=True)
 
 
-def test_indexes_that_are_made_again_are_written_and_unloaded(tmp_path: Path) -> None:
+def test_rebuilt_indexes_are_written_and_unloaded(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=20_000)
     log = open_at(tmp_path, config)
     for offset in range(800):

@@ -71,7 +71,7 @@ def test_each_lookup_finds_what_it_finds_in_memory(
 
 
 @pytest.mark.parametrize("data", [bytes(13), b"\xff" * 24])
-def test_a_file_that_cannot_be_right_is_rejected(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inconsistent_index_file_is_rejected(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "LOADED_BYTES_MAX", 0)
     for name in ("x.index", "x.timeindex"):
         (tmp_path / name).write_bytes(data)

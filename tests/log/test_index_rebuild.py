@@ -87,7 +87,7 @@ def is_whole(log: PartitionLog) -> bool:
     ],
     ids=["read", "read-some", "max-timestamp", "timestamp", "aborted", "scrub", "retention"],
 )
-def test_an_index_that_is_gone_is_made_again_in_steps(tmp_path: Path, ask: Callable[[PartitionLog], object]) -> None:
+def test_a_missing_index_is_rebuilt_in_steps(tmp_path: Path, ask: Callable[[PartitionLog], object]) -> None:
     filled(tmp_path)
     first_index(tmp_path).unlink()
     log = reopened(tmp_path)
@@ -111,7 +111,7 @@ def test_an_entry_that_names_no_batch_is_found_in_steps(tmp_path: Path, is_close
     assert is_whole(log)
 
 
-def test_what_is_appended_between_two_steps_is_indexed_as_well(tmp_path: Path) -> None:
+def test_records_appended_between_two_rebuild_steps_are_indexed(tmp_path: Path) -> None:
     filled(tmp_path, is_closed=False)
     spoil_entry(tmp_path, 3)
     log = reopened(tmp_path)

@@ -172,7 +172,7 @@ def test_a_second_load_opens_no_log_again(disk, opened):
     assert disk.operations == []
 
 
-def test_a_checkpoint_of_the_cleaner_that_names_a_negative_offset_is_not_believed(tmp_path):
+def test_a_cleaner_checkpoint_with_a_negative_offset_is_ignored(tmp_path):
     manager = managed(tmp_path)
     manager.get_or_create("t", 0, CONFIG, None).append(batch(), leader_epoch=0)
     manager.close(clean=True)

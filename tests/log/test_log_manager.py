@@ -86,7 +86,7 @@ def test_deleted_logs_are_renamed_then_removed(tmp_path):
     manager.close(clean=False)
 
 
-def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, caplog):
+def test_interrupted_deletions_are_completed_and_foreign_files_kept(tmp_path, caplog):
     root = tmp_path / "d0"
     for name in (f"t-1.{'a' * 32}-delete", f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"):
         (root / name).mkdir(parents=True)
@@ -205,7 +205,7 @@ def found_after_a_crash(manager, tmp_path):
 ALL_OF_THE_NEW = (0, 0, [b"0", b"1", b"2", b"3"])
 
 
-def test_a_topic_made_again_keeps_its_records_after_a_crash(tmp_path):
+def test_a_recreated_topic_keeps_its_records_after_a_crash(tmp_path):
     manager = managed(tmp_path)
     left_by_an_old_topic(manager)
     manager.delete("t", 0)
@@ -213,7 +213,7 @@ def test_a_topic_made_again_keeps_its_records_after_a_crash(tmp_path):
     assert found_after_a_crash(manager, tmp_path) == ALL_OF_THE_NEW
 
 
-def test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint(tmp_path):
+def test_a_recreated_topic_keeps_its_records_after_a_crash_before_the_checkpoint(tmp_path):
     manager = managed(tmp_path)
     left_by_an_old_topic(manager)
     manager.delete("t", 0)
@@ -256,7 +256,7 @@ def test_a_log_that_is_deleted_during_its_flush_takes_nothing_offline(tmp_path):
     manager.close(clean=False)
 
 
-def test_a_log_that_was_deleted_before_its_flush_is_passed_over(tmp_path):
+def test_a_log_deleted_before_its_flush_is_skipped(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, LogConfig(flush_ms=0), None)
     log.append(batch(b"a"), leader_epoch=0)

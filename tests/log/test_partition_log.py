@@ -57,7 +57,7 @@ def test_log_append_time_is_reported(tmp_path):
     assert everything(log)[0].timestamp == NOW_MS
 
 
-def test_nothing_is_stored_of_a_rejected_batch(tmp_path):
+def test_a_rejected_batch_is_not_stored(tmp_path):
     log = open_at(tmp_path)
     log.append(batch(b"a"), leader_epoch=0)
     size = log.size_in_bytes
@@ -382,7 +382,7 @@ def test_stored_batches_pass_their_crc(tmp_path):
     assert crc_matches(data, 0, parse_header(data))
 
 
-def test_a_leaders_marker_that_cannot_be_read_is_not_stored(tmp_path):
+def test_an_undecodable_marker_from_the_leader_is_not_stored(tmp_path):
     log = open_at(tmp_path)
     log.append(replicated(0, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     unreadable = encode_batch(

@@ -236,7 +236,7 @@ def test_a_producer_snapshot_of_truncated_records_is_not_used(tmp_path, clean):
 # Snapshots
 
 
-def test_snapshots_round_trip_and_notice_damage():
+def test_producer_snapshots_round_trip_and_detect_damage():
     entries = [
         ProducerEntry(
             producer_id=1,
@@ -259,7 +259,7 @@ def test_snapshots_round_trip_and_notice_damage():
             decode_snapshot(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :], "x")
 
 
-def test_a_snapshot_of_another_count_than_its_size_is_not_believed():
+def test_a_producer_snapshot_whose_count_does_not_match_its_size_is_rejected():
     body = struct.pack(">i", 2) + encode_snapshot([ProducerEntry(producer_id=1)])[10:]
     data = struct.pack(">hI", 1, crc32c(body)) + body
     with pytest.raises(CorruptSnapshotError, match="2 producers announced"):
@@ -301,7 +301,7 @@ def test_stray_snapshots_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_open_transaction_of_a_snapshot_is_known_in_any_order():
+def test_the_first_open_transaction_of_a_snapshot_is_found_in_any_order():
     entries = [ProducerEntry(producer_id=number, current_transaction_first_offset=9 - number) for number in range(5)]
     state = ProducerState()
     state.put_all(entries)

@@ -75,7 +75,7 @@ def test_a_second_recovery_changes_nothing(tmp_path):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 @pytest.mark.parametrize("harm", ["missing", "cut", "garbage", "zeros", "empty"])
-def test_derived_files_are_made_again(tmp_path, suffix, harm, clean):
+def test_derived_files_are_rebuilt(tmp_path, suffix, harm, clean):
     if clean and (suffix in (".txnindex", ".snapshot") or (harm == "empty" and suffix == ".index")):
         # After a clean close, the transaction index is trusted, as Kafka does, and an empty offset index is valid.
         # Damaged snapshots cause a replay, which another test covers.
@@ -119,7 +119,7 @@ def test_the_batch_that_the_log_starts_in_is_replayed(tmp_path):
     assert (repeated.base_offset, repeated.is_duplicate) == (0, True)
 
 
-def test_a_missing_epoch_file_is_made_again_from_the_batches(tmp_path):
+def test_a_missing_leader_epoch_file_is_rebuilt_from_the_batches(tmp_path):
     log = fill(tmp_path)
     before = picture(log)
     log.close(clean=False)

@@ -135,7 +135,7 @@ class TwoClocks(ManualClock):
         return self.since_start_ms
 
 
-def test_what_was_deleted_goes_although_the_wall_clock_is_set_back(tmp_path):
+def test_deleted_files_are_removed_although_the_wall_clock_is_set_back(tmp_path):
     clock = TwoClocks()
     manager = managed(tmp_path, surroundings(clock=clock))
     manager.get_or_create("t", 0, LogConfig(), None)

@@ -149,7 +149,7 @@ def test_a_timestamp_search_handles_create_time_and_log_append_time(tmp_path: Pa
     assert offset_for_timestamp(stamped, 0) == TimestampOffset(0, NOW_MS, 3)
 
 
-def test_batches_below_the_timestamp_are_passed_over_a_few_at_a_time(tmp_path: Path) -> None:
+def test_batches_below_the_timestamp_are_skipped_a_few_at_a_time(tmp_path: Path) -> None:
     """The segment's largest timestamp may belong to a deleted record."""
     count = 3 * HEADERS_AT_ONCE
     old = (plain(b"v", timestamp=NOW_MS) for _ in range(count))

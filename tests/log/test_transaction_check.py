@@ -92,7 +92,7 @@ def across(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_transaction_that_began_in_an_earlier_segment_is_known(across: Path) -> None:
+def test_an_aborted_transaction_that_began_in_an_earlier_segment_is_found(across: Path) -> None:
     assert found(across, 4) == [(7, 0, 3)]
 
 

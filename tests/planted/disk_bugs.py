@@ -121,7 +121,7 @@ def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogHealth, "no_space", give_up)
 
 
-@_bug("S16", "log/test_full_disk.py::test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else")
+@_bug("S16", "log/test_full_disk.py::test_leader_epochs_without_disk_space_delay_only_the_flush")
 def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
     """Leader epochs that found no space count as written."""
     write = LeaderEpochs.write
@@ -135,7 +135,7 @@ def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
 
 @_bug(
     "S1",
-    "log/test_log_manager.py::test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint",
+    "log/test_log_manager.py::test_a_recreated_topic_keeps_its_records_after_a_crash_before_the_checkpoint",
 )
 def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
     """A new topic with the name of a deleted one starts at the old topic's log start offset."""

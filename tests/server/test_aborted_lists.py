@@ -74,7 +74,7 @@ def test_deleting_a_partition_ends_the_check_of_its_transaction_index(broker: Ru
     partition = broker.server.services.partitions.find(topic, 0)
     index = partition.log.segments.active.transaction_index
 
-    def looks_after_deletion() -> int:
+    def checks_after_deletion() -> int:
         index.is_checked = False
         unready = UnreadyLogs()
         unready.add_aborted(partition, 0, 2 * ABORTS)
@@ -84,4 +84,4 @@ def test_deleting_a_partition_ends_the_check_of_its_transaction_index(broker: Ru
         partition.is_removed = True
         return len(list(pieces))
 
-    assert broker.call(looks_after_deletion) == 0
+    assert broker.call(checks_after_deletion) == 0

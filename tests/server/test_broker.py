@@ -80,7 +80,7 @@ def test_a_failed_fsync_of_the_metadata_log_stops_the_broker(tmp_path: Path) -> 
     broker.stop()
 
 
-def test_a_full_disk_rejects_records_and_goes_on(tmp_path: Path) -> None:
+def test_a_broker_with_a_full_disk_rejects_records_and_continues(tmp_path: Path) -> None:
     disk = FaultyDisk()
     with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:
         topic, _ = create_topic(client)

@@ -131,7 +131,7 @@ def test_static_settings_of_the_broker_are_read_only(client: RawClient) -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_resources_that_cannot_be_described(client: RawClient, kind: int, name: str, code: ErrorCode) -> None:
+def test_describe_configs_rejects_invalid_resources(client: RawClient, kind: int, name: str, code: ErrorCode) -> None:
     asked = [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)]
     (result,) = client.ask(DescribeConfigsRequest(resources=asked), 4).results
     assert (result.error_code, result.configs) == (code, [])

@@ -120,7 +120,9 @@ def test_a_client_that_leaves_a_long_poll_leaves_no_waiter(broker: RunningBroker
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 104857601, 2**31 - 1])
-def test_a_size_out_of_bounds_closes_at_once_and_takes_nothing(broker: RunningBroker, size: int) -> None:
+def test_a_frame_size_out_of_bounds_closes_the_connection_and_allocates_nothing(
+    broker: RunningBroker, size: int
+) -> None:
     with broker.client() as client:
         client.send_bytes(struct.pack(">i", size))
         assert client.is_closed()
@@ -146,7 +148,7 @@ def test_a_size_out_of_bounds_closes_at_once_and_takes_nothing(broker: RunningBr
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-def test_what_cannot_be_read_closes_the_connection(broker: RunningBroker, frame: bytes) -> None:
+def test_malformed_requests_close_the_connection(broker: RunningBroker, frame: bytes) -> None:
     with broker.client() as client:
         client.send_bytes(sized(frame))
         assert client.is_closed()
@@ -171,7 +173,7 @@ def test_random_requests_do_not_affect_other_connections(broker: RunningBroker, 
     eventually(lambda: broker.memory_used == 0, "their memory to be given back")
 
 
-def test_nothing_behind_a_rejected_request_is_served(broker: RunningBroker, client: RawClient) -> None:
+def test_requests_after_a_rejected_request_are_not_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:
         rejected = bad.frame(produce_request(unique("missing"), batch(b"a"), acks=0), 11)
@@ -200,7 +202,7 @@ def test_stored_produce_requests_get_responses_before_an_error_closes_the_connec
     assert fetch(client, topic).high_watermark == 3
 
 
-def test_nothing_behind_garbage_is_served(broker: RunningBroker, client: RawClient) -> None:
+def test_requests_after_a_malformed_request_are_not_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:
         good = bad.frame(produce_request(topic, batch(b"b"), acks=0), 11)
@@ -225,7 +227,7 @@ def test_a_version_of_api_versions_that_is_too_new_is_answered_in_version_0(clie
     assert client.ask(VERSIONS, 3).error_code == 0
 
 
-def test_a_software_name_that_is_none_is_rejected(client: RawClient) -> None:
+def test_an_invalid_client_software_name_is_rejected(client: RawClient) -> None:
     odd = ApiVersionsRequest(client_software_name="-raw", client_software_version="1")
     assert client.ask(odd, 3).error_code == ErrorCode.INVALID_REQUEST
     assert client.ask(VERSIONS, 3).error_code == 0

@@ -94,7 +94,7 @@ def test_names_of_overridden_addresses_are_looked_up() -> None:
     assert limits.max_from("10.0.0.1") == UNLIMITED
 
 
-def test_a_name_stands_for_its_first_address_of_version_4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_name_limits_its_first_ipv4_address(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET6, 0, 0, "", ("::1", 0, 0, 0)), (socket.AF_INET, 0, 0, "", ("10.1.1.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     assert address_of("both") == "10.1.1.1"

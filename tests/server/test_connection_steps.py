@@ -32,7 +32,7 @@ def test_a_client_that_has_left_before_it_is_accepted_has_no_address() -> None:
     play(act)
 
 
-def test_nothing_is_served_of_what_comes_after_the_close() -> None:
+def test_requests_received_after_the_close_are_not_served() -> None:
     async def act(_: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.receive(sized(b"one"))
@@ -118,7 +118,7 @@ def test_unsent_output_after_end_of_input_stalls_the_connection() -> None:
     play(act)
 
 
-def test_a_connection_is_read_from_again_when_nothing_holds_it_back() -> None:
+def test_reading_resumes_when_no_pause_reason_is_left() -> None:
     async def act(_: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.connection.pause_for_memory()

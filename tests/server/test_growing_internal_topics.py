@@ -97,7 +97,7 @@ def test_adding_partitions_to_internal_topics_moves_no_coordinator(broker: Runni
         assert client.ask(end, 5).error_code == ErrorCode.NONE
 
 
-def test_a_topic_that_is_made_anew_has_its_own_size(broker: RunningBroker, client: RawClient) -> None:
+def test_a_recreated_internal_topic_has_its_own_partition_count(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     await_coordinator(client, GROUP, "g")
     partition_for = broker.server.services.groups.partition_for

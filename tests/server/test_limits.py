@@ -287,7 +287,7 @@ def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
         yield broker, throttle
 
 
-def test_a_throttled_client_is_told_and_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
+def test_a_throttled_client_gets_the_throttle_time_and_is_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
     broker, throttle = throttled
     with broker.client() as client:
         throttle.ms = 700
@@ -327,7 +327,7 @@ def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[Runn
         assert time.monotonic() - began > 0.25
 
 
-def test_a_reader_that_is_slow_is_not_taken_for_one_that_stopped(data_dir: Path) -> None:
+def test_a_slow_reader_is_not_dropped(data_dir: Path) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=20_000_000)
         client_of = broker.client(receive_buffer=4096)

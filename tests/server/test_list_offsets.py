@@ -133,7 +133,7 @@ def test_a_timestamp_that_leaves_64_bits_is_just_another_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, 0])
-def test_records_that_cannot_be_opened_fail_their_own_look_up(
+def test_records_that_cannot_be_decompressed_fail_only_their_lookup(
     tmp_path: Path, codec: Codec, timestamp: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     partition = replica(tmp_path, image((1,)), KnownPeers())

@@ -46,7 +46,7 @@ def codes(client: RawClient, topic: str = "t") -> list[ErrorCode]:
     return [ErrorCode(produce(client, topic, batch(b"v"), partition=index).error_code) for index in range(PARTITIONS)]
 
 
-def test_one_directory_fails_and_the_others_go_on(
+def test_other_directories_are_served_when_one_fails(
     broker: RunningBroker, disk: FaultyDisk, directories: list[str]
 ) -> None:
     with broker.client() as client:
@@ -84,7 +84,7 @@ def test_a_directory_that_is_gone_is_described_beside_the_others(
 
 
 @pytest.mark.parametrize("has_slashes", [False, True])
-def test_the_controller_knows_which_replicas_a_failed_directory_had(
+def test_the_controller_lists_the_replicas_of_a_failed_directory(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str], has_slashes: bool
 ) -> None:
     eager = (with_slashes(config) if has_slashes else config) | {"broker.heartbeat.interval.ms": "50"}
@@ -224,7 +224,7 @@ def test_a_topic_created_without_disk_space_is_served_when_space_is_free(
         assert values_in(fetch(client, "t", 0).records)[-1] == b"v"
 
 
-def test_a_topic_of_a_failed_directory_can_be_deleted_and_made_again(
+def test_a_topic_of_a_failed_directory_can_be_deleted_and_recreated(
     broker: RunningBroker, disk: FaultyDisk, directories: list[str]
 ) -> None:
     with broker.client() as client:

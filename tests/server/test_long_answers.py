@@ -257,7 +257,7 @@ def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
         assert asked_of(large, list_offsets.API, request, 7)[1] > 10
 
 
-def test_what_comes_after_an_answer_in_pieces_waits_for_it() -> None:
+def test_a_callback_runs_after_a_response_in_steps() -> None:
     """The callback releases reserved output memory once the response of a fetch is written."""
     calls: list[str] = []
 
@@ -315,7 +315,7 @@ def test_pages_of_topics_follow_each_other(large: RunningBroker, asking: RawClie
 
 
 @pytest.mark.parametrize("unknown", [3, 5 * CHUNK])
-def test_unknown_topics_do_not_hide_those_behind_them(asking: RawClient, unknown: int) -> None:
+def test_unknown_topics_do_not_hide_later_topics(asking: RawClient, unknown: int) -> None:
     names = [f"a{number:05}" for number in range(unknown)]
     topics = [DescribeTopicPartitionsTopicRequest(name=name) for name in [*names, "wide"]]
     answer = asking.ask(DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=1), 0)

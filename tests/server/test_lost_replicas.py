@@ -181,7 +181,7 @@ def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_com
     play(acts, min_insync_replicas=2)
 
 
-def test_where_all_disks_are_full_records_are_taken_again_when_there_is_space() -> None:
+def test_after_full_disks_records_are_accepted_again_with_space() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         devices = [broker.host.device for broker in scene.cluster.brokers]

@@ -217,10 +217,10 @@ async def cancel_all() -> None:
 
 
 def test_closed_ports_and_invalid_host_names_are_unreachable() -> None:
-    event_loop.run(reach_nobody())
+    event_loop.run(send_to_unreachable_addresses())
 
 
-async def reach_nobody() -> None:
+async def send_to_unreachable_addresses() -> None:
     async with other_node() as other:
         address = other.destination
     channel = new_channel()
@@ -232,10 +232,10 @@ async def reach_nobody() -> None:
 
 def test_unreachable_nodes_leave_no_state() -> None:
     """Any client may name unreachable nodes with AddRaftVoter."""
-    event_loop.run(ask_in_vain())
+    event_loop.run(send_to_unreachable_nodes())
 
 
-async def ask_in_vain() -> None:
+async def send_to_unreachable_nodes() -> None:
     channel = new_channel()
     for number in range(5):
         with pytest.raises(Unreachable):
@@ -246,10 +246,10 @@ async def ask_in_vain() -> None:
 
 def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.network.outgoing.node_channel.CONNECTIONS_MAX", 2)
-    event_loop.run(ask_more_than_are_kept())
+    event_loop.run(send_on_more_connections_than_are_kept())
 
 
-async def ask_more_than_are_kept() -> None:
+async def send_on_more_connections_than_are_kept() -> None:
     async with other_node() as first, other_node() as second, other_node() as third:
         channel = new_channel()
         first.may_answer.clear()

@@ -105,7 +105,7 @@ def test_a_node_that_fails_api_versions_is_unreachable() -> None:
     check_unreachable(beaten, "ApiVersions was answered with error 31", reject)
 
 
-def test_a_response_that_nobody_waits_for_ends_the_connection() -> None:
+def test_an_unexpected_response_closes_the_connection() -> None:
     async def main() -> None:
         async with odd_node(lambda frame: beaten(frame) * 2) as (other, channel):
             sending = asyncio.ensure_future(channel.send(other.destination, HEARTBEAT))
@@ -129,7 +129,7 @@ def test_an_api_that_the_other_node_does_not_have_is_named() -> None:
     event_loop.run(main())
 
 
-def test_a_request_that_cannot_be_encoded_leaves_the_connection() -> None:
+def test_a_request_that_cannot_be_encoded_keeps_the_connection_open() -> None:
     async def main() -> None:
         async with odd_node(beaten) as (other, channel):
             with pytest.raises(Unreachable):

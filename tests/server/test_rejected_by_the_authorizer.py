@@ -94,7 +94,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
             create_topic(client, name=TOPIC)
             for kind, key in ((1, "x"), (0, "g")):
                 client.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
-            (committed,) = client.ask(commit_as_nobody(), 8).topics
+            (committed,) = client.ask(commit_without_a_member(), 8).topics
             assert committed.partitions[0].error_code == E.NONE
         yield running
 
@@ -173,7 +173,7 @@ def delete_offsets() -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id="g", topics=[topic])
 
 
-def commit_as_nobody() -> OffsetCommitRequest:
+def commit_without_a_member() -> OffsetCommitRequest:
     topic = OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition(committed_offset=1)])
     return OffsetCommitRequest(group_id="g", topics=[topic])
 

@@ -130,7 +130,7 @@ def test_an_item_of_many_partitions_has_a_request_to_itself() -> None:
         loop.run_until_complete(large())
 
 
-def test_items_cancelled_while_their_request_is_under_way_get_nothing_and_the_others_theirs() -> None:
+def test_items_cancelled_during_their_request_get_no_result_and_others_do() -> None:
     async def answer_both(error: Exception | None) -> None:
         peers = Peers()
         peers.error = error

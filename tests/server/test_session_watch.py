@@ -96,7 +96,7 @@ class World:
 
     def change(self) -> None:
         what = self.random_source.choice(
-            [self.write, self.write, self.begin, self.end, self.cut, self.retain, self.make_anew]
+            [self.write, self.write, self.begin, self.end, self.cut, self.retain, self.recreate]
         )
         what()
 
@@ -137,7 +137,7 @@ class World:
 
         self.broker.call(move)
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         """Delete a topic and create it again; clients of this version do not use topic ids."""
         if self.random_source.random() < 0.3:
             topic = self.random_source.choice(self.topics)
@@ -322,7 +322,7 @@ def test_deleting_a_topic_releases_its_watches(
     assert set(consumer.fetch({})) == {(topic, index) for index in range(COUNT)}
 
 
-def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
+def test_a_fetch_in_progress_adds_no_watches_to_a_closed_session(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)

@@ -80,7 +80,7 @@ def test_a_name_that_collides_is_rejected_until_the_other_is_gone(client: RawCli
     assert client.ask(create_request(other), 7).topics[0].error_code == 0
 
 
-def test_validate_only_makes_nothing(client: RawClient) -> None:
+def test_validate_only_creates_no_topic(client: RawClient) -> None:
     name = unique()
     request = create_request(name, 2)
     request.validate_only = True

@@ -359,7 +359,7 @@ def test_markers_of_unknown_transactions_and_partitions(client: RawClient) -> No
         ({"coordinator_epoch": -2}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     ],
 )
-def test_markers_with_invalid_negative_numbers_are_rejected(
+def test_markers_with_negative_numbers_are_rejected(
     client: RawClient, changes: dict[str, int], code: ErrorCode
 ) -> None:
     topic, _ = create_topic(client)
@@ -388,7 +388,7 @@ def test_a_topic_named_without_partitions_is_answered(client: RawClient) -> None
     assert found == {topic: [ErrorCode.NONE], "none": []}
 
 
-def test_a_restart_goes_on(data_dir: Any) -> None:
+def test_an_open_transaction_continues_after_a_restart(data_dir: Any) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         producer = init(client)
@@ -416,9 +416,7 @@ def test_a_read_committed_fetch_waits_for_the_end_of_a_transaction(client: RawCl
     assert values_in(answer.responses[0].partitions[0].records)[:2] == [b"a", b"b"]
 
 
-def test_a_read_committed_fetch_counts_only_stable_bytes_for_min_bytes(
-    client: RawClient, broker: RunningBroker
-) -> None:
+def test_a_read_committed_fetch_counts_stable_bytes_for_min_bytes(client: RawClient, broker: RunningBroker) -> None:
     topic, _ = create_topic(client)
     producer = init(client)
     now_ms = int(time.time() * 1000)  # close to the marker's time, so that the marker starts no segment

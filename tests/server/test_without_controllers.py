@@ -94,7 +94,7 @@ def test_a_broker_that_is_away_is_shown_as_fenced_and_unregistered_for_good() ->
     play(acts)
 
 
-def test_a_broker_that_is_unregistered_while_it_runs_says_that_its_heartbeats_are_rejected(
+def test_a_running_broker_that_is_unregistered_logs_rejected_heartbeats(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def acts(cluster: Cluster) -> None:

@@ -84,7 +84,7 @@ def test_the_nearest_setting_counts() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["abc", "0", ""])
-def test_settings_that_make_no_sense_are_passed_over(nonsense: str) -> None:
+def test_malformed_settings_are_ignored(nonsense: str) -> None:
     view = one_partition([1, 2, 3], min_insync=1)
     topic = view.image.topics["t"]
     unclean = "unclean.leader.election.enable"

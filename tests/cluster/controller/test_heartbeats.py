@@ -125,7 +125,7 @@ def test_a_broker_shuts_down_when_the_others_have_the_new_leaders() -> None:
     assert answered(answer) == (True, True, True)
 
 
-def test_a_broker_waits_while_nobody_takes_its_place() -> None:
+def test_a_shutdown_waits_while_no_other_broker_can_lead() -> None:
     cluster = Cluster(one_partition([1, 2], isr=[1], brokers=(1, 2)))
     _, answer = cluster.beat(1, want_shut_down=True)
     assert not answer.should_shut_down
@@ -229,7 +229,7 @@ def test_unregistered_brokers_do_not_delay_a_shutdown() -> None:
     assert sessions.state(view.image, 1) is UNFENCED
 
 
-def test_ids_of_brokers_that_were_never_registered_leave_nothing() -> None:
+def test_looking_up_unregistered_brokers_leaves_no_state() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
     before = len(sessions._progress)

@@ -112,7 +112,9 @@ def test_a_new_process_leaves_the_in_sync_sets_first() -> None:
     ("version", "previous", "eligible"),
     [(4, epoch(1), (1,)), (3, epoch(1), (1,)), (2, epoch(1), ()), (4, -1, ()), (4, epoch(1) - 1, ())],
 )
-def test_a_clean_shutdown_is_known_by_its_epoch(version: int, previous: int, eligible: tuple[int, ...]) -> None:
+def test_a_clean_shutdown_is_recognised_by_the_previous_broker_epoch(
+    version: int, previous: int, eligible: tuple[int, ...]
+) -> None:
     view = one_partition([1, 2], elr=True, min_insync=2)
     features = [LEVEL, feature(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1)]
     made, _ = registered(view, request(previous_broker_epoch=previous, features=features), version=version)

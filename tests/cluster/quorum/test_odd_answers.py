@@ -72,7 +72,7 @@ def fetching_a_snapshot() -> ScriptRunner:
     return runner
 
 
-def test_an_error_that_is_not_known_here_is_one_like_others() -> None:
+def test_an_unknown_error_code_is_handled_like_other_errors() -> None:
     runner = run("start voters=1,2,3 log=1,1 state=3,2,-1")
 
     def change(response: Any) -> None:
@@ -165,7 +165,7 @@ def test_a_leader_without_an_address_here_is_looked_for_at_the_others() -> None:
     assert seen[-1].endswith(": Fetch epoch=3 from=2@1 known=-1")
 
 
-def test_a_voter_whose_update_is_rejected_tells_again_later() -> None:
+def test_a_rejected_update_raft_voter_is_retried() -> None:
     runner = run("start voters=1,2,3 static log=1,1 state=1,2,-1", "reply 2", "wait 1900", "reply 2", "wait 200")
     assert runner.run("reply 2") == ["send 2: UpdateRaftVoter 1"]
     runner.run("reply 2 error=VOTER_NOT_FOUND")
@@ -201,7 +201,7 @@ def test_a_rejected_announcement_is_repeated() -> None:
     assert "send 2: BeginQuorumEpoch epoch=2" in runner.run("wait 1100")
 
 
-def test_a_fetch_without_a_replica_id_is_answered_and_counts_for_nothing() -> None:
+def test_a_fetch_without_a_replica_id_gets_a_response_and_is_not_tracked() -> None:
     runner = run(*ELECTED)
 
     def change(request: Any) -> None:

@@ -34,7 +34,7 @@ def test_three_voters_elect_one_leader() -> None:
     assert {node.running.epoch for node in world.nodes.values()} == {leader.running.epoch}
 
 
-def test_the_leader_fails_and_another_goes_on() -> None:
+def test_another_voter_leads_after_the_leader_fails() -> None:
     world = three(2)
     first = world.elect()
     world.append("a")
@@ -117,7 +117,7 @@ def test_a_leader_without_a_majority_of_fetches_resigns() -> None:
     assert old.running.leader_id == new.node_id
 
 
-def test_a_follower_that_cannot_hear_the_leader_does_not_disturb_it() -> None:
+def test_a_follower_cut_off_from_the_leader_does_not_disturb_it() -> None:
     world = three(7)
     leader = world.elect()
     world.run(1_000)
@@ -293,7 +293,7 @@ def test_a_removed_leader_goes_when_that_is_committed() -> None:
     assert old.node_id not in new.running.history.voters.ids
 
 
-def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quorum() -> None:
+def test_a_removal_known_only_to_the_removed_leader_does_not_stop_the_quorum() -> None:
     """The removed leader has the longer log, so the other node cannot win: the removed one leads again to commit it."""
     world = World(22)
     world.add_voters(1, 2)
@@ -329,7 +329,7 @@ def test_a_wiped_voter_joins_as_a_new_voter() -> None:
     world.run_until(lambda: node.running.high_watermark == world.elect().log.end_offset)
 
 
-def test_a_voter_that_moved_tells_the_leader() -> None:
+def test_a_voter_with_a_new_address_updates_the_leader() -> None:
     world = three(24)
     leader = world.elect()
     moved = next(it for it in world.nodes if it != leader.node_id)

@@ -171,7 +171,7 @@ def test_a_follower_does_not_forget_its_leader_within_an_epoch() -> None:
         become_unattached(core, 5)
 
 
-def test_what_is_committed_is_never_cut_off() -> None:
+def test_committed_records_are_never_truncated() -> None:
     runner = ScriptRunner()
     runner.run("start voters=1,2,3 log=1,1,1 state=1,2,-1")
     runner.run("reply 2 known=3")

@@ -187,7 +187,7 @@ def test_a_fetcher_truncates_a_diverging_log_and_continues(scene: Scene) -> None
     assert scene.follower.log.leader_epochs.entries() == [(0, 0), (2, 3)]
 
 
-def test_a_log_that_ends_before_the_leaders_begins_starts_anew(scene: Scene) -> None:
+def test_a_log_that_ends_before_the_leaders_log_start_is_restarted(scene: Scene) -> None:
     scene.leader.partition.log.truncate_fully_and_start_at(10)
     append(scene.leader.partition, b"k")
     scene.fetcher.add(scene.follower)
@@ -376,7 +376,7 @@ def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
     assert scene.leader.requests == before
 
 
-def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
+def test_a_log_that_failed_earlier_is_not_fetched(scene: Scene) -> None:
     """Otherwise the leader would see a follower at the log end that cannot append the next records."""
     scene.follower.log.health.failure = OSError("the disk")  # type: ignore[assignment]
     scene.fetcher.add(scene.follower)

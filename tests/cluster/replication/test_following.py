@@ -83,7 +83,7 @@ def test_records_of_an_earlier_leader_epoch_are_not_appended(leader: Partition, 
     assert follower.log.log_end_offset == 0
 
 
-def test_a_deposed_leader_cuts_off_what_nobody_else_has(leader: Partition, follower: Partition) -> None:
+def test_a_deposed_leader_truncates_records_that_only_it_has(leader: Partition, follower: Partition) -> None:
     copy(leader, follower)
     lead(follower, epoch=1)
     append(leader, b"lost")

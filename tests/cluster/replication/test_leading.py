@@ -26,7 +26,7 @@ def leader(tmp_path: Path, peers: KnownPeers) -> Partition:
     return partition
 
 
-def test_what_all_in_sync_replicas_have_is_committed(leader: Partition) -> None:
+def test_records_that_all_in_sync_replicas_have_are_committed(leader: Partition) -> None:
     assert leader.high_watermark == 0
     fetched(leader, 2, 3)
     assert leader.high_watermark == 0
@@ -44,7 +44,7 @@ def test_nothing_is_committed_until_every_in_sync_replica_has_fetched(tmp_path: 
     assert partition.high_watermark == 0
 
 
-def test_a_fetch_from_behind_moves_nothing_back(leader: Partition) -> None:
+def test_a_fetch_from_a_lower_offset_does_not_lower_the_high_watermark(leader: Partition) -> None:
     for broker in (2, 3):
         fetched(leader, broker, 3)
     fetched(leader, 2, 1)
@@ -105,7 +105,7 @@ def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, p
     assert not peers.wanted
 
 
-def test_an_earlier_process_of_a_broker_counts_for_nothing(leader: Partition, peers: KnownPeers) -> None:
+def test_a_fetch_with_a_stale_broker_epoch_is_not_counted(leader: Partition, peers: KnownPeers) -> None:
     for broker in (2, 3):
         with pytest.raises(KafkaError) as raised:
             fetched(leader, broker, 3, broker_epoch=99)

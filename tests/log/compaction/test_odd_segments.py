@@ -189,7 +189,7 @@ def test_records_below_the_log_start_do_not_replace_later_values_of_their_keys(t
     assert survivors(log) == [(2, b"a"), (3, b"c"), (4, b"b"), (5, b"d")]
 
 
-def test_a_thinned_batch_may_have_nothing_behind_the_first_dirty_offset(tmp_path: Path) -> None:
+def test_a_compacted_batch_may_end_before_the_first_dirty_offset(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", CONFIG)
     append(log, (b"a", b"0"), (b"b", b"1"), (b"c", b"2"))
     append(log, (b"b", b"3"), (b"c", b"4"))

@@ -217,7 +217,7 @@ def test_a_log_truncated_during_the_sync_of_a_swap_keeps_later_appends(tmp_path:
     log.close(clean=False)
 
 
-def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) -> None:
+def test_a_swap_that_cannot_be_rolled_back_takes_the_log_offline(tmp_path: Path) -> None:
     """Some file systems need space to remove a file. The remaining files would replace the log's after a crash."""
     disk = FaultyDisk()
     log, old, swap = decided(tmp_path, disk)

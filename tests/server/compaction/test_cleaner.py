@@ -129,7 +129,7 @@ def test_the_dirtiest_log_comes_first_and_topics_that_are_not_compacted_never(wo
     assert world.checkpoint() == {("half", 0): 11, ("dirty", 0): 10}
 
 
-def test_a_restart_goes_on_where_the_checkpoint_says(world: World) -> None:
+def test_compaction_continues_at_the_checkpoint_after_a_restart(world: World) -> None:
     world.log("orders")
     assert world.clean()
     world.logs.close(clean=True)
@@ -383,7 +383,7 @@ def test_a_stop_in_the_midst_of_a_swap_leaves_a_log_in_its_place(world: World) -
     assert not list(Path(log.directory).glob("*.swap"))
 
 
-def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> None:
+def test_with_a_malformed_checkpoint_all_records_are_dirty(world: World) -> None:
     world.log("orders")
     world.clean()
     world.logs.close(clean=True)
@@ -441,7 +441,7 @@ def test_a_log_that_fails_while_a_swap_is_synced_is_left_as_it_is(tmp_path: Path
     assert not world.logs.directories[0].is_offline
 
 
-def test_a_full_disk_at_the_swap_leaves_the_log_and_nothing_behind(tmp_path: Path) -> None:
+def test_a_full_disk_at_the_swap_leaves_the_log_unchanged_and_no_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     world = World(tmp_path / "d", disk=disk)
     log = world.log("orders")

@@ -283,7 +283,7 @@ def test_a_pipe_that_is_closed_fails_the_round(tmp_path: Path, monkeypatch: pyte
 
 
 @on_both_loops
-def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path, run: Callable[..., None]) -> None:
+def test_a_topic_deleted_during_its_round_does_not_affect_others(tmp_path: Path, run: Callable[..., None]) -> None:
     """Remaining reports about the first log must not count for the second one."""
     logs = LogManager([str(tmp_path)], surroundings())
     config = replace(CONFIG, segment_bytes=20_000)

@@ -43,7 +43,7 @@ def test_producers_pay_for_the_bytes_of_their_requests() -> None:
     assert quotas.throttle_ms(METADATA, MetadataResponse(), 10**9) == 0
 
 
-def test_a_throttled_fetch_is_answered_nothing_and_not_counted() -> None:
+def test_a_throttled_fetch_gets_no_records_and_is_not_counted() -> None:
     quotas, clock = manager("consumer_byte_rate", {EVERYBODY: 1000.0})
     assert quotas.fetch_bytes_max(FETCH) == 10_000
     assert quotas.fetch_throttle_ms(FETCH, 10_000) == 0
