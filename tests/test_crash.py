@@ -12,7 +12,7 @@ from tests.campaign.kills import Ledger, problems
 
 
 @pytest.mark.long
-def test_kills_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
+def test_kills_neither_lose_nor_duplicate_acknowledged_records(tmp_path: Path) -> None:
     campaign = [sys.executable, "-m", "tests.campaign.kills", "--kills", "8", "--seed", "20", "--no-evidence"]
     ended = subprocess.run(
         [*campaign, "--directory", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False

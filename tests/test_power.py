@@ -14,7 +14,7 @@ from tests.campaign.power_load import KEPT, PartitionLedger
 
 
 @pytest.mark.long
-def test_power_cuts_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
+def test_power_cuts_neither_lose_nor_duplicate_acknowledged_records(tmp_path: Path) -> None:
     if (reason := why_not(tmp_path / "try")) is not None:
         pytest.skip(f"power cannot be cut here: {reason}")
     campaign = [sys.executable, "-m", "tests.campaign.power", "--cuts", "3", "--unflushed", "2", "--seed", "30"]

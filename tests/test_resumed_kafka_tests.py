@@ -40,14 +40,14 @@ def prove(**more: object) -> tuple[list[Any], list[str]]:
     return results, left
 
 
-def test_a_resumed_run_runs_nothing_that_has_run(ran: list[tuple[str, str]]) -> None:
+def test_a_resumed_run_skips_finished_classes(ran: list[tuple[str, str]]) -> None:
     prove(resume=True)
     assert ran == [(name, "kwire") for name in CLASSES]
     results, left = prove(resume=True)
     assert (len(ran), len(results), left) == (3, 3, [])
 
 
-def test_kafka_is_asked_about_failures_that_nothing_allows(
+def test_failures_that_no_entry_allows_are_run_against_kafka(
     ran: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = {"id": "SecondTest.test", "name": "test()", "status": "failed", "errors": ["no"], "seconds": 1.0}

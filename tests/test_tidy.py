@@ -63,7 +63,7 @@ def test_files_are_short() -> None:
     assert not {name: size for name, size in sizes.items() if size > FILE_LINES_MAX}
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_no_todo_markers_are_left() -> None:
     left = [
         f"{name_of(path)}:{number} {line.strip()}"
         for path in tracked("*.py", "*.md", "*.toml", "*.yml", "Makefile")
@@ -74,7 +74,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert not left
 
 
-def test_each_module_of_the_product_says_what_it_is() -> None:
+def test_each_module_has_a_docstring() -> None:
     silent = [name_of(path) for path in PRODUCT if tree_of(path).body and ast.get_docstring(tree_of(path)) is None]
     assert not silent
 

@@ -48,7 +48,7 @@ def test_a_queued_call_can_be_cancelled() -> None:
     threads.shutdown()
 
 
-def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_a_worker_thread_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = WorkerThreads(2, "two")
 
     def fails(_: threading.Thread) -> None:

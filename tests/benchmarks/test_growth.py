@@ -46,7 +46,7 @@ def test_medians_are_ascending_and_without_empty_sizes() -> None:
     assert list(medians({100: [3, 1, 2], 10: [5], 1: []}).items()) == [(10, 5), (100, 2)]
 
 
-def test_growth_from_nothing_is_no_growth() -> None:
+def test_growth_from_zero_counts_as_none() -> None:
     assert growth({1: 0.0, 10: 5.0}) == 1.0
 
 

@@ -144,7 +144,7 @@ def test_a_damaged_log_without_another_replica_is_not_served(tmp_path: Path) -> 
     assert partition["failed"] == [1]
 
 
-def test_a_broker_that_is_left_without_controllers_says_how_old_its_metadata_are(tmp_path: Path) -> None:
+def test_a_broker_without_controllers_reports_the_age_of_its_metadata(tmp_path: Path) -> None:
     with started(tmp_path / "data") as running:
         servers = running.addresses[0]
         with RawClient(servers) as client:
@@ -209,7 +209,7 @@ def test_a_refused_connection_is_a_one_line_error() -> None:
 
 
 @pytest.mark.parametrize("server", ["", "nope:x", ":9092", "host:0", "host:70000", "a:1,,b:2", "::1", "[::1", "[]:1"])
-def test_what_is_no_address_is_rejected(server: str) -> None:
+def test_an_invalid_address_is_rejected(server: str) -> None:
     ended = status("--bootstrap-server", server)
     assert ended.exit_code == 2
     assert ended.stderr.startswith("kwire: --bootstrap-server ")
@@ -218,7 +218,7 @@ def test_what_is_no_address_is_rejected(server: str) -> None:
 
 @pytest.mark.parametrize("option", ["--timeout", "--interval"])
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1"])
-def test_what_is_no_number_of_seconds_is_rejected(option: str, seconds: str) -> None:
+def test_an_invalid_number_of_seconds_is_rejected(option: str, seconds: str) -> None:
     ended = status("--bootstrap-server", "127.0.0.1:1", option, seconds)
     assert ended.exit_code == 2
     assert ended.stderr.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': {seconds}")
@@ -274,7 +274,7 @@ def test_a_healthy_cluster_is_shown_in_three_parts() -> None:
     ]
 
 
-def test_partitions_in_trouble_are_listed_with_who_is_missing() -> None:
+def test_unhealthy_partitions_are_listed_with_their_missing_replicas() -> None:
     alone = replace(PARTITION, index=1, in_sync=(1,))
     lost = replace(PARTITION, index=2, leader=-1, in_sync=(3,), lags=(None, None, None))
     lines = text(replace(STATUS, unhealthy=(PARTITION, alone, lost))).splitlines()
@@ -321,7 +321,7 @@ def test_directories_without_space_and_those_that_failed_are_listed() -> None:
     assert lines[8] == ""
 
 
-def test_a_new_leader_and_old_metadata_are_told_in_words() -> None:
+def test_a_new_leader_and_old_metadata_are_described_in_text() -> None:
     new = replace(QUORUM, high_watermark=-1, voters=(LEADER, replace(FOLLOWER, silent_ms=None, lag=None)))
     lines = text(replace(STATUS, quorum=new, metadata_age_ms=14_200)).splitlines()
     assert lines[5] == "controllers: 1 leads epoch 4, no metadata record of the epoch committed yet, 0 observers"

@@ -38,7 +38,7 @@ def test_an_offset_commit_with_a_topic_id_is_written_in_version_4() -> None:
     )
 
 
-def test_an_offset_that_says_when_it_expires_is_written_in_version_1() -> None:
+def test_an_offset_with_an_expire_timestamp_is_written_in_version_1() -> None:
     _, value = encode_group_record(offset_commit_record("g", "t", 1, committed(9, expire_timestamp_ms=2000)))
     assert value == b"\0\1" + bytes(7) + b"\x09" + b"\0\1m" + bytes(6) + b"\x03\xe8" + bytes(6) + b"\x07\xd0"
 

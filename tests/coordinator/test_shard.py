@@ -41,7 +41,7 @@ def test_an_empty_partition_is_served_at_once(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_what_was_written_is_loaded_again(bench: Bench) -> None:
+def test_written_records_are_loaded_after_a_restart(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         shard.write(write("", ("a", 1), ("b", 2)))

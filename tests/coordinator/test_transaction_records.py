@@ -130,7 +130,7 @@ STAMPS = st.integers(-1, 2**62)
     stamps=st.tuples(STAMPS, STAMPS),
     version=st.sampled_from([0, 1, 2]),
 )
-def test_what_is_written_is_read(
+def test_encoded_records_are_decoded(
     transactional_id: str,
     ids: tuple[int, int, int],
     epoch: int,

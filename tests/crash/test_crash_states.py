@@ -19,7 +19,7 @@ def test_no_crash_breaks_an_invariant(name: str, states: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [11023, 12051])
-def test_a_producer_of_whom_only_markers_are_left_begins_anew(seed: int) -> None:
+def test_a_producer_with_only_markers_left_may_restart_its_sequences(seed: int) -> None:
     assert any(operation.kind == "write" for operation in WORKLOADS["everything"](seed).operations)
 
 

@@ -86,7 +86,7 @@ def test_a_power_cut_leaves_a_directory_blank_or_formatted(again: VoterSet | Non
     assert unfinished > 100
 
 
-def test_when_formatting_has_ended_a_power_cut_takes_nothing() -> None:
+def test_a_power_cut_after_formatting_loses_nothing() -> None:
     disk = RecordingDisk(START)
     formatted(disk, VOTERS)
     journal = Journal(START)

@@ -83,7 +83,7 @@ def test_snappy_with_and_without_javas_framing():
     assert decompress(Codec.SNAPPY, blocks) == data
 
 
-def test_snappy_length_fields_are_not_believed():
+def test_snappy_length_fields_are_not_trusted():
     header = compress(Codec.SNAPPY, b"")[:16]
     for block in (struct.pack(">i", 100) + b"x", struct.pack(">i", -1), b"\x00\x00"):
         with pytest.raises(CompressionError):

@@ -137,7 +137,7 @@ def answer_of(partition: ProducedPartition, version: int) -> PartitionProduceRes
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_damaged_frames_are_judged_alike(version: int) -> None:
+def test_damaged_frames_give_the_same_result_with_both_decoders(version: int) -> None:
     """Both codecs reject the same frames, and decode the others to the same values."""
     random_source = random.Random(version)
     topic = TopicProduceData(partition_data=[PartitionProduceData(index=3, records=b"records"), PartitionProduceData()])

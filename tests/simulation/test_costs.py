@@ -50,7 +50,7 @@ def busy_loop() -> Iterator[tuple[Timeline, ProcessLoop]]:
         yield timeline, loop
 
 
-def test_a_busy_process_runs_nothing_else_and_others_do(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
+def test_a_busy_process_does_not_block_other_processes(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
     timeline, busy = busy_loop
     other = ProcessLoop(timeline, name="other")
     ran: list[tuple[str, float]] = []
@@ -66,7 +66,7 @@ def test_a_busy_process_runs_nothing_else_and_others_do(busy_loop: tuple[Timelin
     assert ran[1][1] == pytest.approx(lines * SECONDS_PER_LINE, rel=0.01)
 
 
-def test_the_clock_goes_on_within_a_step(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
+def test_the_clock_advances_within_a_step(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
     timeline, loop = busy_loop
     shown: list[float] = []
 

@@ -31,7 +31,7 @@ def started() -> tuple[Device, Disk]:
     return device, disk
 
 
-def test_what_was_synced_survives_and_the_rest_survives_in_part() -> None:
+def test_synced_data_survives_and_unsynced_data_survives_in_part() -> None:
     left = set()
     for seed in range(SEEDS):
         device, disk = started()
@@ -91,7 +91,7 @@ def test_a_replacement_is_whole_or_not_there() -> None:
     assert {after_cut(device, seed).read("/d/state") for seed in range(SEEDS)} == {b"new"}
 
 
-def test_a_full_device_takes_nothing_and_changes_nothing() -> None:
+def test_a_full_device_rejects_writes_and_changes_nothing() -> None:
     device, disk = started()
     file = disk.open("/d/log", create=True)
     file.append(b"1234")

@@ -176,7 +176,7 @@ def test_a_reader_that_does_not_read_stops_the_writer(simulation: Simulation) ->
 
 
 @pytest.mark.parametrize("source", ["client", "server"])
-def test_a_cut_delays_and_loses_nothing(simulation: Simulation, source: str) -> None:
+def test_a_network_partition_delays_data_and_loses_none(simulation: Simulation, source: str) -> None:
     serve(simulation, echo)
     target = "server" if source == "client" else "client"
 

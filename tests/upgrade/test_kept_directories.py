@@ -80,7 +80,7 @@ def committed(client: RawClient) -> int:
     return eventually(lambda: max(0, offset()), "the committed offset")
 
 
-def test_what_was_written_is_served_and_goes_on(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_kept_data_is_served_and_accepts_new_records(kept: tuple[Path, dict[str, Any]]) -> None:
     directory, written = kept
     for again in range(2):
         with RunningBroker(directory, FOR_EVER) as broker, RawClient(broker.bootstrap_server) as client:
