@@ -33,7 +33,7 @@ BATCHES_BEFORE_THE_KILL = 4
 
 
 @pytest.mark.short
-def test_dumplogsegments_finds_nothing_wrong_and_shows_what_kwires_own_tool_shows(made):
+def test_dumplogsegments_finds_no_errors_and_matches_kwire_log_dump(made):
     files = files_of(made.clean, made.partitions)
     output, errors = run_tool(made.clean, files, "--deep-iteration", "--print-data-log")
     ours, theirs = rows_of_kwire(made.clean, made.partitions), rows_of_kafka(output)

@@ -66,7 +66,7 @@ def test_a_topic_named_twice_is_rejected_both_times(peer, topic):
     assert peer.describe(topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_validation_only_finds_errors_and_makes_nothing(peer, topic, unique):
+def test_validate_only_returns_errors_and_creates_no_topic(peer, topic, unique):
     bad = unique("bad")
     answer = create(peer, wanted(topic, 3), wanted(bad, retention_ms="soon"), validate_only=True)
     assert (answer[topic].error_code, answer[topic].num_partitions) == (0, 3)

@@ -133,7 +133,7 @@ def test_a_recreated_topic_is_another_topic_in_a_session(peer, session, topic):
     assert answer == {(new, 0): (0, [0, 1, 2, 3, 4])}
 
 
-def test_a_session_goes_on_over_another_connection(peer, session, topic, bootstrap):
+def test_a_session_continues_on_another_connection(peer, session, topic, bootstrap):
     from compat_tests.raw.peer import Peer
 
     topic_id = peer.create_topic(topic)

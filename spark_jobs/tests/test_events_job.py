@@ -156,7 +156,7 @@ def command(options):
     ]
 
 
-def test_the_command_stops_when_asked_and_goes_on_later(spark, options, tmp_path):
+def test_the_command_stops_on_a_signal_and_continues_later(spark, options, tmp_path):
     output = tmp_path / "output.txt"
     sent(options.bootstrap, options.input, FIRST)
     with output.open("wb") as said, subprocess.Popen(command(options), cwd=ROOT, stdout=said, stderr=said) as job:

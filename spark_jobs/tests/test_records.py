@@ -69,7 +69,7 @@ def test_a_batch_begins_and_ends_inside_compressed_batches(spark, bootstrap, top
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_spark_writes_with_a_codec_is_read_by_others(spark, bootstrap, topic, codec):
+def test_records_compressed_by_spark_are_read_by_other_clients(spark, bootstrap, topic, codec):
     create_topic(bootstrap, topic)
     frame = spark.range(200).select(f.concat(f.lit("value "), "id").alias("value"), f.lit("k").alias("key")).coalesce(1)
     to_topic(frame.write, bootstrap).option("topic", topic).option("kafka.compression.type", codec).save()
