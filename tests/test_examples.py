@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kwire
-from kwire.server.compaction.own_processes import environment
+from kwire.own_processes import environment
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 120
