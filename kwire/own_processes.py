@@ -10,8 +10,6 @@ import os
 import sys
 from pathlib import Path
 
-import kwire
-
 
 def command_of(module: str, *arguments: str) -> list[str]:
     """Return the command of a module, to be started with `environment`."""
@@ -20,6 +18,6 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Return this process's environment with the running kwire in PYTHONPATH, which -P may otherwise leave out."""
-    package_root = str(Path(kwire.__file__).parents[1])
+    package_root = str(Path(__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH")
     return os.environ | {"PYTHONPATH": f"{package_root}{os.pathsep}{inherited}" if inherited else package_root}

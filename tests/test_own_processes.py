@@ -39,7 +39,7 @@ def test_a_child_process_imports_the_same_copy_of_kwire(copied_package: Path) ->
     assert Path(done.stdout.strip()) == copied_package / "kwire" / "__init__.py"
 
 
-@pytest.mark.parametrize("name", ["log", "server", "cluster", "cli", "protocol", "chunks"])
+@pytest.mark.parametrize("name", ["server", "cli", "protocol", "chunks"])
 def test_folders_of_kwire_are_no_modules_of_a_child_process(copied_package: Path, name: str) -> None:
     code = PRINT_CHILD.replace("import kwire; print(kwire.__file__)", f"import {name}")
     done = run(code, copied_package)

@@ -13,11 +13,12 @@ import pytest
 from kwire import event_loop
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.seams import SystemClock
+from kwire.server.network.connection import Connection
 from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
 from kwire.server.settings.config import SettingError, make_config
-from tests.server.connection_harness import ConnectionHarness, play
+from tests.server.connection_harness import ConnectionHarness, Transport, play
 from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
 
@@ -240,3 +241,15 @@ def test_a_connection_that_has_ended_is_part_of_no_reference_cycle() -> None:
         play(act)
     finally:
         gc.enable()
+
+
+def test_a_connection_that_arrives_after_the_listener_was_closed_is_aborted() -> None:
+    async def act(_: VirtualLoop) -> None:
+        harness = ConnectionHarness()
+        harness.listener.stop_accepting()
+        late = Transport(("10.0.0.2", 98))
+        Connection(harness.listener).connection_made(cast("Any", late))
+        assert late.calls.count("abort") == 1
+        assert harness.count_calls("abort") == 0, "the connection that was open stays"
+
+    play(act)
