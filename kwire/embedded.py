@@ -27,8 +27,8 @@ from weakref import WeakSet
 
 from kwire import event_loop
 from kwire.invariants import failure_reason
+from kwire.own_processes import command_of, environment
 from kwire.server.assembly.broker import start_broker
-from kwire.server.compaction.own_processes import command_of, environment
 from kwire.server.settings.config import SettingError, make_config
 
 START_SECONDS_MAX = 30.0

@@ -36,7 +36,7 @@ def heeded_hangups() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("heeded_hangups")
-def test_a_signal_stops_it_cleanly(tmp_path: Path, number: int) -> None:
+def test_a_signal_stops_the_server_cleanly(tmp_path: Path, number: int) -> None:
     data = tmp_path / "data"
     with server(data) as running, RawClient(running.bootstrap_server) as client:
         assert f"node 1, data in {data}" in running.ready_line
@@ -67,7 +67,7 @@ def test_garbage_is_collected_once_modules_are_loaded(monkeypatch: pytest.Monkey
     assert seen == [True]
 
 
-def test_an_interrupt_that_is_not_python_s_to_handle_stays_so(
+def test_a_foreign_sigint_handler_is_not_replaced(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda number: None)

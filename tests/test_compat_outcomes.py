@@ -19,7 +19,7 @@ def report(tmp_path: Path, *skips: str) -> Any:
     return outcomes.read_report(path)
 
 
-def test_a_skip_counts_only_when_it_is_declared(tmp_path: Path) -> None:
+def test_only_a_declared_skip_is_excused(tmp_path: Path) -> None:
     tests = report(
         tmp_path,
         "",
@@ -40,7 +40,7 @@ def test_a_skip_on_one_broker_counts_even_when_it_is_declared() -> None:
     assert outcomes.EXCUSED in complaint
 
 
-def test_what_was_skipped_is_shown_and_not_the_same(tmp_path: Path) -> None:
+def test_skipped_tests_are_shown_and_do_not_count_as_the_same(tmp_path: Path) -> None:
     both = outcomes.Outcomes(
         tests=report(tmp_path, "", f'<skipped message="{outcomes.DECLARED}x"/>', '<skipped message="y"/>')
     )

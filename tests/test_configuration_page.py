@@ -34,17 +34,17 @@ def test_a_key_is_explained() -> None:
         assert words in text
 
 
-def test_a_name_of_two_kinds_is_explained_twice() -> None:
+def test_a_key_of_topics_and_brokers_is_explained_for_both() -> None:
     assert [explain("compression.type").count(kind) for kind in ("a topic\n", "a broker\n")] == [1, 1]
     assert [explain("compression.type", "--topic").count(kind) for kind in ("a topic\n", "a broker\n")] == [1, 0]
 
 
-def test_an_own_default_is_told_beside_kafkas() -> None:
+def test_a_default_that_differs_from_kafkas_is_printed_with_kafkas() -> None:
     assert "0 (Kafka: 3000)" in explain("group.initial.rebalance.delay.ms")
     assert "rejected, any value but the default" in explain("ssl.keystore.location")
 
 
-def test_the_value_of_a_file_is_told(tmp_path: Path) -> None:
+def test_the_value_from_a_properties_file_is_printed(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=7\n")
     assert "7, from the file" in explain("num.partitions", "--file", str(file))
@@ -61,13 +61,13 @@ def test_the_value_of_a_file_is_told(tmp_path: Path) -> None:
         ("client-metrics", "match"),
     ],
 )
-def test_lists_are_of_one_kind(kind: str, some: str) -> None:
+def test_each_list_option_prints_keys_of_one_kind(kind: str, some: str) -> None:
     lines = explain(f"--{kind}").splitlines()
     assert {each.split()[1] for each in lines} == {kind}
     assert some in {each.split()[0] for each in lines}
 
 
-def test_a_word_is_looked_for_in_names_and_meanings() -> None:
+def test_a_search_matches_names_and_descriptions() -> None:
     names = [each.split()[0] for each in explain("--search", "fsync").splitlines()]
     assert {"flush.ms", "log.flush.interval.messages"} <= set(names)
     assert len(explain("--search", "RETENTION").splitlines()) > 5

@@ -100,7 +100,7 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
             made.end(node, signal.SIGKILL)
 
 
-def test_three_controllers_go_on_without_the_leader_that_was_killed(controllers: Controllers) -> None:
+def test_three_controllers_continue_after_the_leader_is_killed(controllers: Controllers) -> None:
     controllers.start(1, 2, 3)
     eventually(controllers.leader, "a leader")
     first = controllers.leader()

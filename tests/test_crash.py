@@ -12,7 +12,7 @@ from tests.campaign.kills import Ledger, problems
 
 
 @pytest.mark.long
-def test_kills_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
+def test_kills_neither_lose_nor_duplicate_acknowledged_records(tmp_path: Path) -> None:
     campaign = [sys.executable, "-m", "tests.campaign.kills", "--kills", "8", "--seed", "20", "--no-evidence"]
     ended = subprocess.run(
         [*campaign, "--directory", str(tmp_path)], capture_output=True, text=True, timeout=120, check=False
@@ -21,7 +21,7 @@ def test_kills_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> N
     assert "nothing lost, nothing doubled of" in ended.stdout
 
 
-def test_the_check_notices_what_it_is_for() -> None:
+def test_the_check_detects_lost_duplicate_and_failed_records() -> None:
     ledger = Ledger(next_number=4, acknowledged={0: (0, 0), 3: (0, 1)}, failed={})
     good: dict[int, list[tuple[int, bytes]]] = {0: [(0, b"0"), (1, b"3")]}
     assert problems(ledger, good) == []

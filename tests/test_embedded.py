@@ -36,7 +36,7 @@ def round_trip(broker: kwire.Broker, value: bytes = b"v") -> str:
 
 
 @both
-def test_it_serves_within_its_block_and_not_after(isolation: Isolation) -> None:
+def test_a_broker_serves_only_within_its_with_block(isolation: Isolation) -> None:
     with kwire.Broker(isolation=isolation) as broker:
         round_trip(broker)
         address = broker.bootstrap_server
@@ -46,16 +46,14 @@ def test_it_serves_within_its_block_and_not_after(isolation: Isolation) -> None:
         _ = broker.bootstrap_server
 
 
-def test_files_of_the_current_directory_stand_for_no_modules_of_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_in_the_current_directory_do_not_shadow_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shadow_modules(tmp_path)
     monkeypatch.chdir(tmp_path)
     with kwire.Broker(isolation="process") as broker:
         round_trip(broker)
 
 
-def test_several_run_side_by_side() -> None:
+def test_several_brokers_run_side_by_side() -> None:
     with kwire.Broker() as one, kwire.Broker() as two, kwire.Broker(isolation="process") as three:
         assert len({one.bootstrap_server, two.bootstrap_server, three.bootstrap_server}) == 3
         for broker in (one, two, three):
@@ -63,7 +61,7 @@ def test_several_run_side_by_side() -> None:
 
 
 @both
-def test_data_outlives_the_broker_in_a_directory_of_ones_own(isolation: Isolation, tmp_path: Path) -> None:
+def test_data_in_data_dir_survives_a_restart(isolation: Isolation, tmp_path: Path) -> None:
     with kwire.Broker(data_dir=tmp_path, isolation=isolation) as broker:
         topic = round_trip(broker, b"kept")
     assert (tmp_path / ".kafka_cleanshutdown").exists()
@@ -79,12 +77,12 @@ def test_a_directory_that_log_dirs_cannot_name_is_rejected(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("arguments", [{"data_dir": b"/tmp/x"}, {"config": {1: "x"}}])
-def test_what_is_of_another_type_is_rejected(arguments: dict[str, Any]) -> None:
+def test_arguments_of_a_wrong_type_are_rejected(arguments: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"^(data_dir|config): "):
         kwire.Broker(**arguments)
 
 
-def test_settings_that_no_process_can_be_given_are_told() -> None:
+def test_settings_too_long_for_a_process_are_an_error() -> None:
     broker = kwire.Broker({"unknown.setting": "x" * 30_000, **{f"unknown.{n}": "x" * 30_000 for n in range(90)}})
     with broker:
         round_trip(broker)
@@ -93,7 +91,7 @@ def test_settings_that_no_process_can_be_given_are_told() -> None:
 
 
 @both
-def test_a_comma_in_the_path_of_temporary_files_harms_nobody(
+def test_a_temporary_path_with_a_comma_is_rejected_and_removes_no_files(
     isolation: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others, temporary = tmp_path / "project", tmp_path / "project,v2"
@@ -124,7 +122,7 @@ def test_a_temporary_directory_goes_with_the_broker(
 
 
 @both
-def test_a_broker_that_cannot_start_says_why(isolation: Isolation, tmp_path: Path) -> None:
+def test_a_failed_start_raises_its_reason(isolation: Isolation, tmp_path: Path) -> None:
     (tmp_path / "foreign").touch()
     with pytest.raises(kwire.BrokerFailedError, match=r"log\.dirs: .* holds files but no meta\.properties"):
         kwire.Broker(data_dir=tmp_path, isolation=isolation).start()
@@ -137,7 +135,7 @@ def test_a_broker_that_cannot_start_says_why(isolation: Isolation, tmp_path: Pat
 
 
 @both
-def test_it_may_be_started_again(isolation: Isolation) -> None:
+def test_a_stopped_broker_can_be_started_again(isolation: Isolation) -> None:
     broker = kwire.Broker(isolation=isolation)
     for _ in range(2):
         broker.start()
@@ -154,12 +152,12 @@ def test_settings_are_given_as_python_values() -> None:
         round_trip(broker)
 
 
-def test_isolation_is_one_of_two() -> None:
+def test_an_unknown_isolation_is_rejected() -> None:
     with pytest.raises(ValueError, match="isolation"):
         kwire.Broker(isolation="container")  # type: ignore[arg-type]
 
 
-def test_it_is_used_from_many_threads() -> None:
+def test_a_broker_is_used_from_many_threads() -> None:
     with kwire.Broker() as broker, ThreadPoolExecutor(8) as pool:
         topics = list(pool.map(lambda number: round_trip(broker, b"%d" % number), range(24)))
     assert len(set(topics)) == 24
@@ -180,7 +178,7 @@ def descriptors() -> int:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
 @both
-def test_nothing_is_left_behind(isolation: Isolation, tmp_path: Path) -> None:
+def test_no_threads_or_descriptors_are_left_after_a_stop(isolation: Isolation, tmp_path: Path) -> None:
     (tmp_path / "foreign").touch()
 
     def once() -> None:
@@ -227,7 +225,7 @@ with kwire.Broker(isolation=sys.argv[1]) as broker:
 
 
 @both
-def test_a_fork_that_ends_leaves_the_broker_alone(isolation: Isolation) -> None:
+def test_a_fork_that_exits_does_not_stop_the_broker(isolation: Isolation) -> None:
     forking = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORKS, isolation],
         stdin=subprocess.PIPE,
@@ -277,7 +275,7 @@ def test_a_program_that_ends_without_stop_leaves_no_broker_and_no_directory(isol
         program.stdin.close()
 
 
-def test_the_end_of_a_process_that_is_killed_is_told_with_what_it_said_last() -> None:
+def test_the_error_of_a_killed_process_has_its_signal_and_last_output() -> None:
     broker = kwire.Broker({"unknown.setting": 1}, isolation="process").start()
     runner = broker._runner
     assert isinstance(runner, _ProcessRunner)
@@ -324,7 +322,7 @@ def test_a_start_that_is_interrupted_leaves_nothing_behind(isolation: Isolation,
     assert (threads, left, children) == ("[]", "[]", "no child"), done.stdout
 
 
-def test_a_broker_that_ended_well_but_by_itself_is_told_of() -> None:
+def test_a_process_that_exited_by_itself_is_an_error_at_stop() -> None:
     broker = kwire.Broker(isolation="process").start()
     runner = broker._runner
     assert isinstance(runner, _ProcessRunner)
@@ -353,7 +351,7 @@ with kwire.Broker(isolation=sys.argv[1]) as broker:
 
 
 @both
-def test_ctrl_c_is_for_the_program_and_not_for_its_broker(isolation: Isolation) -> None:
+def test_ctrl_c_does_not_stop_the_broker_of_a_program(isolation: Isolation) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, isolation],
         stdin=subprocess.PIPE,
@@ -412,7 +410,7 @@ with kwire.Broker(data_dir=sys.argv[1]):
 """
 
 
-def test_a_fork_that_lives_on_keeps_nothing_of_the_broker(tmp_path: Path) -> None:
+def test_a_surviving_fork_keeps_no_files_or_sockets_of_the_broker(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", LIVES_ON, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.stdout, ended.stderr) == ("well\n", "")
@@ -463,7 +461,7 @@ with broker:
 
 
 @both
-def test_a_stop_that_is_interrupted_is_ended_by_the_next(isolation: Isolation, tmp_path: Path) -> None:
+def test_an_interrupted_stop_is_completed_by_the_next_stop(isolation: Isolation, tmp_path: Path) -> None:
     """The interrupt models Ctrl-C, or the alarm of a test timeout; no directory is removed while the broker still
     stops.
     """
@@ -476,7 +474,7 @@ def test_a_stop_that_is_interrupted_is_ended_by_the_next(isolation: Isolation, t
     assert third.startswith("127.0.0.1:")
 
 
-def test_a_directory_whose_removal_is_interrupted_goes_with_the_next_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_directory_removal_is_completed_by_the_next_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = kwire.Broker().start()
     assert broker._temporary is not None
     directory = Path(broker._temporary)

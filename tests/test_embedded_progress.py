@@ -47,7 +47,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(monkeypatch)
 
 
-def test_a_start_that_says_its_progress_is_waited_for(scene: Scene) -> None:
+def test_a_start_that_prints_progress_is_not_killed(scene: Scene) -> None:
     scene.run(SPEAKS + SERVES + WAITS)
     scene.pass_time_with_lines()
     scene.broker.start()
@@ -57,7 +57,7 @@ def test_a_start_that_says_its_progress_is_waited_for(scene: Scene) -> None:
         scene.broker.stop()
 
 
-def test_a_start_that_says_nothing_more_is_given_up_with_what_it_said_last(scene: Scene) -> None:
+def test_a_start_without_progress_is_killed_with_an_error(scene: Scene) -> None:
     scene.run(SPEAKS + WAITS)
     scene.patch.setattr(embedded, "START_SECONDS_MAX", 0)
     with pytest.raises(
@@ -69,7 +69,7 @@ def test_a_start_that_says_nothing_more_is_given_up_with_what_it_said_last(scene
     assert scene.runner._process.returncode is not None
 
 
-def test_a_stop_that_says_its_progress_is_waited_for(scene: Scene) -> None:
+def test_a_stop_that_prints_progress_is_not_killed(scene: Scene) -> None:
     scene.run(STOPS_LATE + SERVES + "signal.pause()")
     scene.broker.start()
     scene.pass_time_with_lines()
@@ -77,7 +77,7 @@ def test_a_stop_that_says_its_progress_is_waited_for(scene: Scene) -> None:
     assert len(scene.runner._last_lines) * SECONDS_A_LINE > embedded.STOP_SECONDS_MAX
 
 
-def test_a_stop_that_says_nothing_more_is_given_up_with_what_it_said_last(scene: Scene) -> None:
+def test_a_stop_without_progress_is_killed_and_its_last_output_reported(scene: Scene) -> None:
     scene.run(IGNORES + SPEAKS + SERVES + "while True: signal.pause()")
     scene.broker.start()
     scene.patch.setattr(embedded, "STOP_SECONDS_MAX", 0)

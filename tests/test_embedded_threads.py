@@ -31,7 +31,7 @@ def test_the_broker_lives_as_long_as_any_thread_of_the_program() -> None:
     assert ":" in ended.stdout
 
 
-def test_of_two_threads_that_start_it_one_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_concurrent_start_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = kwire.Broker()
     inside, leave = threading.Event(), threading.Event()
 

@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_run_is_a_line_of_data(folder: Path) -> None:
+def test_each_run_appends_one_json_line(folder: Path) -> None:
     CAMPAIGN.append("abc", 1, "1,000", "nothing lost of 5 records")
     CAMPAIGN.append("def", 2, 200, "2 records lost")
     head, *runs = map(json.loads, (folder / "kills.jsonl").read_text().splitlines())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kwire
-from kwire.server.compaction.own_processes import environment
+from kwire.own_processes import environment
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECONDS = 120
@@ -51,7 +51,7 @@ def test_a_topic_is_created_and_described(bootstrap_server: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["test_orders.py", "test_a_cut_network.py"])
-def test_the_tests_pass(name: str) -> None:
+def test_the_tests_of_an_example_pass(name: str) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / name)]
     ran = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment(), cwd=EXAMPLES.parent

@@ -18,7 +18,7 @@ def invocation(**more: object) -> dict[str, object]:
     return {"id": "TopicTest.testIt", "status": "failed", "errors": ["java.lang.AssertionError: no"], **more}
 
 
-def test_ids_tell_shapes_apart_and_do_not_depend_on_the_order() -> None:
+def test_ids_contain_the_cluster_type_and_not_the_invocation_number() -> None:
     lines = [
         {"class": "a.b.TopicTest", "method": "testIt", "name": f"testIt [{number}] Type=Raft-{shape}, {TAGS}"}
         for number, shape in ((1, "Combined"), (2, "Isolated"), (3, "Isolated"))
@@ -36,11 +36,11 @@ def test_a_method_without_a_cluster_of_its_own_has_no_brackets() -> None:
     )
 
 
-def test_what_passes_has_passed_though_it_looked_inside() -> None:
+def test_a_passing_test_that_uses_broker_internals_is_passed() -> None:
     assert judging.judge(invocation(status="passed", insides=["BrokerServer.logManager"])).state == judging.PASSED
 
 
-def test_what_fails_and_looked_inside_needs_the_insides() -> None:
+def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
     verdict = judging.judge(invocation(insides=["BrokerServer.logManager"]))
     assert (verdict.state, verdict.what) == (judging.INSIDES, "BrokerServer.logManager")
 
@@ -60,7 +60,7 @@ def test_capabilities_are_named(told: str, capability: str) -> None:
     assert (verdict.state, verdict.what) == (judging.CAPABILITY, capability)
 
 
-def test_what_nothing_explains_has_failed() -> None:
+def test_an_unexplained_failure_is_failed() -> None:
     assert judging.judge(invocation()).state == judging.FAILED
 
 
@@ -88,6 +88,6 @@ def test_a_closed_connection_is_a_capability_only_where_a_consumer_group_was_ask
     assert judging.judge(closed).state == judging.FAILED
 
 
-def test_what_a_test_looks_at_in_this_jvm_is_named_by_its_id() -> None:
+def test_a_test_of_jvm_internals_is_recognised_by_its_id() -> None:
     verdict = judging.judge(invocation(id="SocketServerMemoryPoolTest.testIt", errors=["NullPointerException"]))
     assert (verdict.state, verdict.what) == (judging.INSIDES, "the memory pool of a broker")

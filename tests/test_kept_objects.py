@@ -36,7 +36,7 @@ def thawed() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
-def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
+def test_small_loads_far_apart_do_not_freeze_objects() -> None:
     """If each new leadership froze all objects, cycles among the objects in flight would never be collected."""
     now = 0.0
     kept = KeptObjects(lambda: now)
@@ -46,7 +46,7 @@ def test_what_a_broker_loads_now_and_then_is_not_kept() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_what_is_loaded_at_once_is_kept() -> None:
+def test_a_large_load_freezes_objects() -> None:
     kept = KeptObjects(lambda: 0.0)
     kept.loaded(RECORDS_MANY // 2)
     assert gc.get_freeze_count() == 0
@@ -56,7 +56,7 @@ def test_what_is_loaded_at_once_is_kept() -> None:
         gc.unfreeze()
 
 
-def test_what_is_there_at_the_start_is_kept_and_cycles_are_still_found() -> None:
+def test_objects_at_the_start_are_frozen_and_new_cycles_collected() -> None:
     collect_rarely()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == THRESHOLDS
@@ -85,7 +85,7 @@ class Process:
         self.collections = 0
 
 
-def test_a_full_collection_waits_until_it_is_of_use() -> None:
+def test_a_full_collection_waits_for_enough_partial_collections() -> None:
     process = Process()
     process.collections = COLLECTIONS_BETWEEN - 1
     process.looking.collect_if_due()
@@ -108,7 +108,7 @@ def test_few_objects_that_have_grown_large_are_collected() -> None:
     assert process.collected == 1
 
 
-def test_growth_is_counted_from_the_least_memory_since() -> None:
+def test_memory_growth_is_measured_from_the_minimum_since_the_last_collection() -> None:
     process = Process()
     process.resident_bytes = 6 * GROWTH_BYTES_MAX
     process.looking.collect_if_due()
@@ -120,7 +120,7 @@ def test_growth_is_counted_from_the_least_memory_since() -> None:
     assert process.collected == 2
 
 
-def test_a_collection_that_fails_is_told_of_and_others_follow(
+def test_a_failed_collection_is_logged_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(kept_objects, "CHECK_SECONDS", 0.0)
@@ -183,7 +183,7 @@ def test_python_begins_no_full_collection_by_itself() -> None:
     assert gc.get_stats()[2]["collections"] == before
 
 
-def test_looks_that_were_in_vain_are_forgotten_when_nothing_is_due_any_more() -> None:
+def test_postponed_checks_are_reset_when_no_collection_is_due() -> None:
     process = Process()
     process.request_bytes = REQUEST_BYTES_FEW + 1
     for _ in range(CHECKS_MAX - 1):
@@ -219,7 +219,7 @@ def test_a_full_collection_leaves_out_what_was_alive_at_the_one_before(monkeypat
     assert is_alive() is None, "the last of so many looks at everything"
 
 
-def test_nothing_looks_at_everything_where_very_much_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_full_collection_runs_with_very_many_frozen_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_objects, "FROZEN_MAX", 0)
     collector = Collector()
     old = Cycle()
@@ -231,7 +231,7 @@ def test_nothing_looks_at_everything_where_very_much_is_kept(monkeypatch: pytest
     assert is_alive() is not None
 
 
-def test_what_the_start_left_is_collected_before_it_would_be_kept() -> None:
+def test_garbage_of_the_start_is_collected_before_objects_are_frozen() -> None:
     left = weakref.ref(Cycle())
     collect_rarely()
     assert left() is None

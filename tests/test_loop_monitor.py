@@ -34,7 +34,7 @@ class Ticks:
         self.monitor.tick(self._now_ms, self._cpu_ms)
 
 
-def test_ticks_are_counted_by_how_late_they_come() -> None:
+def test_ticks_are_counted_by_their_delay() -> None:
     ticks = Ticks()
     assert ticks.monitor.figures() == LoopFigures(0, 0.0, 0.0)
     for _ in range(999):
@@ -47,7 +47,7 @@ def test_ticks_are_counted_by_how_late_they_come() -> None:
     assert ticks.monitor.figures().ticks == 1002
 
 
-def test_what_is_later_than_all_classes_is_counted_as_well() -> None:
+def test_a_tick_later_than_all_histogram_classes_is_counted() -> None:
     ticks = Ticks()
     ticks.late(60_000)
     assert ticks.monitor.figures() == LoopFigures(1, 60_000.0, inf)

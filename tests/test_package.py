@@ -104,5 +104,5 @@ def test_the_installed_package_is_typed_and_embeds_a_broker(environment: Path, t
     assert ":" in run(environment / "bin" / "python", "-c", program, cwd=tmp_path)
 
 
-def test_the_installed_command_tells_its_version(environment: Path) -> None:
+def test_the_installed_command_prints_its_version(environment: Path) -> None:
     assert "0.1.0" in run(environment / "bin" / "kwire", "--version")

@@ -14,7 +14,7 @@ from tests.campaign.power_load import KEPT, PartitionLedger
 
 
 @pytest.mark.long
-def test_power_cuts_lose_nothing_acknowledged_and_double_nothing(tmp_path: Path) -> None:
+def test_power_cuts_neither_lose_nor_duplicate_acknowledged_records(tmp_path: Path) -> None:
     if (reason := why_not(tmp_path / "try")) is not None:
         pytest.skip(f"power cannot be cut here: {reason}")
     campaign = [sys.executable, "-m", "tests.campaign.power", "--cuts", "3", "--unflushed", "2", "--seed", "30"]
@@ -41,13 +41,13 @@ def ledger() -> PartitionLedger:
         ({0: b"1 ", 1: b"2 ", 2: b"4 "}, "1 records that nobody had under way"),
     ],
 )
-def test_the_check_notices_what_it_is_for(found: dict[int, bytes], problem: str | None) -> None:
+def test_the_comparison_detects_lost_and_wrong_records(found: dict[int, bytes], problem: str | None) -> None:
     checked = ledger()
     checked.compare(found, 0, len(found), is_durable=True)
     assert (checked.problems == []) if problem is None else (problem in checked.problems[0])
 
 
-def test_without_a_flush_the_end_may_be_lost_and_is_counted() -> None:
+def test_without_a_flush_lost_records_at_the_end_are_counted() -> None:
     checked = ledger()
     checked.compare({0: b"1 "}, 0, 1, is_durable=False)
     assert (checked.problems, checked.lost, checked.acknowledged) == ([], 1, {0: b"1 "})

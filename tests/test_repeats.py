@@ -10,7 +10,7 @@ from kwire.repeats import ITEMS_PER_STEP, once_each, repeated
 from tests.support.loop_steps import longest_step_of, needs_lines
 
 
-def test_what_occurs_more_than_once_is_found() -> None:
+def test_repeated_items_are_found() -> None:
     assert at_once(repeated([])) == set()
     for seed in range(20):
         random = Random(seed)

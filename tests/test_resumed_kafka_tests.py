@@ -40,14 +40,14 @@ def prove(**more: object) -> tuple[list[Any], list[str]]:
     return results, left
 
 
-def test_a_resumed_run_runs_nothing_that_has_run(ran: list[tuple[str, str]]) -> None:
+def test_a_resumed_run_skips_finished_classes(ran: list[tuple[str, str]]) -> None:
     prove(resume=True)
     assert ran == [(name, "kwire") for name in CLASSES]
     results, left = prove(resume=True)
     assert (len(ran), len(results), left) == (3, 3, [])
 
 
-def test_kafka_is_asked_about_failures_that_nothing_allows(
+def test_failures_that_no_entry_allows_are_run_against_kafka(
     ran: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = {"id": "SecondTest.test", "name": "test()", "status": "failed", "errors": ["no"], "seconds": 1.0}
@@ -92,7 +92,7 @@ def test_without_resume_only_the_control_is_kept(ran: list[tuple[str, str]]) -> 
     assert [side for _, side in ran].count("kafka") == 3
 
 
-def test_a_class_that_does_not_fit_is_left_but_for_the_first(ran: list[tuple[str, str]]) -> None:
+def test_a_class_that_exceeds_the_time_is_left_unless_it_is_the_first(ran: list[tuple[str, str]]) -> None:
     results, left = prove(resume=True, minutes=1)
     assert ([each.selector for each in results], left) == (CLASSES[:1], CLASSES[1:])
     results, left = prove(resume=True, minutes=1)
@@ -138,7 +138,7 @@ def test_methods_that_need_a_capability_are_left_out_unless_all_is_rechecked(
     assert given[0] == []
 
 
-def test_what_is_left_out_is_a_capability_and_needs_no_entry() -> None:
+def test_a_test_that_is_not_run_counts_as_a_missing_capability() -> None:
     left_out = {
         "id": "WordCountTest.shouldCount[groupProtocol=streams]",
         "name": "shouldCount(String).groupProtocol=streams",

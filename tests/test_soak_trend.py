@@ -7,7 +7,7 @@ import pytest
 from tests.campaign.soak.trend import growth_an_hour
 
 
-def test_growth_is_a_share_of_the_mean_an_hour() -> None:
+def test_growth_is_the_hourly_slope_relative_to_the_mean() -> None:
     seconds = [float(second) for second in range(0, 3601, 10)]
     assert growth_an_hour(seconds, [1000.0] * len(seconds)) == 0
     assert growth_an_hour(seconds, [1000.0 + second / 360 for second in seconds]) == pytest.approx(0.00995, abs=1e-5)

@@ -49,14 +49,14 @@ class Script:
         {"p99": 50.0},
     ],
 )
-def test_what_counts_against_a_broker(wrong: dict[str, Any]) -> None:
+def test_each_bad_figure_is_one_complaint_against_kwire(wrong: dict[str, Any]) -> None:
     judge = judging.Judge("kwire")
     assert judge.complaints(ATTACK, figures()) == []
     assert len(judge.complaints(ATTACK, figures(**wrong))) == 1
     assert judging.Judge("kafka").complaints(ATTACK, figures(**wrong)) == []
 
 
-def test_a_control_that_was_not_attacked_is_none() -> None:
+def test_a_control_run_without_attack_traffic_is_a_complaint() -> None:
     assert judging.Judge("kafka").complaints(ATTACK, figures(sent_bytes=0))
 
 
@@ -99,7 +99,7 @@ def test_a_broker_that_ended_has_no_latency_and_counts() -> None:
     assert judging.Judge("kwire").problems(ATTACK, ended)[0] == "the broker ended with status 1"
 
 
-def test_a_leader_in_a_new_epoch_has_changed() -> None:
+def test_a_new_leader_epoch_counts_as_a_leader_change() -> None:
     before = {("a", 0): (1, 0), ("a", 1): (1, 0), ("gone", 0): (1, 0)}
     assert measuring.changes(before, {("a", 0): (1, 0), ("a", 1): (1, 0), ("new", 0): (1, 0)}) == []
     assert len(measuring.changes(before, {("a", 0): (1, 1)})) == 2

@@ -17,7 +17,7 @@ def pieces(done: list[str], name: str, count: int) -> Pieces[str]:
     return name
 
 
-def test_one_step_of_all_is_done_in_a_turn() -> None:
+def test_one_step_of_all_works_runs_in_each_loop_iteration() -> None:
     done: list[str] = []
     most = 0
 
@@ -73,7 +73,7 @@ def test_a_step_that_fails_does_not_stop_the_line() -> None:
     assert done == ["next"]
 
 
-def test_who_is_cancelled_leaves_the_line_to_others() -> None:
+def test_a_cancelled_work_does_not_block_others() -> None:
     done: list[str] = []
 
     async def main() -> None:

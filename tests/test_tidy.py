@@ -43,7 +43,7 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_the_list_of_source_files_is_not_empty() -> None:
     assert len(PRODUCT) > 100
 
 
@@ -63,7 +63,7 @@ def test_files_are_short() -> None:
     assert not {name: size for name, size in sizes.items() if size > FILE_LINES_MAX}
 
 
-def test_nothing_is_left_unfinished() -> None:
+def test_no_todo_markers_are_left() -> None:
     left = [
         f"{name_of(path)}:{number} {line.strip()}"
         for path in tracked("*.py", "*.md", "*.toml", "*.yml", "Makefile")
@@ -74,7 +74,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert not left
 
 
-def test_each_module_of_the_product_says_what_it_is() -> None:
+def test_each_module_has_a_docstring() -> None:
     silent = [name_of(path) for path in PRODUCT if tree_of(path).body and ast.get_docstring(tree_of(path)) is None]
     assert not silent
 
@@ -91,7 +91,7 @@ def test_loggers_have_one_name() -> None:
     assert not odd
 
 
-def test_print_is_for_programs() -> None:
+def test_the_package_does_not_call_print() -> None:
     calls = [
         f"{name_of(path)}:{node.lineno}"
         for path in PRODUCT
@@ -102,7 +102,7 @@ def test_print_is_for_programs() -> None:
 
 
 @pytest.mark.parametrize("name", SIGNPOSTS)
-def test_signposts_point_into_the_package(name: str) -> None:
+def test_top_level_links_point_into_the_package(name: str) -> None:
     link = ROOT / name
     if not link.is_symlink():
         pytest.skip("checked out where there are no symbolic links")
@@ -110,12 +110,12 @@ def test_signposts_point_into_the_package(name: str) -> None:
     assert link.is_dir()
 
 
-def test_nobody_imports_the_signposts() -> None:
+def test_no_module_imports_through_the_top_level_links() -> None:
     modules = re.compile(rf"^\s*(?:from|import)\s+(?:{'|'.join(SIGNPOSTS)})\b", re.MULTILINE)
     assert not [name_of(path) for path in SOURCES if modules.search(path.read_text())]
 
 
-def test_the_package_offers_what_it_names() -> None:
+def test_the_package_exports_documented_names() -> None:
     assert sorted(kwire.__all__) == ["Broker", "BrokerFailedError"]
     assert all(getattr(kwire, name).__doc__ for name in kwire.__all__)
     with pytest.raises(AttributeError):

@@ -10,7 +10,7 @@ import pytest
 from kwire.worker_threads import WorkerThreads
 
 
-def test_calls_are_made_by_a_few_threads() -> None:
+def test_calls_run_on_a_bounded_number_of_threads() -> None:
     threads = WorkerThreads(2, "two")
     together = threading.Barrier(2)
     futures = [threads.submit(lambda: (together.wait(30), threading.current_thread().name)[1]) for _ in range(4)]
@@ -21,7 +21,7 @@ def test_calls_are_made_by_a_few_threads() -> None:
         threads.submit(print)
 
 
-def test_an_exception_is_raised_where_the_result_is_wanted() -> None:
+def test_an_exception_of_a_call_is_raised_by_its_result() -> None:
     threads = WorkerThreads(1, "one")
     with pytest.raises(ZeroDivisionError):
         threads.submit(divmod, 1, 0).result(30)
@@ -29,7 +29,7 @@ def test_an_exception_is_raised_where_the_result_is_wanted() -> None:
     threads.shutdown()
 
 
-def test_what_has_not_begun_may_be_cancelled() -> None:
+def test_a_queued_call_can_be_cancelled() -> None:
     threads = WorkerThreads(1, "one")
     begun, leave = threading.Event(), threading.Event()
 
@@ -48,7 +48,7 @@ def test_what_has_not_begun_may_be_cancelled() -> None:
     threads.shutdown()
 
 
-def test_a_thread_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_a_worker_thread_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = WorkerThreads(2, "two")
 
     def fails(_: threading.Thread) -> None:

@@ -54,7 +54,7 @@ def test_the_quorum_is_described(peer, topic, version):
     "topics",
     [[], [(METADATA, [])], [("x", [0])], [(METADATA, [1])], [(METADATA, [0, 0])], [(METADATA, [0]), ("x", [0])]],
 )
-def test_questions_about_anything_else(peer, topics):
+def test_describe_quorum_of_other_partitions_returns_unknown_partition(peer, topics):
     answer = describe(peer, *topics)
     assert answer.error_code == 0
     assert [(each.topic_name, [one.partition_index for one in each.partitions]) for each in answer.topics] == topics
@@ -73,7 +73,7 @@ def update(peer, *updates, version=2):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_features_stay_as_they_are(peer, version):
+def test_updating_features_to_their_levels_succeeds(peer, version):
     nothing = update(peer, version=version)
     assert (nothing.error_code, nothing.error_message, nothing.results) == (0, None, [])
     wishes = [("metadata.version", 30, 1), ("kraft.version", 1, 1), ("metadata.version", 30, 1)]
@@ -97,7 +97,7 @@ def test_features_stay_as_they_are(peer, version):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_levels_that_cannot_be(peer, wish, why, version):
+def test_invalid_feature_levels_are_rejected(peer, wish, why, version):
     answer = update(peer, ("kraft.version", 1, 1), wish, version=version)
     assert (answer.error_code, answer.results) == (INVALID_UPDATE_VERSION, [])
     assert answer.error_message == f"{FAILED}Invalid update version {wish[1]} for feature {wish[0]}. {why}"

@@ -33,7 +33,7 @@ def elect(peer, wanted, *, version=2, **more):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_no_election_is_needed(peer, topic, version):
+def test_elect_leaders_returns_election_not_needed(peer, topic, version):
     peer.create_topic(topic, partitions=2)
     answer = elect(peer, [(topic, [0, 1, 7]), (NEVER_MADE, [0])], version=version)
     found = {
@@ -75,7 +75,7 @@ def test_elections_of_all_and_of_an_unknown_kind(peer, topic):
     ],
 )
 @pytest.mark.parametrize("version", [0, 1])
-def test_reassignments(peer, topic, version, index, replicas, code, message):
+def test_alter_partition_reassignments_has_kafkas_error_codes(peer, topic, version, index, replicas, code, message):
     peer.create_topic(topic)
     partitions = [ReassignablePartition(partition_index=index, replicas=replicas)]
     topics = [ReassignableTopic(name=name, partitions=partitions) for name in (topic, NEVER_MADE)]
@@ -88,7 +88,7 @@ def test_reassignments(peer, topic, version, index, replicas, code, message):
     assert found[NEVER_MADE].error_message == f"Unable to find a topic named {NEVER_MADE}."
 
 
-def test_nothing_is_being_reassigned(peer, topic):
+def test_list_partition_reassignments_is_empty(peer, topic):
     peer.create_topic(topic)
     for topics in (None, [], [topic], [NEVER_MADE]):
         asked = topics and [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0]) for name in topics]
@@ -97,7 +97,7 @@ def test_nothing_is_being_reassigned(peer, topic):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_replicas_are_moved_to_where_they_are(peer, topic, version):
+def test_alter_replica_log_dirs_to_the_current_directory_succeeds(peer, topic, version):
     peer.create_topic(topic)
     (directory,) = peer.ask(DescribeLogDirsRequest(topics=None), 4).results
 

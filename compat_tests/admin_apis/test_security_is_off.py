@@ -50,7 +50,7 @@ def test_an_element_of_zero_closes_the_connection(peer, version):
     assert peer.is_closed()
 
 
-def test_nobody_has_scram_credentials(peer):
+def test_scram_credentials_are_empty(peer):
     for users in (None, []):
         answer = peer.ask(DescribeUserScramCredentialsRequest(users=users), 0)
         assert (answer.error_code, answer.results) == (0, [])
@@ -63,7 +63,7 @@ def test_nobody_has_scram_credentials(peer):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_nobody_gets_a_token(peer, version):
+def test_delegation_token_apis_are_disabled(peer, version):
     assert peer.ask(DescribeDelegationTokenRequest(owners=None), version).error_code == NO_TOKENS
     created = peer.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1), version)
     assert (created.error_code, created.principal_type, created.principal_name) == (NO_TOKENS, "User", "ANONYMOUS")
@@ -79,7 +79,7 @@ def test_nobody_gets_a_token(peer, version):
         assert (each.error_code, each.expiry_timestamp_ms) == (NO_TOKENS, -1)
 
 
-def test_nobody_needs_to_authenticate(peer):
+def test_sasl_apis_return_illegal_sasl_state(peer):
     for version in (0, 1):
         shaken = peer.ask(SaslHandshakeRequest(mechanism="PLAIN"), version)
         assert (shaken.error_code, shaken.mechanisms) == (ILLEGAL_SASL_STATE, [])
@@ -89,7 +89,7 @@ def test_nobody_needs_to_authenticate(peer):
         assert answer.error_message == "SaslAuthenticate request received after successful authentication"
 
 
-def test_no_transaction_is_known(peer):
+def test_unknown_transactions_are_described_and_listed_as_by_kafka(peer):
     states = peer.ask(DescribeTransactionsRequest(transactional_ids=["a", "", "b"]), 0).transaction_states
     assert [(each.transactional_id, each.error_code) for each in states] == [("a", 16), ("", 42), ("b", 16)]
     for version in (0, 1, 2):

@@ -35,7 +35,7 @@ def test_a_new_client_gets_an_id_and_nothing_to_send(peer):
     assert subscribe(peer, answer.client_instance_id).error_code == THROTTLED
 
 
-def test_who_has_said_farewell_is_rejected(peer):
+def test_a_push_after_the_terminating_push_is_rejected(peer):
     number = subscribe(peer, me := uuid.uuid4()).subscription_id
     assert push(peer, me, number, terminating=True) == 0
     assert push(peer, me, number) == INVALID

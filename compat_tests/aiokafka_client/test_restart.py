@@ -13,7 +13,7 @@ pytestmark = pytest.mark.restart
 
 @pytest.mark.short
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-async def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
+async def test_an_idempotent_producer_continues_over_a_restart(broker, topic, clean):
     await create_topic(broker.bootstrap, topic)
     records = numbered(600)
     async with producer(broker.bootstrap, enable_idempotence=True, max_batch_size=1000) as client:
@@ -27,7 +27,7 @@ async def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clea
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-async def test_a_group_member_goes_on_over_a_restart(broker, topic, group, clean):
+async def test_a_group_member_continues_over_a_restart(broker, topic, group, clean):
     await create_topic(broker.bootstrap, topic)
     quick = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
     async with producer(broker.bootstrap) as sender:

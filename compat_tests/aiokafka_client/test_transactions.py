@@ -74,7 +74,7 @@ async def test_one_transaction_of_many_batches(bootstrap, topic, unique, codec):
 
 
 @pytest.mark.short
-async def test_an_open_transaction_hides_what_comes_behind_it(bootstrap, topic, unique):
+async def test_an_open_transaction_hides_later_records_from_read_committed(bootstrap, topic, unique):
     await create_topic(bootstrap, topic)
     async with (
         producer(bootstrap) as plain,
@@ -167,7 +167,7 @@ async def move(client, reader, records, target, group, *, commits):
 
 
 @pytest.mark.restart
-async def test_transactions_go_on_over_a_kill(broker, topic, unique):
+async def test_transactions_continue_over_a_kill(broker, topic, unique):
     await create_topic(broker.bootstrap, topic, partitions=PARTITIONS)
     async with producer(broker.bootstrap, transactional_id=unique("id"), retry_backoff_ms=100) as client:
         for number in range(60):

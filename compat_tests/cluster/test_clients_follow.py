@@ -58,7 +58,7 @@ def back(cluster, node_id):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_a_leader_goes_and_comes_back(cluster, spread, group, driver, number):
+def test_clients_follow_a_leader_that_stops_and_restarts(cluster, spread, group, driver, number):
     coordinated = group_coordinated_by(cluster, 3, group)
     with driver.producer(cluster.bootstrap) as hand_over, driver.member(cluster.bootstrap, spread, coordinated) as read:
         for partition in range(PLACES):

@@ -62,7 +62,7 @@ def cluster(tested, alive, tmp_path):
         made.end()
 
 
-def test_kafkas_readers_understand_them(cluster):
+def test_kafkas_tools_read_the_metadata_log_and_snapshots(cluster):
     topics = live(cluster)
     controller = cluster[1]
     eventually(lambda: len(snapshots(controller)) > 1, "a snapshot")

@@ -59,7 +59,7 @@ def places(topic):
     return [(topic, 0), (topic, 1)]
 
 
-def test_both_serve_their_partitions(mixed, spread):
+def test_both_brokers_serve_their_partitions(mixed, spread):
     for node in mixed.brokers:
         client = confluent_client.producer(node.bootstrap)
         for partition in (0, 1):
@@ -72,7 +72,7 @@ def test_both_serve_their_partitions(mixed, spread):
             assert values == 2 * [each.value for each in numbered(20)]
 
 
-def test_changes_through_either_reach_both(mixed, spread):
+def test_config_changes_through_either_broker_reach_both(mixed, spread):
     for number, node in enumerate(mixed.brokers):
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
         wish = ConfigResource(ResourceType.TOPIC, spread, incremental_configs=[])
@@ -96,7 +96,7 @@ def _retention(node, topic):
 
 
 @pytest.mark.parametrize("coordinator", [2, 3])
-def test_groups_and_transactions_of_either(mixed, spread, unique, coordinator):
+def test_groups_and_transactions_work_with_either_coordinator(mixed, spread, unique, coordinator):
     plan = alternating(places(spread), 6)
     client = confluent.transactional(mixed.bootstrap, transactional_id_coordinated_by(mixed, coordinator, unique("id")))
     for transaction in plan:
@@ -114,7 +114,7 @@ def test_groups_and_transactions_of_either(mixed, spread, unique, coordinator):
 
 
 @pytest.mark.parametrize(("goes", "number"), [(2, signal.SIGTERM), (3, signal.SIGKILL)], ids=["stopped", "killed"])
-def test_either_goes_and_comes_back(mixed, spread, goes, number):
+def test_either_broker_stops_and_restarts(mixed, spread, goes, number):
     client = confluent_client.producer(mixed.bootstrap, enable_idempotence=True)
     for partition in (0, 1):
         confluent_client.send_all(client, spread, numbered(10), partition)

@@ -10,7 +10,7 @@ from compat_tests.harness.payloads import numbered
 BATCH = 10
 
 
-def test_node_by_node_and_back(tested, alive, tmp_path, topic):
+def test_a_kafka_cluster_is_replaced_node_by_node_and_back(tested, alive, tmp_path, topic):
     alive.end()
     cluster = Cluster("kafka", tmp_path, SHAPES["combined"])
     try:

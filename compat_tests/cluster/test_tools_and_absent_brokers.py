@@ -38,7 +38,7 @@ def spread(both, topic):
     return topic
 
 
-def test_a_partition_whose_only_broker_is_away(both, spread, without_three):
+def test_a_partition_whose_only_broker_is_down_has_no_leader(both, spread, without_three):
     told = both.run(TOPICS, "--describe", "--topic", spread)
     assert re.findall(r"Leader: (\S+)", told.output) == ["2", "none"]
     for choice in ("--unavailable-partitions", "--under-replicated-partitions", "--at-min-isr-partitions"):
@@ -55,7 +55,7 @@ def test_a_partition_whose_only_broker_is_away(both, spread, without_three):
     both.run("kafka-log-dirs", "--describe", "--topic-list", spread)
 
 
-def test_a_broker_is_forgotten_and_comes_back(both, without_three):
+def test_a_broker_is_unregistered_and_registers_again(both, without_three):
     for where in ((), CONTROLLERS):
         listed = both.run(CLUSTER, "list-endpoints", *where)
         assert "3" not in [line.split()[0] for line in listed.lines[1:]]

@@ -39,7 +39,7 @@ def plan_of(topic, **replicas):
     }
 
 
-def test_the_controller_alone_votes(both):
+def test_brokers_are_observers_and_the_controller_is_the_only_voter(both):
     told = both.run("kafka-metadata-quorum", "describe", "--replication", change=lambda text: "")
     assert sorted((line.split()[0], line.split()[-1]) for line in told.lines[1:]) == [
         ("1", "Leader"),
@@ -52,7 +52,7 @@ def test_the_controller_alone_votes(both):
     assert [line.split()[0] for line in listed.lines[1:]] == ["2", "3"]
 
 
-def test_topics_are_where_they_were_put(both, spread):
+def test_topics_have_their_assigned_replicas(both, spread):
     told = both.run(TOPICS, *through(3), "--describe", "--topic", spread)
     assert re.findall(r"Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", told.output) == [("2",) * 3, ("3",) * 3]
     both.run(TOPICS, "--alter", "--topic", spread, "--partitions", "4", "--replica-assignment", "2,3,3,2")
@@ -66,7 +66,7 @@ def test_topics_are_where_they_were_put(both, spread):
 @pytest.mark.parametrize(
     "wish", [("--replication-factor", "3"), ("--replica-assignment", "2,9"), ("--replica-assignment", "2:2")]
 )
-def test_topics_that_cannot_be_are_rejected(both, topic, wish):
+def test_invalid_topics_are_rejected(both, topic, wish):
     both.run(TOPICS, "--create", "--topic", topic, *wish, status=1)
 
 
@@ -153,7 +153,7 @@ def test_quotas_through_either_broker(both, unique):
     assert "producer_byte_rate" not in both.run(CONFIGS, *through(2), "--describe", *user).output
 
 
-def test_a_move_that_has_no_room_waits_and_is_cancelled(both, topic, json_file):
+def test_a_throttled_reassignment_is_pending_and_is_cancelled(both, topic, json_file):
     """A throttle keeps Kafka's reassignment pending, so that both brokers are compared before any record is copied."""
     both.run(TOPICS, "--create", "--topic", topic, "--replica-assignment", "2", "--config", "max.message.bytes=2000000")
     fill = ("--producer-props", "acks=all", "batch.size=1", "linger.ms=0", "max.request.size=2000000")
@@ -178,7 +178,7 @@ def test_a_move_that_has_no_room_waits_and_is_cancelled(both, topic, json_file):
     assert re.findall(r"Replicas: (\S+)", told.output) == ["2"]
 
 
-def test_elections_that_are_not_needed(both, spread, json_file):
+def test_elections_that_are_not_needed_are_reported(both, spread, json_file):
     for kind in ("preferred", "unclean"):
         one = ("--election-type", kind, "--topic", spread, "--partition", "0")
         both.run(ELECT, *one)

@@ -53,7 +53,7 @@ def test_the_quorum_of_three(both, where):
     assert sorted(line.split()[-1] for line in told.lines[1:]) == ["Follower", "Follower", "Leader"]
 
 
-def test_a_voter_goes_and_comes_back(both):
+def test_a_voter_is_removed_and_added_again(both):
     leaders = {next(node_id for node_id, status in replicas(side).items() if status == "Leader") for side in both.sides}
     goes = next(node_id for node_id in (3, 2, 1) if node_id not in leaders)
     who = ("--controller-id", str(goes), "--controller-directory-id", f"{{DIRECTORY{goes}}}")
@@ -74,13 +74,13 @@ def test_a_voter_goes_and_comes_back(both):
 
 
 @pytest.mark.parametrize("where", [(), CONTROLLERS])
-def test_voters_that_are_none_are_not_removed(both, where):
+def test_removing_an_unknown_voter_returns_voter_not_found(both, where):
     for node_id, directory in (("9", "{DIRECTORY1}"), ("1", "{DIRECTORY2}")):
         who = ("--controller-id", node_id, "--controller-directory-id", directory)
         assert rejected(both, QUORUM, *where, "remove-controller", *who) == {"VoterNotFoundException"}
 
 
-def test_features_go_down_and_up(both):
+def test_features_are_downgraded_and_upgraded(both):
     def level(*where):
         told = [dict(LEVEL.findall(ran.output)) for ran in both.run_each(FEATURES, *where, "describe")]
         assert told[0].items() <= told[-1].items()
@@ -106,13 +106,13 @@ def test_features_go_down_and_up(both):
         ("disable", "--feature", "metadata.version"),
     ],
 )
-def test_features_that_cannot_be_are_rejected(both, where, wish):
+def test_invalid_feature_levels_are_rejected(both, where, wish):
     first_line = lambda text: text.partition(". ")[0]  # noqa: E731 - the messages differ
     both.run(FEATURES, *where, *wish, status=1, change=first_line)
 
 
 @pytest.mark.parametrize("where", [through(2), CONTROLLERS])
-def test_who_is_there(both, where):
+def test_cluster_id_endpoints_and_unregistration_match(both, where):
     assert both.run("kafka-cluster", "cluster-id", *where).output == "Cluster ID: kwireCompatQuorum00000\n"
     listed = both.run("kafka-cluster", "list-endpoints", *where)
     assert [line.split()[0] for line in listed.lines[1:]] == ["1", "2", "3"]
@@ -120,7 +120,7 @@ def test_who_is_there(both, where):
     assert "Broker ID 77 is not currently registered" in rejected.errors
 
 
-def test_brokers_tell_of_the_same_apis(both):
+def test_brokers_list_the_same_api_versions(both):
     """The API lists agree for APIs that both serve: kwire does not advertise APIs that it does not serve."""
     answers = both.run_each("kafka-broker-api-versions")
     ours, theirs = (
@@ -132,7 +132,7 @@ def test_brokers_tell_of_the_same_apis(both):
     assert served <= theirs[0]
 
 
-def test_controllers_tell_of_the_same_apis(both):
+def test_controllers_list_the_same_api_versions(both):
     told = []
     for side in both.sides:
         for node in side.cluster.controllers:

@@ -21,7 +21,7 @@ def change(peer, kind, name, key, value):
     assert alter(peer, kind, name, (key, operation, value)) == (0, None)
 
 
-def test_the_nearest_value_wins(peer, topic):
+def test_the_most_specific_config_value_applies(peer, topic):
     peer.create_topic(topic)
     key, own = "log.index.interval.bytes", "index.interval.bytes"
     steps = [
@@ -54,7 +54,7 @@ def test_message_max_bytes_counts_at_once(peer, topic):
         )
 
 
-def test_threads_grow_by_steps(peer):
+def test_thread_counts_change_at_most_by_a_factor_of_two(peer):
     key = "num.io.threads"
     assert tried(peer, BROKER, "1", key, "17")[0] == INVALID_REQUEST
     change(peer, BROKER, "1", key, "16")
@@ -65,7 +65,7 @@ def test_threads_grow_by_steps(peer):
 
 
 @pytest.mark.restart
-def test_a_restart_keeps_them(broker, topic):
+def test_dynamic_configs_survive_a_restart(broker, topic):
     with Peer(broker.bootstrap) as peer:
         peer.create_topic(topic)
         change(peer, BROKER, "", "log.retention.ms", "70000000")

@@ -16,7 +16,7 @@ TABLES = {"broker": BROKER_KEYS, "topic": TOPIC_KEYS, "group": GROUP_KEYS, "clie
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_table_is_kafkas(kind):
+def test_the_key_table_matches_kafkas(kind):
     ours, theirs = TABLES[kind], truth.keys(kind)
     assert ours.keys() == theirs.keys()
     for name, key in theirs.items():
@@ -46,7 +46,7 @@ def described(peer, kind, name, version):
 
 @pytest.mark.parametrize("version", range(1, 5))
 @pytest.mark.parametrize("kind", [BROKER, TOPIC, GROUP, CLIENT_METRICS])
-def test_descriptions_are_kafkas(both, each, topic, kind, version):
+def test_descriptions_match_kafkas(both, each, topic, kind, version):
     name = topic if kind == TOPIC else "1" if kind == BROKER else "something"
     if kind == TOPIC:
         for peer in each:
@@ -118,6 +118,6 @@ def test_values_of_every_source_are_described_alike(both, each, topic):
     ("kind", "name"),
     [(TOPIC, "never-made"), (TOPIC, "a/b"), (BROKER, "2"), (BROKER, "x"), (GROUP, ""), (CLIENT_METRICS, "")],
 )
-def test_what_cannot_be_described_has_kafkas_code(both, kind, name):
+def test_invalid_resources_have_kafkas_error_code(both, kind, name):
     ours, theirs = (describe(peer, kind, name) for peer in both)
     assert (ours.error_code, ours.configs) == (theirs.error_code, theirs.configs)

@@ -41,7 +41,7 @@ def rejection(settings):
     return None
 
 
-def test_settings_are_judged_as_by_kafka(base):
+def test_startup_settings_are_validated_as_by_kafka(base):
     changes = [(name, value) for name, key in truth.keys("broker").items() for value in values_for(key)]
     assert len(changes) > 4000
     own, differences = read_properties(base.read_text()), []
@@ -58,7 +58,7 @@ def test_settings_are_judged_as_by_kafka(base):
 @pytest.mark.parametrize(
     "setting", ["log.retention.ms=0", "num.partitions=0", "ssl.client.auth=required", "authorizer.class.name=a.B"]
 )
-def test_a_rejection_is_one_line(tmp_path, setting):
+def test_a_rejected_setting_prints_one_line(tmp_path, setting):
     command = [sys.executable, "-m", "kwire", "server", "--override", f"log.dirs={tmp_path}", "--override", setting]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 1

@@ -50,7 +50,7 @@ def agree(key, ours, theirs):
 
 
 @pytest.mark.parametrize("resource", RESOURCES)
-def test_values_are_judged_as_by_kafka(both, each, topic, resource):
+def test_values_are_validated_as_by_kafka(both, each, topic, resource):
     kind, number, name = RESOURCES[resource]
     if name is None:
         name = topic
@@ -71,7 +71,7 @@ def test_values_are_judged_as_by_kafka(both, each, topic, resource):
 @pytest.mark.parametrize("key", sorted(LISTENERS))
 @pytest.mark.parametrize("value", ["", "nonsense", "a,,b", "SSL://:1"])
 @pytest.mark.parametrize("name", ["", "1"])
-def test_listeners_that_cannot_be_have_kafkas_code(both, key, value, name):
+def test_invalid_listeners_have_kafkas_error_code(both, key, value, name):
     ours, theirs = (tried(peer, BROKER, name, key, value)[0] for peer in both)
     assert ours == theirs == INVALID_REQUEST
 
@@ -88,7 +88,7 @@ def test_listeners_that_cannot_be_have_kafkas_code(both, key, value, name):
         [("share.auto.offset.reset", SET, "by_duration:PT1H")],
     ],
 )
-def test_changes_of_a_topic_have_kafkas_code(both, each, topic, changes):
+def test_topic_config_changes_have_kafkas_error_code(both, each, topic, changes):
     for peer in each:
         peer.create_topic(topic)
     ours, theirs = (alter(peer, TOPIC, topic, *changes, validate_only=True)[0] for peer in both)
@@ -98,7 +98,7 @@ def test_changes_of_a_topic_have_kafkas_code(both, each, topic, changes):
 @pytest.mark.parametrize(
     "value", ["by_duration:PT1H", "by_duration:P1DT2H", "BY_DURATION:PT1S", "by_duration:P", "x:y"]
 )
-def test_durations_are_judged_as_by_kafka(both, value):
+def test_durations_are_validated_as_by_kafka(both, value):
     ours, theirs = (tried(peer, GROUP, "some-group", "share.auto.offset.reset", value) for peer in both)
     assert ours == theirs
 
@@ -121,12 +121,12 @@ def test_durations_are_judged_as_by_kafka(both, value):
         (99, "x", "y"),
     ],
 )
-def test_resources_that_cannot_be_changed_have_kafkas_code(both, kind, name, key):
+def test_unchangeable_resources_have_kafkas_error_code(both, kind, name, key):
     ours, theirs = (tried(peer, kind, name, key, "100")[0] for peer in both)
     assert ours == theirs
 
 
-def test_new_topics_are_judged_as_by_kafka(both, topic):
+def test_new_topics_are_validated_as_by_kafka(both, topic):
     differences = []
     for key, value, operation in probes("topic"):
         if operation == SET:
@@ -155,7 +155,7 @@ def test_new_topics_are_judged_as_by_kafka(both, topic):
         (99, "x", [("a", "b")]),
     ],
 )
-def test_replacements_are_judged_as_by_kafka(both, each, topic, kind, name, values, version):
+def test_config_replacements_are_validated_as_by_kafka(both, each, topic, kind, name, values, version):
     if name is None:
         name = topic
         for peer in each:

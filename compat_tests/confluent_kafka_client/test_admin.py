@@ -115,7 +115,7 @@ def test_invalid_configurations_are_rejected(client, bootstrap, topic):
     assert rejection(unknown) == "UNKNOWN_TOPIC_OR_PART"
 
 
-def test_a_described_configuration_says_where_it_comes_from(client, bootstrap, topic):
+def test_a_described_configuration_has_its_source(client, bootstrap, topic):
     create_topic(bootstrap, topic, max_message_bytes=2000)
     found = topic_config(client, topic)["max.message.bytes"]
     assert (found.value, found.is_default, found.is_read_only, found.is_sensitive) == ("2000", False, False, False)

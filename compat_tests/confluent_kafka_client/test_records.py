@@ -30,7 +30,7 @@ def test_every_shape_of_record_survives_every_codec(bootstrap, topic, codec):
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_topic_may_ask_for_its_own_compression(bootstrap, topic, codec):
+def test_a_topic_compression_type_recompresses_records(bootstrap, topic, codec):
     create_topic(bootstrap, topic, compression_type=codec)
     client = producer(bootstrap, compression_type="none", linger_ms=50)
     assert offsets_of(send_all(client, topic, RECORDS)) == list(range(len(RECORDS)))

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.restart
 
 @pytest.mark.short
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
+def test_an_idempotent_producer_continues_over_a_restart(broker, topic, clean):
     create_topic(broker.bootstrap, topic)
     records = numbered(600)
     client = producer(broker.bootstrap, enable_idempotence=True, batch_num_messages=20, compression_type="snappy")
@@ -34,7 +34,7 @@ def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_a_group_member_goes_on_over_a_restart(broker, topic, group, clean):
+def test_a_group_member_continues_over_a_restart(broker, topic, group, clean):
     create_topic(broker.bootstrap, topic, partitions=2)
     sender = producer(broker.bootstrap)
     for partition in range(2):

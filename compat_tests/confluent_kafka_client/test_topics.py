@@ -23,7 +23,7 @@ def test_producing_to_an_unknown_topic_creates_it(bootstrap, topic):
     assert len(admin(bootstrap).list_topics(topic, timeout=5).topics[topic].partitions) == 1
 
 
-def test_a_reader_is_told_that_its_topic_does_not_exist(bootstrap, topic, group):
+def test_a_consumer_of_an_unknown_topic_gets_unknown_topic_or_partition(bootstrap, topic, group):
     with consumer(bootstrap, group_id=group, allow_auto_create_topics=False) as client:
         client.subscribe([topic])
         message = eventually(lambda: client.poll(1), "an answer")
@@ -42,7 +42,7 @@ def test_a_reader_may_create_its_topic_by_subscribing(bootstrap, topic, group):
         assert [each.value() for each in read(client, 3)] == [b"0", b"1", b"2"]
 
 
-def test_a_pattern_takes_in_topics_that_come_later(bootstrap, unique, group):
+def test_a_pattern_subscription_includes_topics_created_later(bootstrap, unique, group):
     prefix = unique("pattern")
     with consumer(bootstrap, group_id=group, topic_metadata_refresh_interval_ms=200) as client:
         offsets_of(send_all(producer(bootstrap), f"{prefix}-a", numbered(2)))

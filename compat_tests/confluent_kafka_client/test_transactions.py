@@ -65,7 +65,7 @@ def test_one_transaction_of_many_batches(bootstrap, topic, unique, codec):
 
 
 @pytest.mark.short
-def test_an_open_transaction_hides_what_comes_behind_it(bootstrap, topic, unique):
+def test_an_open_transaction_hides_later_records_from_read_committed(bootstrap, topic, unique):
     create_topic(bootstrap, topic)
     plain = producer(bootstrap)
     offsets_of(send_all(plain, topic, numbered(3)))
@@ -160,7 +160,7 @@ def rewind(reader, topic):
 
 
 @pytest.mark.restart
-def test_transactions_go_on_over_a_kill(broker, topic, unique):
+def test_transactions_continue_over_a_kill(broker, topic, unique):
     create_topic(broker.bootstrap, topic, partitions=PARTITIONS)
     client = transactional(broker.bootstrap, unique("id"), retry_backoff_max_ms=200)
     for number in range(60):

@@ -52,16 +52,16 @@ def compare(count, directory):
 
 
 @pytest.mark.short
-def test_a_few_images_say_what_kafkas_say(tmp_path):
+def test_a_few_images_match_kafkas(tmp_path):
     compare(SHORT_COUNT, tmp_path)
 
 
-def test_images_say_what_kafkas_say(tmp_path):
+def test_images_match_kafkas(tmp_path):
     compare(COUNT, tmp_path)
 
 
 @pytest.mark.short
-def test_the_stored_digests_are_kafkas(tmp_path):
+def test_stored_digests_match_kafkas(tmp_path):
     """`make test` relies on these digests being Kafka's; `python -m compat_tests.images.store` writes them again."""
     logs = {seed: Draw(seed).log() for seed in stored()}
     answers = kafkas_snapshots(logs.values(), tmp_path)

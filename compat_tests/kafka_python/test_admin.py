@@ -112,7 +112,7 @@ def test_configurations_are_replaced_as_a_whole(client, bootstrap, topic):
     assert topic_config(client, topic, "segment.bytes")["segment.bytes"]["value"] == "2097152"
 
 
-def test_a_described_configuration_says_its_type_and_where_it_comes_from(client, bootstrap, topic):
+def test_a_described_configuration_has_its_type_and_source(client, bootstrap, topic):
     create_topic(bootstrap, topic, max_message_bytes=2000)
     resource = ConfigResource(ConfigResourceType.TOPIC, topic)
     described = client.describe_configs([resource], include_synonyms=True, config_filter="all")["topic"][topic]

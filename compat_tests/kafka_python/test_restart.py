@@ -14,7 +14,7 @@ BACK_OFF = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 500}
 
 @pytest.mark.short
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_an_idempotent_producer_goes_on_over_a_restart(broker, topic, clean):
+def test_an_idempotent_producer_continues_over_a_restart(broker, topic, clean):
     create_topic(broker.bootstrap, topic)
     records = numbered(600)
     with producer(broker.bootstrap, enable_idempotence=True, batch_size=500, **BACK_OFF) as client:
@@ -51,7 +51,7 @@ def test_records_offsets_and_committed_offsets_survive_a_restart(broker, topic, 
     assert [as_record(each) for each in read_from(broker.bootstrap, topic, 41)] == numbered(41)
 
 
-def test_a_group_member_goes_on_over_a_restart(broker, topic, group):
+def test_a_group_member_continues_over_a_restart(broker, topic, group):
     create_topic(broker.bootstrap, topic)
     with producer(broker.bootstrap, **BACK_OFF) as sender, consumer(
         broker.bootstrap, topic, group_id=group, heartbeat_interval_ms=200, session_timeout_ms=6000, **BACK_OFF

@@ -72,7 +72,7 @@ def test_one_transaction_of_many_batches(bootstrap, topic, unique, codec):
 
 
 @pytest.mark.short
-def test_an_open_transaction_hides_what_comes_behind_it(bootstrap, topic, unique):
+def test_an_open_transaction_hides_later_records_from_read_committed(bootstrap, topic, unique):
     create_topic(bootstrap, topic)
     where = TopicPartition(topic, 0)
     with (
@@ -168,7 +168,7 @@ def move(client, reader, records, target, *, commits):
 
 
 @pytest.mark.restart
-def test_transactions_go_on_over_a_kill(broker, topic, unique):
+def test_transactions_continue_over_a_kill(broker, topic, unique):
     create_topic(broker.bootstrap, topic, partitions=PARTITIONS)
     with transactional(broker.bootstrap, unique("id"), **BACK_OFF) as client:
         client.init_transactions()

@@ -41,7 +41,7 @@ def test_versions_that_both_serve_are_the_same(both):
     assert [ran.status for ran in answers] == [0] * len(answers)
 
 
-def test_directories(both, new_topic):
+def test_log_directories_are_described(both, new_topic):
     name = new_topic(2)
     described = both.run("kafka-log-dirs", "--describe", "--topic-list", name)
     [broker] = json.loads(described.lines[-1])["brokers"]
@@ -56,7 +56,7 @@ def test_preferred_leaders_lead_already(both, new_topic):
     both.run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions", change=lambda text: "")
 
 
-def test_elections_of_what_is_not_there(both, new_topic, json_file):
+def test_electing_leaders_of_an_unknown_topic_fails(both, new_topic, json_file):
     name = new_topic()
     wanted = [{"topic": each, "partition": 0} for each in (name, f"{name}-none")]
     plan = json_file("plan", {"partitions": wanted})
@@ -64,7 +64,7 @@ def test_elections_of_what_is_not_there(both, new_topic, json_file):
     assert "1 replica(s) could not be elected" in rejected.errors
 
 
-def test_a_reassignment_to_where_it_is(both, new_topic, json_file):
+def test_a_reassignment_to_the_current_replica_completes(both, new_topic, json_file):
     name = new_topic()
     topics = json_file("topics", {"version": 1, "topics": [{"topic": name}]})
     both.run(REASSIGN, "--generate", "--topics-to-move-json-file", topics, "--broker-list", "1")

@@ -78,7 +78,7 @@ def test_subscriptions_of_client_metrics_through_their_own_tool(both, unique):
 
 
 @pytest.mark.parametrize("entity", ["--client {}", "--user {0} --client {0}", "--ip 127.0.0.9"])
-def test_quotas_of_one(both, unique, entity):
+def test_quotas_of_one_entity_are_set_described_and_deleted(both, unique, entity):
     chosen = entity.format(unique("entity")).split()
     keys = ["connection_creation_rate"] if "--ip" in chosen else ["consumer_byte_rate", "producer_byte_rate"]
     both.run(CONFIGS, "--alter", *chosen, "--add-config", ",".join(f"{key}=7000" for key in keys))
@@ -88,7 +88,7 @@ def test_quotas_of_one(both, unique, entity):
     assert both.run(CONFIGS, "--describe", *chosen).output == ""
 
 
-def test_quotas_of_a_user(both, unique):
+def test_quotas_of_a_user_are_set_described_and_deleted(both, unique):
     user = unique("user")
     both.run(CONFIGS, "--alter", "--user", user, "--add-config", "request_percentage=50")
     described = both.run(CONFIGS, "--describe", "--user", user)
@@ -101,7 +101,7 @@ def test_quotas_of_a_user(both, unique):
 
 
 @pytest.mark.parametrize("entity", ["--client-defaults", "--user-defaults"])
-def test_quotas_of_everybody(both, entity):
+def test_default_quotas_are_set_described_and_deleted(both, entity):
     both.run(CONFIGS, "--alter", entity, "--add-config", "controller_mutation_rate=900")
     assert "controller_mutation_rate=900.0" in both.run(CONFIGS, "--describe", entity).output
     both.run(CONFIGS, "--alter", entity, "--delete-config", "controller_mutation_rate")

@@ -18,13 +18,13 @@ def test_finalised_features_are_at_kafkas_level(both):
         assert [highest, finalised] == theirs[name][1:]
 
 
-def test_what_the_tool_knows_by_itself(both):
+def test_version_mapping_and_feature_dependencies_are_printed(both):
     assert "metadata.version=30 (4.3-IV0)" in both.run(FEATURES, "version-mapping").lines
     asked = both.run(FEATURES, "feature-dependencies", "--feature", "group.version=1")
     assert asked.lines == ["group.version=1 has no dependencies."]
 
 
-def test_an_upgrade_to_where_it_is(both):
+def test_an_upgrade_to_the_current_level_is_accepted(both):
     planned = both.run(FEATURES, "upgrade", "--feature", "metadata.version=30", "--dry-run")
     assert planned.lines == ["metadata.version can be upgraded to 30."]
 

@@ -140,7 +140,7 @@ def without_ids(record, made_up):
         ("static", ["--add-scram", BOB, "--add-scram", BOB.replace("secret", "other")]),
     ],
 )
-def test_the_same_files_are_written(tmp_path, node, options):
+def test_both_tools_write_the_same_files(tmp_path, node, options):
     kafka, kwire = format_each(tmp_path, node, *options, *OFF)
     assert (kafka.returncode, kwire.returncode) == (0, 0), (kafka, kwire)
     assert content(tmp_path / "kwire") == content(tmp_path / "kafka")
@@ -167,7 +167,7 @@ def test_the_same_files_are_written(tmp_path, node, options):
         ("controller", ["-s", "-S", ALICE, "-S", "SCRAM-SHA-256=[name=a]"]),
     ],
 )
-def test_the_same_is_rejected_in_the_same_words(tmp_path, node, options):
+def test_invalid_options_are_rejected_with_kafkas_message(tmp_path, node, options):
     kafka, kwire = format_each(tmp_path, node, *options)
     assert (kafka.returncode, kwire.returncode) == (1, 1), (kafka, kwire)
     assert kwire.stderr.removeprefix("kwire: ") == kafka.stderr
@@ -175,7 +175,7 @@ def test_the_same_is_rejected_in_the_same_words(tmp_path, node, options):
 
 
 @pytest.mark.parametrize("argument", WITHOUT_WHAT_WAS_TYPED)
-def test_what_may_be_of_a_password_is_not_said_again(tmp_path, argument):
+def test_an_error_message_does_not_repeat_a_password(tmp_path, argument):
     kafka, kwire = format_each(tmp_path, "controller", "-s", "-S", argument)
     assert (kafka.returncode, kwire.returncode) == (1, 1), (kafka, kwire)
     words = WITHOUT_WHAT_WAS_TYPED[argument]
@@ -184,7 +184,7 @@ def test_what_may_be_of_a_password_is_not_said_again(tmp_path, argument):
     assert ("ter2" in kafka.stderr) == ("ter2" in argument)
 
 
-def test_what_is_formatted_is_known_to_both(tmp_path):
+def test_both_tools_recognise_formatted_directories(tmp_path):
     format_each(tmp_path, "combined", "-s")
     for formatted in TOOLS:
         properties = tmp_path / formatted / "server.properties"

@@ -8,7 +8,7 @@ TOPICS, CONFIGS = "kafka-topics", "kafka-configs"
 
 
 @pytest.mark.short
-def test_a_topic_lives_and_dies(both, topic):
+def test_a_topic_is_created_altered_and_deleted(both, topic):
     assert both.run(TOPICS, "--create", "--topic", topic, "--partitions", "2").lines == [f"Created topic {topic}."]
     assert both.run(TOPICS, "--list", change=only_lines_with(topic)).lines.count(topic) == 1
     described = both.run(TOPICS, "--describe", "--topic", topic)
@@ -21,7 +21,7 @@ def test_a_topic_lives_and_dies(both, topic):
     assert both.run(TOPICS, "--delete", "--topic", topic, "--if-exists").output == ""
 
 
-def test_what_cannot_be_created_is_rejected(both, new_topic):
+def test_invalid_topics_are_rejected(both, new_topic):
     name = new_topic()
     rejected = {
         f"--topic {name}": "already exists",

@@ -70,7 +70,7 @@ def test_a_transaction_is_described_while_it_is_open_and_when_it_has_ended(both,
     assert seen.lines[1].split()[-1] == "None"
 
 
-def test_listings_are_filtered(both, new_topic, unique):
+def test_transaction_listings_are_filtered(both, new_topic, unique):
     name, transactional_id = new_topic(), unique("id")
     clients = open_transactions(both, transactional_id, name)
     for arguments, found in (
@@ -86,7 +86,7 @@ def test_listings_are_filtered(both, new_topic, unique):
         client.abort_transaction(30)
 
 
-def test_what_nobody_knows_is_rejected(both, unique):
+def test_unknown_transactional_ids_and_topics_are_rejected(both, unique):
     unknown = unique("unknown")
     assert unknown in both.run(TOOL, "describe", "--transactional-id", unknown, status=1).said
     both.run(TOOL, "forceTerminateTransaction", "--transactionalId", unknown)

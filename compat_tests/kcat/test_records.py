@@ -79,7 +79,7 @@ def test_records_near_the_size_limit_pass_and_larger_ones_are_rejected(bootstrap
     assert [each.record.value for each in received] == [large_value(1_000_000)]
 
 
-def test_json_envelopes_tell_what_is_stored(bootstrap, topic):
+def test_json_envelopes_match_the_stored_records(bootstrap, topic):
     create_topic(bootstrap, topic)
     offsets_of(
         send_all(producer(bootstrap), topic, [Record(value=b"payload", key=b"k", timestamp_ms=1_720_000_000_123)])

@@ -17,7 +17,7 @@ def reader(bootstrap, topic):
 
 @pytest.mark.short
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_producer_and_reader_go_on_over_a_restart(broker, topic, tmp_path, clean):
+def test_producer_and_consumer_continue_over_a_restart(broker, topic, tmp_path, clean):
     create_topic(broker.bootstrap, topic)
     expected = [b"%d %s" % (number, b"x" * 100) for number in range(600)]
     flags = ("-P", "-t", topic, "-X", "enable.idempotence=true", "-X", "batch.num.messages=20")

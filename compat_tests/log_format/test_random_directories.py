@@ -33,7 +33,7 @@ BATCHES_BEFORE_THE_KILL = 4
 
 
 @pytest.mark.short
-def test_dumplogsegments_finds_nothing_wrong_and_shows_what_kwires_own_tool_shows(made):
+def test_dumplogsegments_finds_no_errors_and_matches_kwire_log_dump(made):
     files = files_of(made.clean, made.partitions)
     output, errors = run_tool(made.clean, files, "--deep-iteration", "--print-data-log")
     ours, theirs = rows_of_kwire(made.clean, made.partitions), rows_of_kafka(output)
@@ -110,7 +110,7 @@ def test_after_a_crash_both_recover_the_same(made, tested, tmp_path):
         assert int(name.partition(".")[0]) <= max(starts.get(partition, 0), int(first_segment)), file
 
 
-def test_what_one_recovered_the_other_believes(made, tested, tmp_path):
+def test_a_directory_recovered_by_one_broker_is_clean_for_the_other(made, tested, tmp_path):
     """After a clean stop the other broker scans nothing, so the files that recovery wrote must be correct."""
     with observer_of(on_copy_of(made.crashed, tested, tmp_path / "recovered"), made.partitions):
         pass

@@ -124,7 +124,7 @@ def verify_replicas(cluster, topic):
     raise AssertionError("".join(said))
 
 
-def test_both_kinds_follow_and_lead_in_turns(mixed, replicated):
+def test_kwire_and_kafka_replicas_lead_and_follow_in_turns(mixed, replicated):
     size = 20
     for turn, order in enumerate(((2, 3, 4), (3, 4, 2), (4, 3, 2), (3, 2, 4))):
         lead(mixed, replicated, order)
@@ -141,7 +141,7 @@ def test_both_kinds_follow_and_lead_in_turns(mixed, replicated):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 @pytest.mark.parametrize("goes", [2, 3])
-def test_a_leader_of_either_kind_goes_and_comes_back(mixed, replicated, goes, number):
+def test_a_kwire_or_kafka_leader_stops_and_rejoins(mixed, replicated, goes, number):
     rest = [each for each in BROKERS if each != goes]
     lead(mixed, replicated, [goes, *rest])
     write(mixed, replicated, 20)
@@ -157,7 +157,7 @@ def test_a_leader_of_either_kind_goes_and_comes_back(mixed, replicated, goes, nu
         assert stored(mixed, replicated, partition, 60) == 3 * [each.value for each in numbered(20)]
 
 
-def test_transactions_over_partitions_of_both_kinds(mixed, replicated, unique):
+def test_transactions_span_partitions_of_kwire_and_kafka(mixed, replicated, unique):
     places = [(replicated, index) for index in range(3)]
     plan = alternating(places, 9)
     client = confluent.transactional(mixed.bootstrap, unique("id"))

@@ -33,7 +33,7 @@ def status(cluster):
     return ended.returncode, json.loads(ended.stdout)
 
 
-def test_a_broker_that_goes_is_missed_until_it_is_back(cluster, topic):
+def test_status_reports_a_stopped_broker_until_it_is_back(cluster, topic):
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     confluent_client.result(admin.create_topics([NewTopic(topic, 2, 2, config={"min.insync.replicas": "2"})]))
     client = confluent_client.producer(cluster.bootstrap, acks="all")

@@ -14,7 +14,7 @@ OLD, NEW, PYTHON, LIBRDKAFKA = (CLIENTS[0], CLIENTS[3], CLIENTS[4], CLIENTS[5])
     [(OLD, NEW), (NEW, OLD), (PYTHON, LIBRDKAFKA), (LIBRDKAFKA, PYTHON)],
     ids=lambda client: client.name,
 )
-def test_one_goes_on_where_the_other_stopped(writer, reader, bootstrap, topic, group):
+def test_a_group_continues_with_a_client_of_another_version(writer, reader, bootstrap, topic, group):
     create_topic(bootstrap, topic)
     writer.run("produce", bootstrap, topic, 0, 10, "gzip")
     assert values(reader.run("consume", bootstrap, topic, group, 10)) == list(range(10))

@@ -12,7 +12,7 @@ def values(printed):
     return sorted(int(line[4].removeprefix("value-")) for line in printed if line[0] == "got")
 
 
-def test_what_it_produces_it_consumes(client, bootstrap, topic, group):
+def test_an_old_client_consumes_what_it_produces(client, bootstrap, topic, group):
     create_topic(bootstrap, topic, partitions=2)
     total = 0
     for codec in client.codecs:

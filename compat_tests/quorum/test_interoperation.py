@@ -101,7 +101,7 @@ def end_of(leader):
     return 0 if found is None else found.high_watermark
 
 
-def test_kafka_observes_the_quorum(nodes, tested):
+def test_kafka_observes_a_kwire_quorum(nodes, tested):
     voters = [nodes.add(tested) for _ in range(3)]
     observer = nodes.add("kafka")
     nodes.write()
@@ -137,7 +137,7 @@ def change_users(bootstrap):
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
+def test_kwire_observes_a_kafka_quorum(nodes, tested, snapshots):
     often = {"metadata.log.max.record.bytes.between.snapshots": "2000"} if snapshots else {}
     leader = nodes.add("kafka", "broker,controller", **often)
     observer = nodes.add(tested)
@@ -170,7 +170,7 @@ def test_it_observes_a_quorum_of_kafka(nodes, tested, snapshots):
     assert observer.process.poll() is None, observer.output()
 
 
-def test_a_quorum_of_both_elects_either(nodes, tested):
+def test_a_mixed_quorum_elects_kwire_and_kafka_leaders(nodes, tested):
     voters = [nodes.add(tested), nodes.add("kafka"), nodes.add(tested)]
     nodes.write()
     initial = initial_controllers(voters)

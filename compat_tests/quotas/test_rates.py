@@ -39,7 +39,7 @@ def prefill(bootstrap, topic):
             assert peer.produce(topic, batch, acks=1).error_code == 0
 
 
-def test_both_brokers_hold_clients_to_the_same_rate(pair, unique):
+def test_both_brokers_throttle_clients_to_the_same_rate(pair, unique):
     names = sorted(pair)
     source, sink, producer, consumer = (unique(role) for role in ("source", "sink", "producer", "consumer"))
     for bootstrap in pair.values():

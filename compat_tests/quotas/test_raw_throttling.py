@@ -66,7 +66,7 @@ def entity(name):
     return (("client-id", name),)
 
 
-def test_a_producer_is_told_and_muted(bootstrap, peer, held, name, topic):
+def test_a_producer_gets_the_throttle_time_and_is_muted(bootstrap, peer, held, name, topic):
     peer.create_topic(topic)
     with quota(bootstrap, entity(name), "producer_byte_rate", RATE):
         began = time.monotonic()
@@ -79,7 +79,7 @@ def test_a_producer_is_told_and_muted(bootstrap, peer, held, name, topic):
         assert ask_throttle(peer) == 0, "others have no part in it"
 
 
-def test_a_producer_without_answers_is_muted_as_well(bootstrap, peer, held, name, topic):
+def test_a_producer_with_acks_0_is_muted(bootstrap, peer, held, name, topic):
     peer.create_topic(topic)
     with quota(bootstrap, entity(name), "producer_byte_rate", RATE):
         began = time.monotonic()
@@ -88,7 +88,7 @@ def test_a_producer_without_answers_is_muted_as_well(bootstrap, peer, held, name
         assert time.monotonic() - began > 0.9
 
 
-def test_a_consumer_gets_an_empty_answer_and_loses_nothing(bootstrap, peer, held, name, topic):
+def test_a_throttled_consumer_gets_an_empty_response_and_loses_no_records(bootstrap, peer, held, name, topic):
     peer.create_topic(topic)
     for _ in range(13):
         peer.ask(produce_request(topic, 9_900), 9)
@@ -120,7 +120,7 @@ def create(peer, unique_name, partitions, version):
     return peer.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), version)
 
 
-def test_mutations_are_rejected_or_delayed_by_version(bootstrap, held, name, unique):
+def test_mutations_are_rejected_or_delayed_by_request_version(bootstrap, held, name, unique):
     """22 mutations are available at once at 2 a second (KIP-599); after them, strict versions reject requests."""
     with quota(bootstrap, entity(name), "controller_mutation_rate", 2.0):
         burst = create(held, unique("burst"), 25, 7)
@@ -165,7 +165,7 @@ def test_the_time_of_requests_counts(bootstrap, held, name):
         assert time.monotonic() - began > 0.8
 
 
-def test_an_address_that_connects_too_often_is_sent_away(bootstrap, peer):
+def test_connections_above_the_ip_connection_rate_are_closed(bootstrap, peer):
     """At three connections a second, thirty are accepted at once; the broker closes those over that number (KIP-612).
 
     The test opens eighty, so that the last are over the limit even if connecting takes some seconds.
@@ -208,7 +208,7 @@ def place(title, client_id):
 
 
 @pytest.mark.parametrize(("nearer", "farther"), itertools.pairwise(IN_ORDER))
-def test_the_nearest_quota_counts(bootstrap, name, topic, nearer, farther):
+def test_the_most_specific_quota_applies(bootstrap, name, topic, nearer, farther):
     with Peer(bootstrap) as peer:
         peer.create_topic(topic)
     for near, far in ((WIDE, NARROW), (NARROW, WIDE)):

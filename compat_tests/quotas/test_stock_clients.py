@@ -49,7 +49,7 @@ def test_a_kafka_python_producer_and_consumer_slow_down(bootstrap, topic, client
         assert time.monotonic() - began > 0.5
 
 
-def test_a_confluent_producer_is_told_by_the_broker(bootstrap, topic, client_id):
+def test_a_confluent_producer_reports_the_throttle_time(bootstrap, topic, client_id):
     create_topic(bootstrap, topic)
     waits = []
     delivered = []

@@ -26,7 +26,7 @@ def test_an_unknown_topic_is_not_created_when_that_is_forbidden(peer, topic, ver
 
 
 @pytest.mark.parametrize("name", ["a/b", ".", "x" * 250])
-def test_an_invalid_name_is_told_from_an_unknown_one(peer, name):
+def test_invalid_and_unknown_names_have_different_codes(peer, name):
     assert peer.describe(name, create=True).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

@@ -37,11 +37,11 @@ def test_a_fetch_at_the_end_waits_and_returns_nothing(peer, filled):
 
 
 @pytest.mark.parametrize("offset", [31, 10_000, -5])
-def test_a_fetch_out_of_range_says_so(peer, filled, offset):
+def test_a_fetch_outside_the_log_returns_offset_out_of_range(peer, filled, offset):
     topic, _ = filled
     answer = peer.fetch(topic, offset)
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_an_unknown_partition_says_so(peer, topic):
+def test_a_fetch_of_an_unknown_partition_returns_an_error(peer, topic):
     assert peer.fetch(topic, 0).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -56,7 +56,7 @@ def test_both_isolation_levels_agree_without_transactions(peer, filled, isolatio
         (LATEST_TIERED, 9, (0, -1, -1)),
     ],
 )
-def test_newer_specials_are_known_from_their_version_on(peer, filled, timestamp, first_version, expected):
+def test_newer_special_timestamps_need_their_request_version(peer, filled, timestamp, first_version, expected):
     found = ask(peer, filled, timestamp, first_version)
     assert (found.error_code, found.offset, found.timestamp) == expected
     rejected = ask(peer, filled, timestamp, first_version - 1)
@@ -78,6 +78,6 @@ def test_a_leader_epoch_is_checked(peer, filled):
     assert ask(peer, filled, LATEST, 7, leader_epoch=9).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_unknown_topics_and_partitions_are_told(peer, filled, unique):
+def test_unknown_topics_and_partitions_return_an_error(peer, filled, unique):
     assert ask(peer, unique("unknown"), LATEST, 7).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(peer, filled, LATEST, 7, partition=5).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -136,7 +136,7 @@ def test_wrong_generations_and_members_are_rejected(member):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_who_leaves_is_gone_at_once(member, version):
+def test_leave_group_removes_a_member_at_once(member, version):
     first, second = member(), member()
     first.join()
     second.begin_to_join()

@@ -18,7 +18,7 @@ def test_the_limit_is_on_the_batch_as_it_is_stored(peer, topic, codec):
     assert peer.produce(topic, batch).base_offset == 50
 
 
-def test_one_byte_too_many_is_too_many(peer, topic):
+def test_a_batch_one_byte_above_the_limit_is_rejected(peer, topic):
     batch = batch_of(50)
     peer.create_topic(topic, max_message_bytes=len(batch) - 1)
     assert peer.produce(topic, batch).error_code == ErrorCode.MESSAGE_TOO_LARGE

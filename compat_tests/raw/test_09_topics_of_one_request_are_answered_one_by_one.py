@@ -36,7 +36,7 @@ def create(peer, *topics, version=7, validate_only=False):
 
 @pytest.mark.short
 @pytest.mark.parametrize("version", range(2, 8))
-def test_good_and_bad_topics_of_one_request_are_told_apart(peer, unique, version):
+def test_valid_and_invalid_topics_of_one_request_have_their_own_codes(peer, unique, version):
     good, bad, invalid = unique("good"), unique("bad"), "in/valid"
     answer = create(
         peer, wanted(good, 2, retention_ms="1000"), wanted(bad, no_such="1"), wanted(invalid), version=version
@@ -66,7 +66,7 @@ def test_a_topic_named_twice_is_rejected_both_times(peer, topic):
     assert peer.describe(topic).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_validation_only_finds_errors_and_makes_nothing(peer, topic, unique):
+def test_validate_only_returns_errors_and_creates_no_topic(peer, topic, unique):
     bad = unique("bad")
     answer = create(peer, wanted(topic, 3), wanted(bad, retention_ms="soon"), validate_only=True)
     assert (answer[topic].error_code, answer[topic].num_partitions) == (0, 3)

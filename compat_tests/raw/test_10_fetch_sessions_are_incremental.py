@@ -57,7 +57,7 @@ def session(peer):
 
 
 @pytest.mark.short
-def test_only_partitions_with_news_are_answered(peer, session, topic):
+def test_only_changed_partitions_are_returned(peer, session, topic):
     topic_id = peer.create_topic(topic, 2)
     first = session.fetch((topic_id, 0, 0), (topic_id, 1, 0))
     assert changed(first) == {(topic_id, 0): (0, []), (topic_id, 1): (0, [])}
@@ -68,7 +68,7 @@ def test_only_partitions_with_news_are_answered(peer, session, topic):
     assert changed(session.fetch((topic_id, 1, 3))) == {}
 
 
-def test_a_forgotten_partition_is_answered_no_more(peer, session, topic):
+def test_a_forgotten_partition_is_not_returned(peer, session, topic):
     topic_id = peer.create_topic(topic, 2)
     session.fetch((topic_id, 0, 0), (topic_id, 1, 0))
     session.fetch(forget=[(topic_id, 1)])
@@ -104,7 +104,7 @@ def test_a_session_that_is_closed_is_gone(peer, session, topic):
     assert session.fetch().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_an_error_is_repeated_until_it_is_over(peer, session, topic):
+def test_a_partition_error_is_repeated_until_it_ends(peer, session, topic):
     topic_id = peer.create_topic(topic)
     peer.produce(topic, batch_of(3))
     session.fetch((topic_id, 0, 99))
@@ -112,7 +112,7 @@ def test_an_error_is_repeated_until_it_is_over(peer, session, topic):
         assert changed(session.fetch())[topic_id, 0][0] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_topic_made_again_is_another_topic_to_a_session(peer, session, topic):
+def test_a_recreated_topic_is_another_topic_in_a_session(peer, session, topic):
     old = peer.create_topic(topic)
     peer.produce(topic, batch_of(3))
     session.fetch((old, 0, 3))
@@ -133,7 +133,7 @@ def test_a_topic_made_again_is_another_topic_to_a_session(peer, session, topic):
     assert answer == {(new, 0): (0, [0, 1, 2, 3, 4])}
 
 
-def test_a_session_goes_on_over_another_connection(peer, session, topic, bootstrap):
+def test_a_session_continues_on_another_connection(peer, session, topic, bootstrap):
     from compat_tests.raw.peer import Peer
 
     topic_id = peer.create_topic(topic)

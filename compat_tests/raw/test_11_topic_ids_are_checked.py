@@ -24,7 +24,7 @@ def test_produce_fetch_and_metadata_by_id(peer, topic):
 
 
 @pytest.mark.short
-def test_unknown_ids_are_told(peer):
+def test_unknown_topic_ids_return_an_error(peer):
     unknown = uuid.uuid4()
     assert peer.produce("", batch_of(1), topic_id=unknown, version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     for version in range(13, 19):

@@ -26,7 +26,7 @@ def by_name(result):
 
 @pytest.mark.short
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topics_own_values_are_told_from_defaults(peer, topic, version):
+def test_topic_values_and_defaults_have_different_sources(peer, topic, version):
     peer.create_topic(topic, retention_ms=1000)
     found = by_name(describe(peer, TOPIC, topic, "retention.ms", "segment.ms", "no.such.config", version=version))
     assert set(found) == {"retention.ms", "segment.ms"}
@@ -57,7 +57,7 @@ def test_every_topic_config_has_kafkas_default_and_type(peer, topic):
     assert not any(each.read_only for each in found.values())
 
 
-def test_a_broker_tells_what_was_set_in_its_file(peer):
+def test_settings_of_the_properties_file_have_their_own_source(peer):
     found = by_name(describe(peer, BROKER, "1"))
     assert (found["num.partitions"].value, found["num.partitions"].config_source) == ("1", STATIC_BROKER)
     assert (found["message.max.bytes"].value, found["message.max.bytes"].config_source) == ("1048588", DEFAULT)

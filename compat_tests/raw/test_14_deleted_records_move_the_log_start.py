@@ -42,7 +42,7 @@ def test_an_older_start_changes_nothing(peer, topic):
     assert ask(peer, topic, EARLIEST, 7).offset == 7
 
 
-def test_what_cannot_be_deleted_is_told(peer, topic, unique):
+def test_invalid_delete_records_requests_return_an_error(peer, topic, unique):
     peer.create_topic(topic)
     assert delete(peer, topic, 11)[0] == ErrorCode.OFFSET_OUT_OF_RANGE
     assert delete(peer, topic, -2)[0] == ErrorCode.OFFSET_OUT_OF_RANGE

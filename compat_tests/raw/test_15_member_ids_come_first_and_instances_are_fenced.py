@@ -9,7 +9,7 @@ from kwire.protocol.error_codes import ErrorCode
 
 @pytest.mark.short
 @pytest.mark.parametrize("version", range(10))
-def test_an_id_is_demanded_from_version_4_on(bootstrap, group, version):
+def test_join_group_requires_a_member_id_from_version_4(bootstrap, group, version):
     with GroupMember(bootstrap, group) as member:
         answer = eventually(lambda: (got := member.join_once(version)).error_code not in LOADING and got, "an answer")
         if version < 4:

@@ -23,7 +23,7 @@ def test_every_version_lists_the_same_apis(peer, version):
     assert listed == {each.api_key: (each.min_version, each.max_version) for each in peer.ask(ASKED, 0).api_keys}
 
 
-def test_features_that_may_be_absent_are_told_from_version_4_on(peer):
+def test_features_with_minimum_0_are_returned_from_version_4(peer):
     """Old clients fail on a feature whose lowest version is 0, so version 3 omits it from the supported features."""
     for version in (3, 4):
         answer = peer.ask(ASKED, version)

@@ -70,14 +70,14 @@ def test_a_body_that_cannot_be_read_closes_the_connection(peer, body):
 
 
 @pytest.mark.short
-def test_other_connections_do_not_notice(peer, bootstrap):
+def test_bad_input_does_not_affect_other_connections(peer, bootstrap):
     with Peer(bootstrap) as bad:
         bad.send_bytes(sized(b"\xff" * 50))
         assert bad.is_closed()
     assert peer.ask(ApiVersionsRequest(), 2).error_code == 0
 
 
-def test_topics_and_partitions_that_do_not_exist_are_told(peer, topic, unique):
+def test_produce_to_unknown_topics_and_partitions_returns_an_error(peer, topic, unique):
     peer.create_topic(topic)
     assert peer.produce(unique("unknown"), batch_of(1)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert peer.produce(topic, batch_of(1), partition=3).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -91,7 +91,7 @@ def test_an_impossible_acknowledgement_is_rejected(peer, topic, acks):
     assert peer.fetch(topic, 0).high_watermark == 0
 
 
-def test_good_and_bad_partitions_of_one_request_are_told_apart(peer, topic):
+def test_valid_and_invalid_partitions_of_one_request_have_their_own_codes(peer, topic):
     peer.create_topic(topic, 2)
     good, bad = bytes(batch_of(3)), bytes(BAD_BATCHES["flipped-bit"][0]())
     parts = [PartitionProduceData(index=0, records=good), PartitionProduceData(index=1, records=bad)]

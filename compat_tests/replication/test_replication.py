@@ -53,7 +53,7 @@ def acknowledged(producer):
 
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("how", HOW)
-def test_what_is_acknowledged_is_there_and_consumed(cluster, replicated, tmp_path, who, how):
+def test_acknowledged_records_survive_faults_and_are_consumed(cluster, replicated, tmp_path, who, how):
     with at_work(cluster, replicated, tmp_path) as (producer, consumer):
         eventually(lambda: acknowledged(producer) >= BEFORE, "records are acknowledged", SECONDS)
         HOW[how](cluster, lambda: WHO[who](cluster, replicated))

@@ -63,7 +63,7 @@ def lag(cluster):
 
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
-def test_a_broker_catches_up_no_faster_than_it_may(cluster, replicated, side):
+def test_a_follower_catches_up_at_the_throttled_rate(cluster, replicated, side):
     throttle(cluster, replicated, side, RATE)  # set on each broker itself, while all brokers run
     cluster[LAST].end(signal.SIGKILL)
     cluster.await_brokers(without={LAST})

@@ -47,5 +47,5 @@ def samples_of(name):
 
 
 @pytest.mark.parametrize("name", sorted(DECLARED))
-def test_kafka_writes_what_it_read(answers, name):
+def test_kafka_writes_the_same_bytes_that_it_read(answers, name):
     assert [sample for sample in answers[name] if sample[2] != "same"] == []

@@ -18,23 +18,23 @@ def test_every_message_of_kafka_is_declared_and_no_other(schemas):
     assert len(schemas.living) == 272
 
 
-def test_the_rest_has_nothing_to_declare(schemas):
+def test_removed_messages_have_no_fields(schemas):
     rest = {name: schema for name, schema in schemas.messages.items() if name not in schemas.living}
     assert set(rest) == {api + kind for api in DROPPED for kind in ("Request", "Response")}
     assert not any(schema.get("fields") for schema in rest.values())
 
 
-def test_no_jar_has_a_message_without_its_schema(schemas):
+def test_every_message_class_of_the_jars_has_a_schema(schemas):
     assert set(schemas.classes) - set(schemas.messages) == set()
     assert set(schemas.living) - set(schemas.classes) == set()
 
 
 @each_message
-def test_kind_key_and_versions_agree(schemas, name):
+def test_message_type_api_key_and_versions_match(schemas, name):
     assert heading_of_ours(DECLARED[name]) == heading_of_theirs(schemas.messages[name])
 
 
 @each_message
-def test_fields_agree(schemas, name):
+def test_message_fields_match(schemas, name):
     ours, theirs = fields_of_ours(DECLARED[name]), fields_of_theirs(schemas.messages[name])
     assert list(ours) == list(theirs)

@@ -22,6 +22,6 @@ def cases(one_broker, tmp_path_factory):
 
 
 @pytest.mark.parametrize("attack", params(pytest, CASES))
-def test_another_client_is_served(cases, judge, evidence, attack):
+def test_another_client_is_served_during_an_attack(cases, judge, evidence, attack):
     complaints = judge.judge(cases, attack, partial(evidence.add, PART))
     assert complaints == []

@@ -62,7 +62,7 @@ def test_one_transaction_of_many_batches(bootstrap, java, topic, unique, codec):
 
 
 @pytest.mark.short
-def test_an_open_transaction_hides_what_comes_behind_it(bootstrap, java, topic, unique):
+def test_an_open_transaction_hides_later_records_from_read_committed(bootstrap, java, topic, unique):
     create_topic(bootstrap, topic)
     plain = java.producer(bootstrap, unique("plain"))
     client = java.producer(bootstrap, unique("p"), transactional_id=unique("id"))
@@ -138,7 +138,7 @@ def test_consume_transform_produce_moves_each_record_once(bootstrap, java, uniqu
 
 
 @pytest.mark.restart
-def test_transactions_go_on_over_a_kill(broker, java, topic, unique):
+def test_transactions_continue_over_a_kill(broker, java, topic, unique):
     create_topic(broker.bootstrap, topic, partitions=PARTITIONS)
     client = java.producer(broker.bootstrap, unique("p"), transactional_id=unique("id"))
     for number in range(60):

@@ -93,7 +93,7 @@ class Pair:
             node.end()
 
 
-def test_a_broker_of_each_earlier_stage_becomes_one_of_two(tested, tmp_path, unique):
+def test_a_broker_of_each_earlier_stage_joins_a_cluster_of_two(tested, tmp_path, unique):
     for name in STAGES if tested == "kwire" else ("today",):
         pair = Pair(tested, tmp_path / name)
         try:

@@ -28,7 +28,7 @@ def cluster(tested, tmp_path):
         running.end()
 
 
-def test_nodes_become_todays_and_partitions_get_replicas(cluster, unique):
+def test_a_rolling_upgrade_then_adds_replicas_to_partitions(cluster, unique):
     with clients_at_work(cluster, unique, [Confluent], replicas=1) as loads:
         for node in cluster.nodes:
             node.end(signal.SIGTERM)

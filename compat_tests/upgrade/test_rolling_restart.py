@@ -18,7 +18,7 @@ def cluster(tested, tmp_path_factory):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_one_broker_at_a_time(cluster, unique, number):
+def test_clients_continue_while_brokers_restart_one_at_a_time(cluster, unique, number):
     with clients_at_work(cluster, unique) as loads:
         for node in cluster.nodes:
             node.end(number)

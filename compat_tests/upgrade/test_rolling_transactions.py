@@ -18,7 +18,7 @@ def cluster(tested, tmp_path):
         running.end()
 
 
-def test_transactions_go_on_while_brokers_are_restarted_one_at_a_time(cluster, unique):
+def test_transactions_continue_while_brokers_restart_one_at_a_time(cluster, unique):
     with clients_at_work(cluster, unique, COPIERS) as loads:
         for node in cluster.nodes:
             node.end(signal.SIGTERM)

@@ -47,7 +47,7 @@ def raise_level(node):
     assert answer.error_code == 0, answer.error_message
 
 
-def test_the_level_is_raised_under_load(cluster, release, unique):
+def test_a_rolling_upgrade_raises_the_metadata_version_under_load(cluster, release, unique):
     assert [level(node) for node in cluster.nodes] == [LEVELS[release]] * 3
     with clients_at_work(cluster, unique, [Confluent]) as loads:
         for node in cluster.nodes:

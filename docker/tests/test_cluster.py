@@ -121,7 +121,7 @@ def _missing(cluster):
     return {node for each in cluster.status()["unhealthy_partitions"] for node in each["missing"]}
 
 
-def test_all_are_stopped_cleanly_and_keep_their_data(cluster, replicated):
+def test_all_brokers_stop_cleanly_and_keep_their_data(cluster, replicated):
     produce(cluster, replicated, 0, 300)
     cluster.call("stop")
     assert {docker("inspect", "--format", "{{.State.ExitCode}}", cluster.container(name)) for name in BROKERS} == {"0"}
@@ -131,7 +131,7 @@ def test_all_are_stopped_cleanly_and_keep_their_data(cluster, replicated):
     assert consume(cluster, replicated, 400) == list(range(400))
 
 
-def test_the_spark_job_counts(cluster):
+def test_the_spark_job_counts_events_and_rejects_bad_ones(cluster):
     create(cluster, *(NewTopic(name, 2, 3) for name in ("events", "counts", "events-dead-letters")))
     sample = ("spark_jobs.sample_events", f"--bootstrap={NETWORK}", "--topic=events", f"--count={EVENTS}")
     cluster.call("run", "--rm", "spark", *sample)

@@ -77,7 +77,7 @@ def test_data_outlives_stop_kill_and_a_new_container(composed, topic):
     assert held(composed, topic, 400) == records
 
 
-def test_other_containers_are_told_an_address_of_their_network(composed, image):
+def test_other_containers_get_an_address_of_their_network(composed, image):
     ask = ("--entrypoint", "python3", image, "/opt/kwire/health.py")
     network = ("run", "--rm", "--network", f"{composed.project}_default")
     assert docker(*network, *ask, "kwire:19092") == "kwire:19092"

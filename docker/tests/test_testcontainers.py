@@ -67,7 +67,7 @@ def test_the_container_becomes_healthy(kwire):
     eventually(lambda: docker(*status) == "healthy", "the health check passes", SECONDS)
 
 
-def test_the_broker_is_no_root(kwire):
+def test_the_broker_does_not_run_as_root(kwire):
     assert docker("exec", name(kwire), "id", "--user", "--name") == "kwire"
     assert docker("exec", name(kwire), "id", "--user") == "1000"
     assert docker("exec", name(kwire), "stat", "-c", "%U", "/var/lib/kwire/data/meta.properties") == "kwire"
@@ -90,7 +90,7 @@ def test_a_wrong_setting_is_one_line_and_a_status(image):
     assert "num.partitions" in line
 
 
-def test_a_broker_that_is_not_there_is_not_healthy(image):
+def test_the_health_check_fails_without_a_broker(image):
     (port,) = free_ports(1)
     command = ["docker", "run", "--rm", "--entrypoint", "python3", image, "/opt/kwire/health.py", f"127.0.0.1:{port}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -72,7 +72,7 @@ def start(
     from kwire import event_loop  # noqa: PLC0415
     from kwire.cli.cluster_opening import Wanted  # noqa: PLC0415
     from kwire.cli.cluster_processes import ClusterProcesses  # noqa: PLC0415
-    from kwire.server.compaction.own_processes import command_of  # noqa: PLC0415
+    from kwire.own_processes import command_of  # noqa: PLC0415
 
     opened = _open(Wanted(data=data, brokers=brokers, controllers=controllers, port=port, overrides=overrides))
     arguments = [*(part for each in overrides for part in ("--override", each)), *(["--verbose"] if verbose else [])]

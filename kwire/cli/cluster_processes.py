@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from kwire.cli.cluster_plan import Node
 from kwire.cli.merged_output import JointOutput
 from kwire.cli.stopping import LEAVE_QUORUM_LINE, SHUT_DOWN_LINE
-from kwire.server.compaction.own_processes import environment
+from kwire.own_processes import environment
 
 STOP_SECONDS_MAX = 60.0
 """Time without progress of the stop after which the nodes that are due are killed."""

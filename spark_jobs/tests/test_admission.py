@@ -15,7 +15,7 @@ def batch_sizes(query):
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
 
-def test_a_batch_takes_no_more_than_it_may(files, bootstrap, topic):
+def test_a_batch_is_bounded_by_max_offsets_per_trigger(files, bootstrap, topic):
     expected = topic_with(bootstrap, topic, numbered(60), numbered(40))
     query = files.take_available(bootstrap, subscribe=topic, maxOffsetsPerTrigger=30)
     sizes = batch_sizes(query)

@@ -48,12 +48,12 @@ def test_a_stream_fails_when_records_were_deleted_before_it_came(files, bootstra
 
 
 @pytest.mark.short
-def test_a_stream_goes_on_behind_the_deleted_records_if_told_so(files, bootstrap, topic, expected):
+def test_a_stream_skips_deleted_records_without_fail_on_data_loss(files, bootstrap, topic, expected):
     files.take_available(bootstrap, subscribe=topic, failOnDataLoss="false")
     assert files.rows() == expected
 
 
-def test_a_stream_fails_when_its_topic_was_made_anew(files, bootstrap, topic):
+def test_a_stream_fails_when_its_topic_was_recreated(files, bootstrap, topic):
     topic_with(bootstrap, topic, numbered(10))
     files.take_available(bootstrap, subscribe=topic)
     recreate(bootstrap, topic)
@@ -70,7 +70,7 @@ def test_a_batch_that_starts_before_the_first_record_fails(spark, bootstrap, top
         rows(source(spark.read, bootstrap, subscribe=topic, startingOffsets=start))
 
 
-def test_a_batch_takes_what_is_left_if_told_so(spark, bootstrap, topic):
+def test_a_batch_skips_deleted_records_without_fail_on_data_loss(spark, bootstrap, topic):
     everything = topic_with(bootstrap, topic, numbered(10))
     delete_records(bootstrap, topic, before=6)
     start = f'{{"{topic}":{{"0":2}}}}'

@@ -118,7 +118,7 @@ def test_events_of_committed_transactions_are_counted_only(spark, options, uniqu
         assert reader.end_offsets([letters]) == {letters: 0}
 
 
-def test_what_is_no_event_goes_to_the_dead_letters_as_it_came(spark, options):
+def test_invalid_events_go_unchanged_to_the_dead_letter_topic(spark, options):
     bad = [
         (Record(value=b"\xff\xfe not json", key=b"a", headers=(("trace", b"1"),)), b"not an event in JSON"),
         (Record(value=b'{"id": "e", "kind": "view", "time": "yesterday"}'), b"not an event in JSON"),
@@ -156,7 +156,7 @@ def command(options):
     ]
 
 
-def test_the_command_stops_when_asked_and_goes_on_later(spark, options, tmp_path):
+def test_the_command_stops_on_a_signal_and_continues_later(spark, options, tmp_path):
     output = tmp_path / "output.txt"
     sent(options.bootstrap, options.input, FIRST)
     with output.open("wb") as said, subprocess.Popen(command(options), cwd=ROOT, stdout=said, stderr=said) as job:

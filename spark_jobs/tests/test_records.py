@@ -69,7 +69,7 @@ def test_a_batch_begins_and_ends_inside_compressed_batches(spark, bootstrap, top
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_spark_writes_with_a_codec_is_read_by_others(spark, bootstrap, topic, codec):
+def test_records_compressed_by_spark_are_read_by_other_clients(spark, bootstrap, topic, codec):
     create_topic(bootstrap, topic)
     frame = spark.range(200).select(f.concat(f.lit("value "), "id").alias("value"), f.lit("k").alias("key")).coalesce(1)
     to_topic(frame.write, bootstrap).option("topic", topic).option("kafka.compression.type", codec).save()
@@ -77,7 +77,7 @@ def test_what_spark_writes_with_a_codec_is_read_by_others(spark, bootstrap, topi
     assert [(each.key, each.value) for each in received] == [(b"k", b"value %d" % number) for number in range(200)]
 
 
-def test_a_broker_timestamp_is_told_as_one(spark, bootstrap, topic):
+def test_log_append_time_is_reported_as_timestamp_type_1(spark, bootstrap, topic):
     create_topic(bootstrap, topic, message_timestamp_type="LogAppendTime")
     with producer(bootstrap) as client:
         client.send(topic, b"v", timestamp_ms=FIRST_TIMESTAMP_MS).get(timeout=30)

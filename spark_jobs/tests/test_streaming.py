@@ -14,7 +14,7 @@ def files(spark, tmp_path):
 
 
 @pytest.mark.short
-def test_a_stream_goes_on_where_it_stopped(files, bootstrap, topic):
+def test_a_stream_continues_where_it_stopped(files, bootstrap, topic):
     expected = topic_with(bootstrap, topic, numbered(40), numbered(25), [])
     query = files.start(bootstrap, subscribe=topic)
     query.processAllAvailable()
@@ -30,7 +30,7 @@ def test_a_stream_goes_on_where_it_stopped(files, bootstrap, topic):
     assert files.rows() == sorted(expected)
 
 
-def test_stops_in_the_middle_of_batches_lose_and_double_nothing(files, bootstrap, topic):
+def test_stops_within_batches_neither_lose_nor_duplicate_records(files, bootstrap, topic):
     expected = topic_with(bootstrap, topic, numbered(400), numbered(300))
     for _ in range(3):
         query = files.start(bootstrap, subscribe=topic, maxOffsetsPerTrigger=60)

@@ -26,19 +26,19 @@ def samples(**by_figure: dict[str, dict[int, list[float]]]) -> Samples:
 
 
 @given(st.floats(1, 1e4), st.floats(1e-3, 1e3))
-def test_a_line_is_found_again(base: float, each: float) -> None:
+def test_a_fit_finds_base_and_slope_of_a_line(base: float, each: float) -> None:
     found = fit({size: base + each * size for size in (1, 10, 100, 1000, 10_000)})
     assert found.base == pytest.approx(base, rel=1e-3)
     assert found.each == pytest.approx(each, rel=1e-3)
 
 
-def test_each_size_counts_alike() -> None:
+def test_a_fit_weights_all_sizes_equally() -> None:
     """Ten per cent more at the largest size must not hide the base cost that small sizes show."""
     found = fit({1: 101, 10: 110, 100: 200, 1000: 1100 * 1.1})
     assert found.base == pytest.approx(100, rel=0.02)
 
 
-def test_a_cost_of_nothing_is_fitted() -> None:
+def test_a_fit_of_zero_costs_is_zero() -> None:
     assert fit({1: 0.0, 10: 0.0}).each == 0
 
 
@@ -46,7 +46,7 @@ def test_medians_are_ascending_and_without_empty_sizes() -> None:
     assert list(medians({100: [3, 1, 2], 10: [5], 1: []}).items()) == [(10, 5), (100, 2)]
 
 
-def test_growth_from_nothing_is_no_growth() -> None:
+def test_growth_from_zero_counts_as_none() -> None:
     assert growth({1: 0.0, 10: 5.0}) == 1.0
 
 
@@ -62,7 +62,7 @@ def test_growth_from_nothing_is_no_growth() -> None:
         ({10: [100], 1000: [50]}, Verdict.HOLDS),
     ],
 )
-def test_flat(series: dict[int, list[float]], verdict: Verdict) -> None:
+def test_flatness_is_judged(series: dict[int, list[float]], verdict: Verdict) -> None:
     found = judge(series, Shape.FLAT)
     assert found is not None
     assert found.verdict is verdict
@@ -91,7 +91,7 @@ def test_a_square_is_not_linear() -> None:
     assert found.factor == pytest.approx(10, rel=0.02)
 
 
-def test_what_does_not_grow_is_linear() -> None:
+def test_a_flat_series_holds_as_linear() -> None:
     found = judge({10: [100], 100: [98], 1000: [102]}, Shape.LINEAR)
     assert found is not None
     assert found.verdict is Verdict.HOLDS
@@ -120,7 +120,7 @@ def test_rows_have_medians_growth_slope_and_verdict() -> None:
     assert theirs[1:6] == ["Apache Kafka 4.3.1", "50", "", "55", "1.10"]
 
 
-def test_what_is_missed_is_bold_and_named_for_kwire_only() -> None:
+def test_missed_shapes_are_bold_and_listed_for_kwire_only() -> None:
     grows = {10: [10.0], 100: [10.0], 1000: [20.0]}
     measured = samples(fetch_CPU={"kwire": grows}, produce_CPU={"kafka": grows}, fetch_p99={"kwire": grows})
     assert missed(AXIS, measured) == ["fetch CPU, us"]

@@ -74,7 +74,7 @@ def test_a_new_cluster_is_formatted_for_one_quorum(tmp_path: Path) -> None:
     assert not (made.log_dir(made.nodes[0]) / CHECKPOINT).exists()
 
 
-def test_it_is_found_again_unchanged(tmp_path: Path, locks: list[DiskLock]) -> None:
+def test_an_existing_cluster_is_opened_unchanged(tmp_path: Path, locks: list[DiskLock]) -> None:
     first = open_cluster(wanted(tmp_path))
     release(locks)
     before = contents(tmp_path)
@@ -89,7 +89,7 @@ class Crashed(Exception):  # noqa: N818
 
 
 @pytest.mark.parametrize("formatted", [0, 1, 2])
-def test_a_crash_while_it_is_made_is_completed(
+def test_an_interrupted_creation_is_completed(
     tmp_path: Path, formatted: int, locks: list[DiskLock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = formatted
@@ -151,7 +151,7 @@ def test_another_cluster_than_the_one_that_is_there_is_rejected(
         ({"overrides": ("num.partitions=many",)}, "num.partitions"),
     ],
 )
-def test_what_cannot_be_leaves_no_directory(tmp_path: Path, asked: dict[str, object], words: str) -> None:
+def test_invalid_options_create_no_directory(tmp_path: Path, asked: dict[str, object], words: str) -> None:
     assert words in rejected(wanted(tmp_path / "new", **asked))
     assert not (tmp_path / "new").exists()
 
@@ -177,7 +177,7 @@ def test_taken_ports_of_a_cluster_that_is_there_are_named(tmp_path: Path, locks:
     assert line == f"127.0.0.1:{made.ports[3]}, 127.0.0.1:{made.ports[1]} are taken; end what uses it"
 
 
-def test_files_of_somebody_else_are_rejected(tmp_path: Path) -> None:
+def test_a_directory_with_foreign_files_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     assert "holds files but no cluster.properties" in rejected(wanted(tmp_path))
 

@@ -73,7 +73,7 @@ def cluster(
     return ClusterProcesses(nodes, command=command, again=lambda node: f"start {node.name}", **more)
 
 
-def test_it_says_when_all_brokers_serve_and_when_all_have_stopped(told: Told) -> None:
+def test_the_start_and_stop_of_all_brokers_are_printed(told: Told) -> None:
     processes = cluster(3, 0, {"broker-2": ["stop", "first words"]})
     told.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
@@ -93,7 +93,7 @@ def test_brokers_stop_before_controllers(told: Told) -> None:
     assert not processes.has_failed
 
 
-def test_brokers_that_are_controllers_leave_when_all_are_done(told: Told) -> None:
+def test_combined_nodes_leave_the_quorum_after_all_brokers_stopped(told: Told) -> None:
     processes = cluster(3, 0, {f"broker-{number}": ["combined"] for number in (1, 2, 3)})
     told.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
@@ -112,7 +112,7 @@ def test_a_broker_that_has_ended_is_not_waited_for(told: Told) -> None:
     assert told.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_a_broker_that_somebody_else_stops_leaves_alone(told: Told) -> None:
+def test_a_combined_node_stopped_by_a_signal_leaves_the_quorum_alone(told: Told) -> None:
     processes = cluster(2, 0, {"broker-1": ["combined"]})
     told.reactions["bootstrap servers"] = lambda: os.kill(processes._running[processes._nodes[0]].pid, signal.SIGTERM)
     told.reactions["broker-1 ended; the others go on"] = processes.stop
@@ -121,7 +121,7 @@ def test_a_broker_that_somebody_else_stops_leaves_alone(told: Told) -> None:
     assert told.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_a_node_that_ends_is_told_and_the_others_go_on(told: Told) -> None:
+def test_a_node_exit_is_printed_and_the_others_continue(told: Told) -> None:
     processes = cluster(3, 0, {"broker-2": ["3", "kwire: stopped, because of a disk"]})
     told.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
@@ -131,7 +131,7 @@ def test_a_node_that_ends_is_told_and_the_others_go_on(told: Told) -> None:
     assert not processes.has_failed
 
 
-def test_a_node_that_is_killed_is_told(told: Told) -> None:
+def test_a_killed_node_is_printed(told: Told) -> None:
     processes = cluster(2, 0)
 
     def kill() -> None:
@@ -151,7 +151,7 @@ def test_exit_on_failure_stops_the_others(told: Told) -> None:
     told.index("stopping all nodes")
 
 
-def test_when_no_node_is_left_it_ends(told: Told) -> None:
+def test_the_command_ends_when_no_node_is_left(told: Told) -> None:
     processes = cluster(1, 0, {"broker-1": ["0"]})
     asyncio.run(processes.run())
     assert processes.has_failed

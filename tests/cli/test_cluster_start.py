@@ -21,7 +21,7 @@ from tests.support.running_cluster import RunningCluster, started
 from tests.support.waiting import eventually
 
 
-def test_a_killed_node_is_told_and_can_be_started_by_hand(tmp_path: Path) -> None:
+def test_a_killed_node_is_printed_and_can_be_restarted_by_hand(tmp_path: Path) -> None:
     with started(tmp_path / "data", "--brokers", "0", "--controllers", "3") as running:
         nodes = running.node_ids()
         assert sorted(nodes) == ["controller-1", "controller-2", "controller-3"]
@@ -42,7 +42,7 @@ def test_a_killed_node_is_told_and_can_be_started_by_hand(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
-def test_no_node_outlives_it(tmp_path: Path, number: int) -> None:
+def test_no_node_survives_the_command(tmp_path: Path, number: int) -> None:
     with started(tmp_path / "data", "--brokers", "1") as running:
         assert list(running.node_ids()) == ["broker-1"]
         assert running.end(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
@@ -148,7 +148,7 @@ def test_a_cluster_of_replicated_topics_stops_soon_and_cleanly(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("where", ["a loop of links", "a directory that was deleted"])
-def test_a_place_that_is_none_is_told(tmp_path: Path, where: str) -> None:
+def test_an_unusable_data_path_is_an_error(tmp_path: Path, where: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     data = "loop" if where == "a loop of links" else "data"
     script = f'cd {tmp_path} && {"mkdir gone && cd gone && rmdir ../gone && " if data == "data" else ""}exec "$@"'

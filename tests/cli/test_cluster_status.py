@@ -103,7 +103,7 @@ def test_a_broker_alone_is_healthy(tmp_path: Path) -> None:
     assert (found["topics"], found["partitions"], found["replicas"]) == (1, 3, 3)
 
 
-def test_a_broker_that_is_killed_is_missed_and_awaited(tmp_path: Path) -> None:
+def test_status_reports_a_killed_broker_until_it_is_back(tmp_path: Path) -> None:
     quick = ("--override", "broker.session.timeout.ms=2000", "--override", "broker.heartbeat.interval.ms=500")
     with started(tmp_path / "data", *quick) as running:
         servers = ",".join(running.addresses)
@@ -144,7 +144,7 @@ def test_a_damaged_log_without_another_replica_is_not_served(tmp_path: Path) -> 
     assert partition["failed"] == [1]
 
 
-def test_a_broker_that_is_left_without_controllers_says_how_old_its_metadata_are(tmp_path: Path) -> None:
+def test_a_broker_without_controllers_reports_the_age_of_its_metadata(tmp_path: Path) -> None:
     with started(tmp_path / "data") as running:
         servers = running.addresses[0]
         with RawClient(servers) as client:
@@ -174,7 +174,7 @@ def ctrl_c() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("ctrl_c")
-def test_it_goes_on_looking_when_the_cluster_is_gone(tmp_path: Path) -> None:
+def test_watching_continues_when_the_cluster_is_gone(tmp_path: Path) -> None:
     with RunningBroker(tmp_path) as broker:
         command = ["status", "--bootstrap-server", broker.bootstrap_server, "--format", "json", "--watch"]
         looking = subprocess.Popen(
@@ -201,7 +201,7 @@ def write(running: RunningCluster, found: dict[str, Any], topic: str) -> None:
         assert produce(client, topic, batch(b"one", b"two")).error_code == 0
 
 
-def test_nobody_to_ask_is_one_line() -> None:
+def test_a_refused_connection_is_a_one_line_error() -> None:
     ended = status("--bootstrap-server", "127.0.0.1:1")
     assert ended.exit_code == 2
     assert ended.stderr == "kwire: no broker answers: 127.0.0.1:1: connection refused\n"
@@ -209,7 +209,7 @@ def test_nobody_to_ask_is_one_line() -> None:
 
 
 @pytest.mark.parametrize("server", ["", "nope:x", ":9092", "host:0", "host:70000", "a:1,,b:2", "::1", "[::1", "[]:1"])
-def test_what_is_no_address_is_rejected(server: str) -> None:
+def test_an_invalid_address_is_rejected(server: str) -> None:
     ended = status("--bootstrap-server", server)
     assert ended.exit_code == 2
     assert ended.stderr.startswith("kwire: --bootstrap-server ")
@@ -218,13 +218,13 @@ def test_what_is_no_address_is_rejected(server: str) -> None:
 
 @pytest.mark.parametrize("option", ["--timeout", "--interval"])
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "0", "-1"])
-def test_what_is_no_number_of_seconds_is_rejected(option: str, seconds: str) -> None:
+def test_an_invalid_number_of_seconds_is_rejected(option: str, seconds: str) -> None:
     ended = status("--bootstrap-server", "127.0.0.1:1", option, seconds)
     assert ended.exit_code == 2
     assert ended.stderr.splitlines()[-1].startswith(f"Error: Invalid value for '{option}': {seconds}")
 
 
-def test_a_name_that_cannot_be_looked_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresolvable_host_name_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def look_up(*_: object, **__: object) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -235,13 +235,13 @@ def test_a_name_that_cannot_be_looked_up_is_told(monkeypatch: pytest.MonkeyPatch
     assert ended.stderr == f"kwire: no broker answers: nobody:9092: {why}\n"
 
 
-def test_what_can_be_no_name_is_told() -> None:
+def test_an_impossible_host_name_is_an_error() -> None:
     ended = status("--bootstrap-server", "a..b")
     assert ended.exit_code == 2
     assert ended.stderr == "kwire: no broker answers: a..b:9092: it is no name that could be looked up\n"
 
 
-def test_a_server_that_says_nothing_is_told() -> None:
+def test_a_server_without_response_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         ended = status("--bootstrap-server", address, "--timeout", "0.2")
@@ -274,7 +274,7 @@ def test_a_healthy_cluster_is_shown_in_three_parts() -> None:
     ]
 
 
-def test_partitions_in_trouble_are_listed_with_who_is_missing() -> None:
+def test_unhealthy_partitions_are_listed_with_their_missing_replicas() -> None:
     alone = replace(PARTITION, index=1, in_sync=(1,))
     lost = replace(PARTITION, index=2, leader=-1, in_sync=(3,), lags=(None, None, None))
     lines = text(replace(STATUS, unhealthy=(PARTITION, alone, lost))).splitlines()
@@ -321,7 +321,7 @@ def test_directories_without_space_and_those_that_failed_are_listed() -> None:
     assert lines[8] == ""
 
 
-def test_a_new_leader_and_old_metadata_are_told_in_words() -> None:
+def test_a_new_leader_and_old_metadata_are_described_in_text() -> None:
     new = replace(QUORUM, high_watermark=-1, voters=(LEADER, replace(FOLLOWER, silent_ms=None, lag=None)))
     lines = text(replace(STATUS, quorum=new, metadata_age_ms=14_200)).splitlines()
     assert lines[5] == "controllers: 1 leads epoch 4, no metadata record of the epoch committed yet, 0 observers"
@@ -329,7 +329,7 @@ def test_a_new_leader_and_old_metadata_are_told_in_words() -> None:
     assert lines[10] == "brokers and partitions: as the broker at localhost:9092 knows them, 14 s old"
 
 
-def test_what_users_named_is_listed_before_internal_topics() -> None:
+def test_user_topics_are_listed_before_internal_topics() -> None:
     internal = replace(PARTITION, topic="__consumer_offsets")
     lines = text(replace(STATUS, unhealthy=(internal, PARTITION))).splitlines()
     assert [line.split()[0] for line in lines[-2:]] == ["t-0", "__consumer_offsets-0"]
@@ -364,11 +364,11 @@ def test_fewer_replicas_than_the_minimum_are_enough_when_all_are_in_sync() -> No
         replace(STATUS, quorum=replace(QUORUM, voters=(LEADER, replace(FOLLOWER, silent_ms=None, lag=None)))),
     ],
 )
-def test_what_is_not_healthy(changed: ClusterStatus) -> None:
+def test_each_problem_makes_the_cluster_unhealthy(changed: ClusterStatus) -> None:
     assert not changed.is_healthy
     assert text(changed).startswith("cluster c: not healthy")
     assert not as_object(changed)["healthy"]
 
 
-def test_what_others_named_cannot_steer_the_terminal() -> None:
+def test_escape_sequences_in_names_are_not_printed() -> None:
     assert "\033" not in text(replace(STATUS, brokers=(replace(BROKER, rack="\033[2J"),)))

@@ -131,7 +131,7 @@ def test_voters_are_in_the_first_snapshot(tmp_path: Path, node: str, options: li
         ("static", ["-f", "kraft.version=0", "-r", "4.3"]),
     ],
 )
-def test_else_there_is_none(tmp_path: Path, node: str, options: list[str]) -> None:
+def test_without_initial_voters_there_is_no_snapshot(tmp_path: Path, node: str, options: list[str]) -> None:
     ended = format_(tmp_path, NODES[node], *options)
     assert ended.exit_code == 0, ended.output
     found = sorted(path.name for path in (tmp_path / "data").iterdir() if path.name != ".lock")
@@ -181,7 +181,7 @@ def test_a_dump_shows_the_keys_of_users_as_kafkas_does(tmp_path: Path) -> None:
         ("listeners=CONTROLLER://:5\nadvertised.listeners=CONTROLLER://outside:6", "outside", 6),
     ],
 )
-def test_the_only_voter_is_where_others_reach_it(tmp_path: Path, listeners: str, host: str, port: int) -> None:
+def test_a_standalone_voter_has_its_advertised_endpoint(tmp_path: Path, listeners: str, host: str, port: int) -> None:
     assert format_(tmp_path, ["process.roles=controller", listeners, SERVERS], "-s").exit_code == 0
     _, (_, voters) = decode_snapshot((tmp_path / "data" / CHECKPOINT).read_bytes()).controls
     (endpoint,) = voters.voters[0].endpoints
@@ -209,7 +209,7 @@ def test_the_command_line_is_explained(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cluster_id", ["", "two words", "a=b", "a\nnode.id=2", "ü"])
-def test_a_cluster_id_is_plain(tmp_path: Path, cluster_id: str) -> None:
+def test_an_invalid_cluster_id_is_rejected(tmp_path: Path, cluster_id: str) -> None:
     assert "The cluster id may have" in rejected(format_(tmp_path, [], "-s", cluster_id=cluster_id), tmp_path)
 
 

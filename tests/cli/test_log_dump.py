@@ -129,7 +129,7 @@ def test_records_of_every_coordinator_are_decoded(tmp_path):
     assert all(row["undecodable"] for row in rows[1::2])
 
 
-def test_damage_is_shown_and_told_by_the_status(tmp_path):
+def test_damage_is_printed_and_sets_the_exit_status(tmp_path):
     segment = min(write_directory(tmp_path / "data").glob("*.log"))
     data = bytearray(segment.read_bytes())
     data[70] ^= 1
@@ -141,7 +141,7 @@ def test_damage_is_shown_and_told_by_the_status(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere.log", "photo.jpg", "x.index", "folder.log/no", "pipe.log"])
-def test_what_cannot_be_read_is_named_in_one_line(tmp_path, name):
+def test_an_unreadable_file_is_named_in_one_line(tmp_path, name):
     (tmp_path / "photo.jpg").write_bytes(b"x")
     (tmp_path / "x.index").write_bytes(bytes(8))
     os.mkfifo(tmp_path / "pipe.log")

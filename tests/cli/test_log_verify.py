@@ -43,7 +43,7 @@ def flipped(whole: bytes) -> Iterator[tuple[int, bytes]]:
         yield position, bytes(data)
 
 
-def unnoticed(data: Path, path: Path) -> list[int]:
+def undetected_flips(data: Path, path: Path) -> list[int]:
     """Return the positions of flipped bits that verify does not detect."""
     whole = path.read_bytes()
     missed = []
@@ -57,7 +57,7 @@ def unnoticed(data: Path, path: Path) -> list[int]:
     return missed
 
 
-def test_what_a_broker_left_is_sound(data):
+def test_the_directory_of_a_stopped_broker_is_sound(data):
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
     assert verify(data) == []
     assert verify(data / "orders-0") == []
@@ -70,24 +70,24 @@ def test_what_a_broker_left_is_sound(data):
 ])  # fmt: skip
 def test_a_flipped_bit_in_a_small_file_of_a_partition_is_found(data, name):
     path = data / "orders-0" / name
-    missed = unnoticed(data, path)
+    missed = undetected_flips(data, path)
     # Without the metadata log, any topic id is plausible.
     assert not missed or (name == "partition.metadata" and min(missed) >= path.read_bytes().index(b": ", 12) + 2)
 
 
 @pytest.mark.parametrize("base_offset", [0, 26])
 def test_a_flipped_bit_in_a_batch_is_found(data, base_offset):
-    assert not unnoticed(data, data / "orders-0" / f"{base_offset:020d}.log")
+    assert not undetected_flips(data, data / "orders-0" / f"{base_offset:020d}.log")
 
 
 def test_a_flipped_bit_in_a_checkpoint_is_found(data):
-    assert not unnoticed(data, data / "recovery-point-offset-checkpoint")
+    assert not undetected_flips(data, data / "recovery-point-offset-checkpoint")
     # Only the bounds of the high watermark are known; any id and broker epoch is plausible.
-    assert set(unnoticed(data, data / "replication-offset-checkpoint")) <= {13, 14, 15}
+    assert set(undetected_flips(data, data / "replication-offset-checkpoint")) <= {13, 14, 15}
     identity = (data / "meta.properties").read_bytes()
     assert not [
         at
-        for at in unnoticed(data, data / "meta.properties")
+        for at in undetected_flips(data, data / "meta.properties")
         if identity.find(b"version") <= at < identity.find(b"cluster")
     ]
 
@@ -107,7 +107,7 @@ def test_a_wrong_cleaner_checkpoint_is_found(data, content):
     assert finding["path"] == str(path)
 
 
-def test_a_torn_tail_is_told_with_its_place(data):
+def test_a_torn_tail_is_reported_with_its_position(data):
     path = data / "orders-0" / f"{26:020d}.log"
     path.write_bytes(path.read_bytes()[:-7])
     torn = next(each for each in verify(data, status=1) if each["path"] == str(path))
@@ -116,7 +116,7 @@ def test_a_torn_tail_is_told_with_its_place(data):
     assert torn["position"] > 0
 
 
-def test_a_lost_segment_is_told(data):
+def test_a_lost_segment_is_reported(data):
     for path in (data / "orders-0").glob(f"{14:020d}.[lit]*"):
         path.unlink()
     (note,) = verify(data)
@@ -144,7 +144,7 @@ def test_other_partitions_of_the_topic_have_its_id(data):
     assert any("topic id" in each["what"] for each in verify(data, status=1))
 
 
-def test_a_running_broker_keeps_it_out(data, tmp_path):
+def test_verify_rejects_the_directory_of_a_running_broker(data, tmp_path):
     from tests.support.processes import server
 
     with server(tmp_path / "live"):
@@ -167,7 +167,7 @@ def test_after_an_unclean_stop_it_is_sound_as_well(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
-def test_what_is_no_log_directory_is_rejected(tmp_path, name):
+def test_a_path_that_is_no_log_directory_is_rejected(tmp_path, name):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"x")
     ended = CliRunner().invoke(main, ["log", "verify", str(tmp_path / name)])
@@ -176,7 +176,7 @@ def test_what_is_no_log_directory_is_rejected(tmp_path, name):
     assert name in line
 
 
-def test_people_are_told_in_words(data):
+def test_verify_prints_text_by_default(data):
     (data / "orders-0" / f"{26:020d}.snapshot").write_bytes(b"\x00\x01")
     ended = CliRunner().invoke(main, ["log", "verify", str(data)])
     assert ended.exit_code == 1

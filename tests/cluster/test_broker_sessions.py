@@ -101,7 +101,7 @@ def test_a_plan_does_not_wait_for_the_long_work_of_clients(tmp_path: Path) -> No
     asyncio.run(main())
 
 
-def test_a_process_that_is_heard_again_is_not_replaced(tmp_path: Path) -> None:
+def test_a_heartbeat_during_a_registration_keeps_the_first_process(tmp_path: Path) -> None:
     """The registration of another process is being planned when the first process sends a heartbeat."""
 
     async def main() -> None:

@@ -24,7 +24,7 @@ from kwire.cluster.configs.topic import TOPIC_KEYS
         ("leader.replication.throttled.replicas", "0:1,2", "must be the literal '\\*' or a list of replicas"),
     ],
 )
-def test_what_lies_behind_a_bound_is_rejected(key: str, text: str, message: str) -> None:
+def test_values_outside_the_bounds_are_rejected(key: str, text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         parse(TOPIC_KEYS[key], text)
 
@@ -41,7 +41,7 @@ def test_what_lies_behind_a_bound_is_rejected(key: str, text: str, message: str)
         ("leader.replication.throttled.replicas", "0:1,2:30", ["0:1", "2:30"]),
     ],
 )
-def test_what_a_bound_includes_is_taken(key: str, text: str, value: object) -> None:
+def test_values_within_the_bounds_are_accepted(key: str, text: str, value: object) -> None:
     assert parse(TOPIC_KEYS[key], text) == value
 
 

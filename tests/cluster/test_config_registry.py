@@ -110,13 +110,13 @@ def test_doubles_are_shown_as_java_shows_them(value: float, text: str) -> None:
     assert render(value) == text
 
 
-def test_settings_of_a_listener_stand_for_their_key() -> None:
+def test_a_listener_prefix_is_removed_from_a_config_key() -> None:
     assert base_name("listener.name.internal.ssl.keystore.type") == "ssl.keystore.type"
     assert base_name("listener.name.internal.scram-sha-256.sasl.jaas.config") == "sasl.jaas.config"
     assert base_name("num.partitions") == "num.partitions"
 
 
-def test_dynamic_keys_say_for_whom() -> None:
+def test_dynamic_keys_are_per_broker_or_cluster_wide() -> None:
     assert BROKER_KEYS["listeners"].update is Update.PER_BROKER
     assert BROKER_KEYS["log.retention.ms"].update is Update.CLUSTER_WIDE
     assert not BROKER_KEYS["log.retention.hours"].dynamic

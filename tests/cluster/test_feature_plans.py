@@ -43,7 +43,7 @@ def test_metadata_goes_down_where_no_record_has_changed(kind: int) -> None:
     ]
 
 
-def test_the_last_wish_for_a_feature_counts() -> None:
+def test_the_last_update_of_a_feature_applies() -> None:
     assert plan(("metadata.version", 99, UP), ("metadata.version", 21, UP)) == [("metadata.version", 21)]
 
 
@@ -70,7 +70,7 @@ def test_every_registered_node_must_support_a_level(nodes: dict[str, Any], why: 
     assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION
 
 
-def test_what_old_nodes_support_is_set_and_the_active_controller_speaks_for_itself() -> None:
+def test_levels_that_old_nodes_support_are_set() -> None:
     image = replace(IMAGE, brokers={7: OLD_BROKER}, controllers={8: OLD_CONTROLLER})
     for update, controller in ((("metadata.version", 29, UP), 1), (("group.version", 0, SAFE), 1)):
         name, level, kind = update
@@ -111,7 +111,7 @@ def test_voters_of_a_static_quorum_must_have_registered() -> None:
         (("never.heard", 0, SAFE), "Feature never.heard not found."),
     ],
 )
-def test_what_cannot_be_fails_all(update: tuple[str, int, int], why: str) -> None:
+def test_an_invalid_feature_update_fails_all_updates(update: tuple[str, int, int], why: str) -> None:
     with pytest.raises(KafkaError) as rejected:
         plan(("group.version", 0, SAFE), update)
     assert rejected.value.code is ErrorCode.INVALID_UPDATE_VERSION

@@ -82,7 +82,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path, flush_messages=1)
 
 
-def test_what_is_not_durable_cannot_be_read(scene: Scene) -> None:
+def test_unflushed_records_cannot_be_read(scene: Scene) -> None:
     partition = scene.partition
 
     async def acts() -> None:
@@ -148,7 +148,7 @@ def test_a_larger_count_does_not_let_later_appends_overtake(scene: Scene) -> Non
     play(scene, acts)
 
 
-def test_a_failed_fsync_wakes_those_who_wait_and_takes_the_log_offline(scene: Scene) -> None:
+def test_a_failed_fsync_wakes_all_waiters_and_takes_the_log_offline(scene: Scene) -> None:
     async def acts() -> None:
         scene.disk.fail = lambda operation, path: broken(operation, path) if operation == "fsync" else None
         scene.append(b"a")
@@ -203,7 +203,7 @@ def test_a_close_gives_up_what_a_full_disk_holds_up(scene: Scene) -> None:
     play(scene, acts)
 
 
-def test_an_error_that_no_disk_explains_stops_the_broker(scene: Scene) -> None:
+def test_an_unexpected_flush_error_stops_the_broker(scene: Scene) -> None:
     bug = RuntimeError("a bug")
 
     def broken_begin(log: object) -> None:
@@ -257,7 +257,7 @@ def following(directory: Path, batches: int) -> Scene:
     return scene
 
 
-def test_what_a_cut_leaves_is_derived_while_others_have_their_turns(tmp_path: Path) -> None:
+def test_producer_state_after_a_truncation_is_derived_in_steps(tmp_path: Path) -> None:
     batches = 4 * BATCHES_AT_ONCE
     scene = following(tmp_path, batches)
     settled: list[int] = []
@@ -309,7 +309,7 @@ def test_a_topic_deleted_while_a_cut_is_settled_is_left_alone(tmp_path: Path) ->
     play(scene, acts)
 
 
-def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
+def test_a_new_leader_completes_its_pending_truncation(tmp_path: Path) -> None:
     scene = following(tmp_path, 3)
     partition = scene.partition
 
@@ -323,7 +323,7 @@ def test_who_leads_has_settled_a_cut_before(tmp_path: Path) -> None:
     play(scene, acts)
 
 
-def test_who_leads_with_much_to_settle_takes_appends_when_that_is_done(tmp_path: Path) -> None:
+def test_a_new_leader_accepts_appends_after_a_long_pending_truncation(tmp_path: Path) -> None:
     batches = (STEPS_AT_ONCE + 2) * BATCHES_AT_ONCE
     scene = following(tmp_path, batches)
     partition = scene.partition

@@ -115,7 +115,7 @@ def test_a_removed_topic_may_come_back_with_another_id() -> None:
     assert image.topic_by_id(A) is None
 
 
-def test_topics_are_known_by_what_they_collide_with() -> None:
+def test_topics_are_indexed_by_their_collision_key() -> None:
     names = {"a.b": UUID(int=11), "a_b": UUID(int=12), "plain": UUID(int=13)}
     image = after(*(records.TopicRecord(name=name, topic_id=topic_id) for name, topic_id in names.items()))
     assert dict(image.topics_by_collision_key) == {"a_b": ("a.b", "a_b")}
@@ -208,7 +208,7 @@ def test_the_keys_of_a_credential_are_in_no_repr() -> None:
     assert not any(word in repr(image) for word in ("salt", "stored", "served"))
 
 
-def test_features() -> None:
+def test_feature_levels_are_set_and_removed() -> None:
     def level(number: int) -> records.FeatureLevelRecord:
         return records.FeatureLevelRecord(name="transaction.version", feature_level=number)
 
@@ -255,7 +255,7 @@ def test_controllers_and_producer_ids() -> None:
     assert image.next_producer_id == 2000
 
 
-def test_a_record_that_is_not_known_is_rejected_and_changes_nothing() -> None:
+def test_an_unknown_record_is_rejected_and_changes_nothing() -> None:
     with pytest.raises(UnknownRecord, match="object"):
         after(TOPIC, object())
     assert EMPTY.topics == {}

@@ -52,7 +52,7 @@ def test_voters_are_read() -> None:
         (f"1@h:1:{ONE},1@i:1:{TWO}", "Node id 1 was specified more than once"),
     ],
 )
-def test_what_names_no_voter_is_explained(text: str, words: str) -> None:
+def test_malformed_voters_are_explained(text: str, words: str) -> None:
     with pytest.raises(InvalidVoterError) as rejected:
         parse_initial_controllers(text, "CONTROLLER")
     assert words in str(rejected.value)
@@ -77,7 +77,7 @@ def test_an_older_release_has_its_levels(release: str, level: int, others: dict[
 
 
 @pytest.mark.parametrize("release", ["4.9", "3.2", "4.0-IV2", "4.3-IV9", "", "x.y"])
-def test_other_releases_are_not_known(release: str) -> None:
+def test_unknown_releases_are_rejected(release: str) -> None:
     with pytest.raises(InvalidFeatureError, match=f"Unknown metadata[.]version '{release}'. Supported"):
         metadata_version_of(release)
 
@@ -96,7 +96,7 @@ def test_levels_are_read_and_the_last_counts() -> None:
         ("transaction.version=1=2", "unable to parse 1=2 as a short"),
     ],
 )
-def test_what_is_no_level_is_explained(item: str, words: str) -> None:
+def test_malformed_feature_levels_are_explained(item: str, words: str) -> None:
     with pytest.raises(InvalidFeatureError, match=words):
         parse_levels([item])
 
@@ -133,7 +133,7 @@ def test_kraft_version_goes_by_the_voters() -> None:
         ({"metadata.version": 30}, 30, True, "Use --release-version instead of --feature metadata.version=X"),
     ],
 )
-def test_what_a_cluster_cannot_begin_with_is_explained(
+def test_invalid_initial_feature_levels_are_explained(
     asked: dict[str, int], release: int | None, is_dynamic: bool, words: str
 ) -> None:
     with pytest.raises(InvalidFeatureError) as rejected:
@@ -142,7 +142,7 @@ def test_what_a_cluster_cannot_begin_with_is_explained(
 
 
 @pytest.mark.parametrize("name", sorted(OF_KAFKA - SUPPORTED.keys()))
-def test_what_is_not_here_can_only_be_off(name: str) -> None:
+def test_an_unsupported_feature_can_only_have_level_0(name: str) -> None:
     assert initial_levels({name: 0}, None, is_dynamic=True) == FORMATTED
     with pytest.raises(InvalidFeatureError, match="levels here: 0 to 0"):
         initial_levels({name: 1}, None, is_dynamic=True)

@@ -54,7 +54,7 @@ def hmac_sha256(secret: bytes, message: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("mechanism", "digest", "number"), [("SCRAM-SHA-256", "sha256", 1), ("SCRAM-SHA-512", "sha512", 2)]
 )
-def test_a_salted_password_stands_for_its_password(mechanism: str, digest: str, number: int) -> None:
+def test_a_salted_password_gives_the_keys_of_its_password(mechanism: str, digest: str, number: int) -> None:
     by_password = only(f'{mechanism}=[name="alice",iterations=8192,salt={SALT_TEXT},password=alice-secret]')
     salted = base64.b64encode(pbkdf2_hmac(digest, b"alice-secret", SALT, 8192)).decode()
     by_salted = only(f"{mechanism}=[name=alice,iterations=8192,salt={SALT_TEXT},saltedpassword={salted}]")
@@ -64,7 +64,7 @@ def test_a_salted_password_stands_for_its_password(mechanism: str, digest: str, 
     assert len(by_password.stored_key) == len(by_password.server_key) == (32 if number == 1 else 64)
 
 
-def test_what_is_not_said_is_made_up() -> None:
+def test_missing_iterations_and_salt_are_generated() -> None:
     one, two = parse_scram(["SCRAM-SHA-256=[name=a,password=x]"] * 2, CHANCE)
     assert one.iterations == 4096
     assert len(one.salt) == 16
@@ -85,7 +85,7 @@ def test_what_is_not_said_is_made_up() -> None:
         ("name=Ä,password=x,saltedpassword=YCE=,salt=N3E=", "Ä", b"7q"),
     ],
 )
-def test_what_is_taken_as_kafka_takes_it(components: str, name: str, salt: bytes) -> None:
+def test_unusual_scram_arguments_are_parsed_as_in_kafka(components: str, name: str, salt: bytes) -> None:
     record = only(f" SCRAM-SHA-256=[{components}] ")
     assert (record.name, record.salt) == (name, salt)
     password = pbkdf2_hmac("sha256", b"x", salt, record.iterations)
@@ -139,7 +139,7 @@ NOT_ITERATIONS = "Failed to parse iterations count: it is not an integer of 32 b
         ("SCRAM-SHA-256=[name=a,password=\udcff]", "An argument of add-scram is not UTF-8"),
     ],
 )
-def test_what_is_no_credential_is_rejected(argument: str, words: str) -> None:
+def test_malformed_scram_credentials_are_rejected(argument: str, words: str) -> None:
     with pytest.raises(InvalidScramError) as rejected:
         parse_scram(["SCRAM-SHA-256=[name=good,password=x]", argument], CHANCE)
     assert str(rejected.value) == words
@@ -157,7 +157,7 @@ def test_what_is_no_credential_is_rejected(argument: str, words: str) -> None:
         "SCRAM-SHA-256:a:hunter2=[name=a,password=x]",
     ],
 )
-def test_nothing_that_may_be_of_a_secret_is_in_the_words(argument: str) -> None:
+def test_an_error_message_contains_no_part_of_a_password(argument: str) -> None:
     with pytest.raises(InvalidScramError) as rejected:
         parse_scram([argument], CHANCE)
     assert "ter2" not in str(rejected.value)

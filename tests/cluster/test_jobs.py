@@ -97,7 +97,7 @@ def test_a_stage_begins_when_the_one_before_it_has_ended() -> None:
     asyncio.run(scene())
 
 
-def test_what_is_cancelled_ends_after_the_jobs_that_run() -> None:
+def test_cancelled_stages_end_after_their_running_jobs() -> None:
     async def scene() -> None:
         workers, said = HeldWorkers(), list[str]()
         running = asyncio.ensure_future(run_stages(stages_of(said, "a b c d"), workers, at_once=2))

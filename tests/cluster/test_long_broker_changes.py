@@ -201,7 +201,7 @@ def test_a_silent_broker_is_fenced_as_its_partitions_are_then(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("other", ["unfenced", "balanced", "forgotten"])
-def test_plans_beside_each_other_end(tmp_path: Path, other: str) -> None:
+def test_concurrent_broker_changes_complete(tmp_path: Path, other: str) -> None:
     """Two plans must not undo each other's changes forever."""
 
     async def main() -> None:
@@ -223,7 +223,7 @@ def test_plans_beside_each_other_end(tmp_path: Path, other: str) -> None:
     asyncio.run(main())
 
 
-def test_a_heartbeat_that_is_sent_again_is_not_told_to_stop_too_soon(tmp_path: Path) -> None:
+def test_a_resent_shutdown_heartbeat_does_not_allow_the_shutdown_too_soon(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             answers = await asyncio.gather(*(world.heartbeat(GOES, shut_down=True) for _ in range(2)))
@@ -232,7 +232,7 @@ def test_a_heartbeat_that_is_sent_again_is_not_told_to_stop_too_soon(tmp_path: P
     asyncio.run(main())
 
 
-def test_a_broker_that_is_heard_of_again_is_not_fenced(tmp_path: Path) -> None:
+def test_a_heartbeat_prevents_a_planned_fencing(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             await world.fall_silent(GOES)
@@ -247,7 +247,7 @@ def test_a_broker_that_is_heard_of_again_is_not_fenced(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_of_two_processes_that_register_at_once_one_is_rejected(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_registrations_of_a_broker_id_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with scene(tmp_path) as world:
             world.clock.now_ms += SESSION_MS

@@ -123,7 +123,7 @@ async def begin(log: MetadataLog, controller: Controller) -> asyncio.Future[Crea
     return creating
 
 
-def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_creations_of_a_topic_is_rejected(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
@@ -137,7 +137,7 @@ def test_of_two_topics_with_one_name_the_first_that_is_written_counts(tmp_path: 
     asyncio.run(main())
 
 
-def test_a_plan_that_rests_on_a_broker_which_is_fenced_meanwhile_is_made_anew(tmp_path: Path) -> None:
+def test_a_plan_restarts_when_one_of_its_brokers_is_fenced(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
@@ -152,7 +152,7 @@ def test_a_plan_that_rests_on_a_broker_which_is_fenced_meanwhile_is_made_anew(tm
     asyncio.run(main())
 
 
-def test_a_plan_is_not_made_anew_for_what_it_does_not_rest_on(tmp_path: Path) -> None:
+def test_unrelated_changes_do_not_restart_a_plan(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)

@@ -79,7 +79,7 @@ def test_a_segment_that_is_gone_from_the_middle_is_damage(
     assert rejected(tmp_path) == (recovery_point != 1)
 
 
-def test_what_is_behind_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
+def test_batches_above_the_recovery_point_may_be_lost_in_any_order(tmp_path: Path) -> None:
     durable, lost, kept = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 1, last_epoch=0)
     write(tmp_path, durable + bytes(len(lost)) + kept)
@@ -98,7 +98,7 @@ def test_a_torn_write_may_leave_zeros_where_the_offset_was(tmp_path: Path) -> No
     assert rejected(tmp_path)
 
 
-def test_what_is_below_the_recovery_point_must_be_there_and_whole(tmp_path: Path) -> None:
+def test_batches_below_the_recovery_point_must_be_complete(tmp_path: Path) -> None:
     first, second, _ = batches(3)
     store_recovery_point(RealDisk(), str(tmp_path), 2, last_epoch=0)
     write(tmp_path, first + second)
@@ -124,7 +124,7 @@ def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(t
     assert rejected(tmp_path), "a flaw with a whole batch behind it is damage, whoever wrote it"
 
 
-def test_what_a_power_cut_tears_early_in_an_epoch_is_no_damage(tmp_path: Path) -> None:
+def test_a_torn_write_early_in_an_epoch_is_no_damage(tmp_path: Path) -> None:
     """The file of the epoch's first flush is not durable yet; the file of the epoch's begin is."""
     first, second, third = batches(3)
     torn = first + bytes(len(second)) + third
@@ -168,7 +168,7 @@ def test_a_recovery_point_of_an_earlier_release_names_no_epoch(tmp_path: Path) -
     assert rejected(tmp_path)
 
 
-def test_a_recovery_point_that_is_torn_speaks_of_a_crash(tmp_path: Path) -> None:
+def test_a_torn_recovery_point_counts_as_a_crash(tmp_path: Path) -> None:
     first, second, third = batches(3)
     write(tmp_path, first + bytes(len(second)) + third)
     assert rejected(tmp_path)

@@ -118,7 +118,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_rejection_that_rests_on_what_is_not_durable_waits_too(tmp_path: Path) -> None:
+def test_a_rejection_based_on_an_unflushed_change_waits_for_the_flush(tmp_path: Path) -> None:
     async def main() -> None:
         workers = InlineWorkers()
         async with metadata_log(tmp_path, workers=workers) as log:
@@ -157,7 +157,7 @@ def test_one_fsync_serves_many_changes(tmp_path: Path) -> None:
     run(main())
 
 
-def test_watchers_are_told_of_each_change_in_order(tmp_path: Path) -> None:
+def test_watchers_receive_each_change_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
@@ -172,7 +172,7 @@ def test_watchers_are_told_of_each_change_in_order(tmp_path: Path) -> None:
     run(main())
 
 
-def test_changes_that_one_fsync_commits_are_kept_and_told_as_one_image(tmp_path: Path) -> None:
+def test_changes_committed_by_one_fsync_are_published_as_one_image(tmp_path: Path) -> None:
     async def main() -> None:
         workers = InlineWorkers()
         async with metadata_log(tmp_path, workers=workers) as log:
@@ -192,7 +192,7 @@ def test_changes_that_one_fsync_commits_are_kept_and_told_as_one_image(tmp_path:
     run(main())
 
 
-def test_a_failed_fsync_answers_nobody_and_stops_the_node(tmp_path: Path) -> None:
+def test_a_failed_fsync_acknowledges_nothing_and_stops_the_node(tmp_path: Path) -> None:
     async def main() -> None:
         disk = FaultyDisk()
         async with metadata_log(tmp_path, disk) as log:
@@ -224,7 +224,7 @@ def test_a_failed_write_stops_the_node(tmp_path: Path) -> None:
     run(main())
 
 
-def test_a_full_disk_rejects_the_change_and_the_node_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_rejects_the_change_and_the_node_continues(tmp_path: Path) -> None:
     async def main() -> None:
         disk = FaultyDisk()
         async with metadata_log(tmp_path, disk) as log:
@@ -287,7 +287,7 @@ def test_a_crash_between_the_first_batches_is_made_good(tmp_path: Path, cut: int
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_bootstrap_records_that_another_software_left_half_written_are_written_anew(tmp_path: Path, count: int) -> None:
+def test_half_written_bootstrap_records_are_rewritten(tmp_path: Path, count: int) -> None:
     """Kafka's controller writes many bootstrap records in several batches."""
     halves: list[Any] = [
         records.BeginTransactionRecord(name="Bootstrap records"),
@@ -313,7 +313,7 @@ def test_bootstrap_records_that_another_software_left_half_written_are_written_a
     run(main())
 
 
-def test_a_record_that_is_not_known_keeps_the_node_from_starting(tmp_path: Path, monkeypatch: Any) -> None:
+def test_an_unknown_record_prevents_the_start(tmp_path: Path, monkeypatch: Any) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             await registered(log)
@@ -401,7 +401,7 @@ def test_replay_gives_the_image_that_was_left(
     run(main())
 
 
-def test_a_long_list_of_wishes_lets_others_in_between(tmp_path: Path) -> None:
+def test_a_long_quota_change_is_processed_in_steps(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)

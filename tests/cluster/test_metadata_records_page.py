@@ -27,6 +27,6 @@ def test_each_record_type_is_applied() -> None:
     assert without_state == {name for name, does in ROWS.items() if does in ("bracket", "no effect")}
 
 
-def test_what_is_held_is_in_snapshots() -> None:
+def test_acls_and_delegation_tokens_are_in_snapshots() -> None:
     written = {type(record).__name__ for seed in range(1, 60) for record in records_of(image_after(Draw(seed).log()))}
     assert {"AccessControlEntryRecord", "DelegationTokenRecord"} <= written

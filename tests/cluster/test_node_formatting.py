@@ -140,7 +140,7 @@ def test_the_metadata_may_have_a_directory_of_its_own(tmp_path: Path) -> None:
     assert files(tmp_path / "a") == files(tmp_path / "b") == EVERYWHERE
 
 
-def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
+def test_a_formatted_directory_is_left_unchanged(tmp_path: Path) -> None:
     format_(node(tmp_path))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(FormatRejected, match=f"Log directory {tmp_path / 'a'} is already formatted. Use --ignore"):
@@ -149,7 +149,7 @@ def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_what_is_blank_beside_it_is_formatted_on_demand(tmp_path: Path) -> None:
+def test_a_blank_directory_beside_a_formatted_one_is_formatted_with_ignore_formatted(tmp_path: Path) -> None:
     format_(node(tmp_path))
     kept = meta_of(tmp_path / "b")
     for path in (tmp_path / "a").iterdir():
@@ -181,7 +181,7 @@ def test_directories_of_others_are_rejected(
 
 
 @pytest.mark.parametrize("content", ["holiday.jpg", "orders-0/00000000000000000000.log", f"{METADATA}/quorum-state"])
-def test_what_is_no_blank_directory_is_rejected_untouched(tmp_path: Path, content: str) -> None:
+def test_a_directory_that_is_not_blank_is_rejected_unchanged(tmp_path: Path, content: str) -> None:
     (tmp_path / "a" / content).parent.mkdir(parents=True)
     (tmp_path / "a" / content).touch()
     with pytest.raises(DirectoryRejected, match="holds files but no meta"):
@@ -238,7 +238,7 @@ class ReadOnlyDisk(RealDisk):
         raise DiskFailure("write", path, OSError(errno.EROFS, "Read-only file system"))
 
 
-def test_a_device_that_takes_nothing_is_named(tmp_path: Path) -> None:
+def test_a_read_only_device_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(FormatRejected, match="failed: Read-only file system"):
         format_(node(tmp_path), ReadOnlyDisk())
     assert is_blank(RealDisk(), str(tmp_path / "a"))
@@ -316,7 +316,7 @@ class OvertakenDisk(RealDisk):
         return super().lock(path)
 
 
-def test_a_directory_that_somebody_else_formats_meanwhile_is_rejected(tmp_path: Path) -> None:
+def test_a_directory_formatted_concurrently_by_another_process_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(FormatRejected, match="was formatted by somebody else just now"):
         format_(node(tmp_path), OvertakenDisk())
     assert (tmp_path / "a" / "meta.properties").read_text() == "version=1\n"

@@ -26,7 +26,7 @@ def no_space_for_logs(operation: str, path: str) -> DiskFailure | None:
     return no_space(operation, path) if path.endswith(".log") else None
 
 
-def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) -> None:
+def test_a_leader_without_space_resigns_if_others_can_lead(world: World) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
     world.disks.update(disks)
     world.start(1, 2, 3)
@@ -46,7 +46,7 @@ def test_a_leader_without_space_gives_way_where_others_can_lead(world: World) ->
     world.until(lambda: all_have(world, "kept"))
 
 
-def test_a_leader_without_space_leads_on_where_nobody_else_can(world: World) -> None:
+def test_a_leader_without_space_stays_leader_if_no_other_can_lead(world: World) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
     world.disks.update(disks)
     world.start(1, 2, 3)
@@ -69,7 +69,7 @@ def no_space_for_epochs(operation: str, path: str) -> DiskFailure | None:
 
 
 @pytest.mark.parametrize("fail", [no_space, no_space_for_logs])
-def test_nobody_ends_when_all_disks_are_full_and_all_go_on_when_there_is_space(
+def test_no_node_stops_while_all_disks_are_full_and_all_continue_with_space(
     world: World, fail: Callable[[str, str], DiskFailure | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
@@ -97,7 +97,7 @@ def no_descriptor_for_epochs(operation: str, path: str) -> DiskFailure | None:
 
 
 @pytest.mark.parametrize("fail", [no_space_for_epochs, no_descriptor_for_epochs])
-def test_nobody_ends_for_want_of_space_for_what_a_flush_vouches_for(
+def test_no_node_stops_without_space_for_a_recovery_point(
     world: World, fail: Callable[[str, str], DiskFailure | None]
 ) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
@@ -152,7 +152,7 @@ def test_a_node_without_space_to_cut_its_log_waits_for_some(world: World) -> Non
     world.until(lambda: all_have(world, "kept"))
 
 
-def test_who_waits_for_a_change_of_voters_hears_that_the_leader_went_away(world: World) -> None:
+def test_a_waiting_voter_change_fails_when_the_leader_resigns(world: World) -> None:
     world.disks.update({node_id: FaultyDisk() for node_id in (1, 2, 3)})
     world.start(1, 2, 3)
     leader = world.leader()
@@ -174,7 +174,7 @@ def test_who_waits_for_a_change_of_voters_hears_that_the_leader_went_away(world:
     assert world.leader().node.quorum.history.voters.ids == {1, 2, 3}
 
 
-def test_a_node_without_space_for_its_vote_is_no_hindrance_and_takes_part_again(world: World) -> None:
+def test_a_node_without_space_for_its_vote_does_not_block_and_rejoins(world: World) -> None:
     disks = {node_id: FaultyDisk() for node_id in (1, 2, 3)}
     world.disks.update(disks)
     world.start(1, 2, 3)
@@ -228,7 +228,7 @@ def start_far_behind(world: World, disk: FaultyDisk) -> tuple[int, list[str]]:
 @pytest.mark.parametrize(
     ("operation", "name"), [("append", ".part"), ("fsync", ".part"), ("replace", "recovery-point-offset")]
 )
-def test_who_has_no_space_for_a_snapshot_waits_for_some(world: World, operation: str, name: str) -> None:
+def test_a_node_without_space_for_a_snapshot_waits(world: World, operation: str, name: str) -> None:
     disk = FaultyDisk()
     tried: list[str] = []
 

@@ -83,7 +83,7 @@ def test_logs_that_are_not_ours_are_set_aside(tmp_path: Path, topic: TopicImage 
     assert {0, 1} - {int(name[-1]) for name in strays} == kept
 
 
-def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_elsewhere(tmp_path: Path) -> None:
+def test_a_log_of_an_unknown_topic_does_not_replace_one_in_a_missing_directory(tmp_path: Path) -> None:
     before = LogManager([str(tmp_path)], surroundings())
     before.get_or_create("t", 0, LogConfig(), UUID(int=1))
     before.close(clean=False)
@@ -96,7 +96,7 @@ def test_a_log_whose_topic_is_unknown_is_no_replacement_for_one_that_may_be_else
 
 
 @pytest.mark.parametrize(("in_sync", "is_open"), [((BROKER_ID, BROKER_ID + 1), False), ((BROKER_ID + 1,), True)])
-def test_a_replica_whose_directory_is_gone_begins_anew_where_nobody_counts_on_it(
+def test_a_replica_in_a_lost_directory_is_recreated_if_it_is_not_in_sync(
     tmp_path: Path, in_sync: tuple[int, ...], is_open: bool
 ) -> None:
     partitions = partitions_in(tmp_path)
@@ -161,7 +161,7 @@ def test_a_partition_that_is_asked_for_is_opened_before_its_turn(tmp_path: Path)
     assert open_indexes(partitions, "t") == set(range(OPENED_AT_ONCE + 2))
 
 
-def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) -> None:
+def test_partitions_may_be_opened_during_an_iteration(tmp_path: Path) -> None:
     """An iteration may commit records that complete a transaction, whose markers go to partitions that are not open."""
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
@@ -175,7 +175,7 @@ def test_others_may_be_opened_while_somebody_goes_through_all(tmp_path: Path) ->
     assert open_indexes(partitions, "u") == {0}
 
 
-def test_what_waits_for_its_turn_follows_the_newest_metadata(tmp_path: Path) -> None:
+def test_partitions_that_wait_to_be_opened_use_the_newest_metadata(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path)
     partitions.start(MetadataImage(), PartitionListener())
     first = wide("t", OPENED_AT_ONCE + 2)
@@ -203,7 +203,7 @@ class Alive(Alone):
 
 
 @pytest.mark.parametrize("needed", [1, 2])
-def test_a_smaller_in_sync_set_commits_what_as_many_have_as_are_needed_by_then(tmp_path: Path, needed: int) -> None:
+def test_an_isr_shrink_uses_the_new_min_insync_replicas(tmp_path: Path, needed: int) -> None:
     """min.insync.replicas changed before the in-sync set, and the broker receives both changes at once."""
     partitions = partitions_in(tmp_path, peers=Alive())
     partitions.start(MetadataImage(), PartitionListener())
@@ -300,9 +300,7 @@ def test_an_in_sync_set_changes_after_the_configuration_of_its_topic(
 
 
 @replaces_methods
-def test_who_is_waited_for_is_looked_at_when_all_topics_have_their_configurations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_live_replicas_are_updated_after_all_topic_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     partitions, image = with_many_topics(tmp_path)
     seen: list[int] = []
     monkeypatch.setattr(Partition, "live_replicas_changed", lambda _: seen.append(with_new_configs(partitions)))
@@ -330,7 +328,7 @@ def damaged_at_start(tmp_path: Path, listener: PartitionListener = UNHEARD) -> t
     return partitions, image
 
 
-def test_a_log_that_is_damaged_at_the_start_is_told_and_told_again(tmp_path: Path) -> None:
+def test_a_log_damaged_at_start_is_reported_repeatedly(tmp_path: Path) -> None:
     listener = RecordedPartitions()
     partitions, image = damaged_at_start(tmp_path, listener)
     assert listener.closed == [("t", 0, True)]
@@ -354,7 +352,7 @@ def test_a_damaged_log_goes_with_its_topic(tmp_path: Path, how: str) -> None:
     assert partitions.find("t", 0).log.log_end_offset == 0
 
 
-def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None:
+def test_partitions_that_cannot_be_opened_do_not_delay_others(tmp_path: Path) -> None:
     partitions = partitions_in(tmp_path, FullDisk())
     partitions.start(MetadataImage(), PartitionListener())
     count = 2 * OPENED_AT_ONCE
@@ -370,7 +368,7 @@ def test_partitions_that_cannot_be_opened_hold_nobody_up(tmp_path: Path) -> None
     assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_of_partitions_that_find_no_space_as_few_are_tried_at_a_time(tmp_path: Path) -> None:
+def test_opening_partitions_without_disk_space_is_retried_a_few_at_a_time(tmp_path: Path) -> None:
     disk = FullDisk()
     partitions = partitions_in(tmp_path, disk)
     listener = RecordedPartitions()
@@ -445,7 +443,7 @@ def test_a_log_that_found_no_space_is_not_opened_when_its_topic_has_gone(tmp_pat
 
 
 @pytest.mark.parametrize("failure", [broken, full])
-def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
+def test_a_stray_log_that_cannot_be_renamed_does_not_prevent_the_start(
     tmp_path: Path, failure: Callable[[str, str], DiskFailure]
 ) -> None:
     paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
@@ -465,7 +463,7 @@ def test_a_stray_that_cannot_be_set_aside_keeps_nobody_from_starting(
 
 
 @pytest.mark.parametrize("operation", ["list", "read"])
-def test_a_directory_that_fails_at_a_start_is_waited_for_beside_one_that_is_missing(
+def test_a_replica_waits_for_a_directory_that_failed_at_start_beside_a_missing_one(
     tmp_path: Path, operation: str
 ) -> None:
     """The broker must not create the replica elsewhere, even if it is in no in-sync set: it would exist twice."""

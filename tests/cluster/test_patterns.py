@@ -44,7 +44,7 @@ def matches(pattern: Pattern, text: str) -> bool:
 
 
 @given(PATTERNS, st.lists(TEXTS, max_size=8))
-def test_they_match_what_pythons_engine_matches(pattern: str, texts: list[str]) -> None:
+def test_patterns_match_like_the_re_module(pattern: str, texts: list[str]) -> None:
     compiled = Pattern(pattern)
     for text in texts:
         assert matches(compiled, text) == (re.fullmatch(pattern, text, re.DOTALL) is not None), (pattern, text)
@@ -90,7 +90,7 @@ COSTLY = [
 
 @pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
 @pytest.mark.parametrize("pattern", COSTLY, ids=range(len(COSTLY)))
-def test_to_compile_a_pattern_is_short(pattern: str) -> None:
+def test_compiling_a_pattern_takes_a_bounded_time(pattern: str) -> None:
     assert len(pattern) <= PATTERN_MAX
 
     def compile_it() -> Pieces[None]:
@@ -127,7 +127,7 @@ def test_to_compile_a_pattern_is_short(pattern: str) -> None:
         r"[\1]",
     ],
 )
-def test_what_cannot_be_followed_is_rejected(pattern: str) -> None:
+def test_unsupported_patterns_are_rejected(pattern: str) -> None:
     with pytest.raises(PatternRejectedError):
         Pattern(pattern)
 

@@ -68,7 +68,7 @@ def test_keys_come_in_their_order() -> None:
     assert list(persistent(dict.fromkeys(names, 1))) == names
 
 
-def test_what_is_not_there_is_a_key_error() -> None:
+def test_a_missing_key_raises_key_error() -> None:
     mapping = persistent({"a": 1})
     without = mapping.draft()
     del without["a"]
@@ -95,7 +95,7 @@ def test_a_change_shares_all_other_blocks() -> None:
     assert changed_keys(before, after) == [5 * BLOCK]
 
 
-def test_places_of_keys_that_are_gone_do_not_grow_for_ever() -> None:
+def test_slots_of_removed_keys_are_bounded() -> None:
     mapping = persistent({0: 0})
     for key in range(1, 5 * UNUSED_MAX):
         draft = mapping.draft()

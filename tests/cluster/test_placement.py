@@ -69,7 +69,7 @@ def test_a_rack_of_fenced_brokers_holds_followers_only() -> None:
         (brokers(1, 2), 3, "only 2 broker"),
     ],
 )
-def test_what_cannot_be_placed(usable: list[UsableBroker], factor: int, says: str) -> None:
+def test_invalid_placements_are_rejected(usable: list[UsableBroker], factor: int, says: str) -> None:
     with pytest.raises(KafkaError, match=says) as rejected:
         placed(usable, 1, factor)
     assert rejected.value.code is ErrorCode.INVALID_REPLICATION_FACTOR

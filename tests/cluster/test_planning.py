@@ -119,7 +119,7 @@ def test_a_fenced_broker_is_no_leader() -> None:
         ({"assignments": [(0, [1]), (1, [1, 2])]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_a_topic_that_cannot_be(fields: dict[str, Any], code: ErrorCode) -> None:
+def test_invalid_topics_are_rejected(fields: dict[str, Any], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as rejected:
         plan(THREE, **fields)
     assert rejected.value.code is code
@@ -157,7 +157,7 @@ def test_partitions_are_added_behind_those_there() -> None:
         (("there", 20_000, None), ErrorCode.POLICY_VIOLATION),
     ],
 )
-def test_partitions_that_cannot_be(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
+def test_invalid_new_partitions_are_rejected(wanted: tuple[str, int, list[list[int]] | None], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as rejected:
         at_once(plan_partitions(THREE, *wanted, random_source=CHANCE))
     assert rejected.value.code is code
@@ -194,7 +194,7 @@ def test_a_controller_has_a_configuration_though_it_is_no_broker() -> None:
 
 
 @pytest.mark.parametrize("value", ["/d1", ""])
-def test_log_directories_are_not_cordoned_before_the_metadata_can_tell_of_it(value: str) -> None:
+def test_cordoning_requires_a_metadata_version(value: str) -> None:
     older = records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0 - 1)
     image = with_a_broker().apply([older], offset=91, epoch=1)
     with pytest.raises(KafkaError, match=r"requires metadata\.version") as caught:
@@ -202,7 +202,7 @@ def test_log_directories_are_not_cordoned_before_the_metadata_can_tell_of_it(val
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_a_controller_lets_cordoned_directories_only_go_unless_a_broker_has_checked_them() -> None:
+def test_a_direct_controller_request_can_only_remove_cordoned_directories() -> None:
     image, there = with_a_broker(), (BROKER, "7")
     made = plan_incremental(image, there, [(CORDONED, SET, "/d1,/d2")], settings=default_settings())
     image = image.apply(made, offset=92, epoch=1)
@@ -239,7 +239,7 @@ def test_items_are_added_once_and_taken_away_as_often_as_they_are_given() -> Non
     assert items("a", SUBTRACT, "a") == ""
 
 
-def test_incremental_changes_are_written_as_far_as_they_change_something() -> None:
+def test_incremental_config_changes_without_effect_are_not_written() -> None:
     assert alter(THERE, ("segment.ms", SET, "9"), ("retention.ms", DELETE, None)) == {
         "segment.ms": "9",
         "retention.ms": None,
@@ -280,7 +280,7 @@ def test_incremental_changes_are_written_as_far_as_they_change_something() -> No
         ((CLIENT_METRICS, "m"), [("match", 0, "colour=red")], ErrorCode.INVALID_CONFIG),
     ],
 )
-def test_changes_that_cannot_be(resource: tuple[int, str], changes: list[Any], code: ErrorCode) -> None:
+def test_invalid_config_changes_are_rejected(resource: tuple[int, str], changes: list[Any], code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as rejected:
         alter(resource, *changes)
     assert rejected.value.code is code

@@ -56,7 +56,7 @@ def drawn(random_source: random.Random) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_they_lead_where_the_records_lead(seed: int) -> None:
+def test_prepared_records_give_the_same_image(seed: int) -> None:
     random_source = random.Random(seed)
     image, records, more = base(), drawn(random_source), drawn(random_source)
     prepared = at_once(prepare_in_pieces(records, NO_FEATURES, image))

@@ -36,7 +36,7 @@ def opened(tmp_path: Path, config: LogConfig | None = None, disk: RealDisk | Non
     return raft_log
 
 
-def test_what_no_record_can_hold_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_encoded_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
     long = ConfigRecord(resource_type=2, resource_name="t", name="a", value="x" * 2**15)
     with pytest.raises(KafkaError) as rejected:
@@ -83,7 +83,7 @@ def test_an_empty_log_begins_at_nothing(tmp_path: Path) -> None:
     ("epoch", "end"),
     [(0, (0, 0)), (1, (2, 1)), (2, (2, 1)), (3, (5, 3)), (4, (6, 4)), (9, (6, 4))],
 )
-def test_where_an_epoch_ends(tmp_path: Path, epoch: int, end: tuple[int, int]) -> None:
+def test_the_end_offset_of_a_leader_epoch(tmp_path: Path, epoch: int, end: tuple[int, int]) -> None:
     log = written(tmp_path)
     assert log.end_offset_for_epoch(epoch) == OffsetAndEpoch(*end)
     assert log.last_epoch == 4
@@ -136,7 +136,7 @@ def recovery_point(directory: str) -> int:
     return read_offsets(RealDisk(), f"{directory}/{RECOVERY_POINT_FILE}")[METADATA_TOPIC, 0]
 
 
-def test_what_a_leader_sent_is_taken_from_the_end_on(tmp_path: Path) -> None:
+def test_fetched_records_are_appended_from_the_log_end(tmp_path: Path) -> None:
     leader = written(tmp_path / "leader")
     follower = opened(tmp_path / "follower")
     data = leader.read(0, 1000)
@@ -170,9 +170,7 @@ def test_damaged_batches_gaps_and_older_epochs_are_not_taken(tmp_path: Path) -> 
     follower.close()
 
 
-def test_a_full_disk_is_told_of_once_however_often_a_leader_is_asked_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_full_disk_is_logged_once_while_fetches_are_retried(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     leader = written(tmp_path / "leader")
     disk = FaultyDisk()
     follower = opened(tmp_path / "follower", disk=disk)
@@ -190,7 +188,7 @@ def test_a_full_disk_is_told_of_once_however_often_a_leader_is_asked_again(
     follower.close()
 
 
-def test_a_snapshot_lets_the_log_before_it_go(tmp_path: Path) -> None:
+def test_the_log_before_a_snapshot_is_removed(tmp_path: Path) -> None:
     small = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
@@ -257,7 +255,7 @@ def test_a_crash_between_a_fetched_snapshot_and_the_logs_new_beginning(tmp_path:
     again.close()
 
 
-def test_a_log_whose_beginning_is_nowhere_is_rejected(tmp_path: Path) -> None:
+def test_a_log_without_the_snapshot_before_it_is_rejected(tmp_path: Path) -> None:
     small: Any = LogConfig(retention_ms=-1, segment_bytes=150)
     log = opened(tmp_path, small)
     for _ in range(20):
@@ -282,7 +280,7 @@ def test_a_half_fetched_snapshot_does_not_outlive_the_log(tmp_path: Path) -> Non
     again.close()
 
 
-def test_what_a_leader_sent_that_is_here_already_changes_nothing(tmp_path: Path) -> None:
+def test_fetched_records_that_are_already_stored_change_nothing(tmp_path: Path) -> None:
     log = written(tmp_path)
     for data in (b"", log.read(0, 1000), log.read(5, 1000)[:-1]):
         log.append_fetched(data)
@@ -349,7 +347,7 @@ def test_a_worker_writes_the_recovery_point_beside_the_one_that_counts(tmp_path:
     log.close()
 
 
-def test_a_recovery_point_of_before_an_epoch_or_a_cut_is_dropped(tmp_path: Path) -> None:
+def test_a_recovery_point_from_before_a_new_epoch_or_truncation_is_dropped(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for change in (lambda: log.begin_epoch(9), lambda: log.truncate_to(0)):
         log.append(prepare([NoOpRecord()]), 1)

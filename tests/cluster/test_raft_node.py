@@ -38,7 +38,7 @@ def test_a_snapshot_that_was_cut_short_is_rejected_with_a_line(world: World, tmp
         world.start(1)
 
 
-def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
+def test_records_of_the_leader_reach_the_image_of_every_node(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     told: list[tuple[int, int]] = []
@@ -51,7 +51,7 @@ def test_what_the_leader_writes_reaches_every_image(world: World) -> None:
     assert all(old < new for old, new in told)
 
 
-def test_without_a_majority_nothing_is_committed_and_the_leader_gives_way(world: World) -> None:
+def test_without_a_majority_nothing_is_committed_and_the_leader_resigns(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     world.isolate(world.id_of(leader))
@@ -105,7 +105,7 @@ def test_a_record_of_an_earlier_epoch_does_not_count_as_committed_in_a_later_one
     assert raised.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_the_others_go_on_when_the_leader_is_killed_and_it_comes_back(world: World) -> None:
+def test_the_other_nodes_continue_when_the_leader_is_killed_and_restarts(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     killed = world.id_of(leader)
@@ -148,7 +148,7 @@ def test_a_graceful_end_hands_the_log_over(world: World) -> None:
     assert world.leader().epoch > epoch
 
 
-def test_who_is_too_far_behind_gets_a_snapshot(world: World) -> None:
+def test_a_node_far_behind_fetches_a_snapshot(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     behind = next(node_id for node_id in world.nodes if world.nodes[node_id] is not leader)
@@ -247,7 +247,7 @@ def test_a_transaction_that_its_leader_did_not_end_is_aborted_by_the_next(world:
     world.until(lambda: all_have(world, "b"))
 
 
-def test_a_worker_writes_a_snapshot_and_one_that_was_overtaken_goes(world: World) -> None:
+def test_a_snapshot_overtaken_by_a_newer_one_is_removed(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     write(world, leader, topic("a"))

@@ -55,7 +55,7 @@ def test_a_node_whose_quorum_state_was_damaged_while_it_was_away_stops(world: Wo
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"leaderId": 1, "leaderEpoch": 1, "votedId": -1, "votedDirectoryId": 7}']
 )
-def test_a_quorum_state_that_cannot_be_read_keeps_a_node_from_starting(world: World, text: str) -> None:
+def test_an_unreadable_quorum_state_prevents_the_start(world: World, text: str) -> None:
     world.start(1)
     world.kill(1)
     (files(world, 1) / "quorum-state").write_text(text)
@@ -79,7 +79,7 @@ def test_a_node_that_leaves_does_not_wait_for_space(world: World) -> None:
     assert leader.node.lacks_space
 
 
-def test_a_flush_that_ends_while_its_node_is_away_confirms_nothing(world: World) -> None:
+def test_a_flush_that_ends_while_its_node_is_offline_commits_nothing(world: World) -> None:
     faulty(world)
     world.start(1, 2, 3)
     leader = world.leader()
@@ -108,7 +108,7 @@ def test_a_flush_that_ends_while_its_node_is_away_confirms_nothing(world: World)
     assert "rejected" not in leader.image.topics
 
 
-def test_a_node_that_fails_twice_tells_its_first_failure(world: World) -> None:
+def test_a_node_that_fails_twice_reports_its_first_failure(world: World) -> None:
     faulty(world)
     world.start(1, 2, 3)
     leader = world.leader()
@@ -154,9 +154,7 @@ def test_a_snapshot_that_is_damaged_at_the_leader_is_fetched_until_it_is_sound(
     world.until(lambda: late.image == leader.image)
 
 
-def test_a_snapshot_with_a_record_that_is_not_known_keeps_the_node_from_starting(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_snapshot_with_an_unknown_record_prevents_the_start(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
     node_id = world.id_of(leader)
@@ -169,7 +167,7 @@ def test_a_snapshot_with_a_record_that_is_not_known_keeps_the_node_from_starting
 
 
 @pytest.mark.parametrize("end", ["committed", "deposed", "failed"])
-def test_who_waits_no_more_is_passed_over(world: World, end: str) -> None:
+def test_a_cancelled_waiter_does_not_block_the_others(world: World, end: str) -> None:
     """A client disconnects while it waits with others for the same fsync."""
     faulty(world)
     world.start(1, 2, 3)

@@ -78,7 +78,7 @@ class Woken:
         self.times += 1
 
 
-def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_path: Path) -> None:
+def test_the_logs_of_a_wide_topic_are_removed_in_parts_and_not_found_meanwhile(tmp_path: Path) -> None:
     disk = FaultyDisk()
     image = wide("t", COUNT)
     listener = RecordedPartitions()
@@ -105,7 +105,7 @@ def test_the_logs_of_a_wide_topic_go_in_parts_and_nobody_finds_it_meanwhile(tmp_
     assert partitions.removals.is_done
 
 
-def test_more_than_can_be_told_in_a_step_is_told_before_any_log_goes(tmp_path: Path) -> None:
+def test_all_removed_partitions_are_notified_before_any_log_is_removed(tmp_path: Path) -> None:
     told: list[int] = []
     removals = Removals(partitions_in(tmp_path)._logs, removed=lambda partition: told.append(partition.index))
 
@@ -126,7 +126,7 @@ def test_more_than_can_be_told_in_a_step_is_told_before_any_log_goes(tmp_path: P
 
 
 @pytest.mark.parametrize("deleted_before", [True, False], ids=["deleted before", "in one change"])
-def test_a_topic_made_again_never_meets_the_logs_of_the_one_before(tmp_path: Path, deleted_before: bool) -> None:
+def test_a_recreated_topic_never_uses_the_logs_of_its_predecessor(tmp_path: Path, deleted_before: bool) -> None:
     disk = FaultyDisk()
     image = wide("t", COUNT)
     partitions = started(tmp_path, image, disk)
@@ -152,7 +152,7 @@ def test_a_topic_made_again_never_meets_the_logs_of_the_one_before(tmp_path: Pat
     assert not any(name.endswith("stray") for name in directories(tmp_path))
 
 
-def test_a_replica_that_comes_back_while_its_log_waits_to_go_begins_anew(tmp_path: Path) -> None:
+def test_a_replica_reassigned_while_its_log_waits_for_removal_starts_empty(tmp_path: Path) -> None:
     image = wide("t", COUNT)
     partitions = started(tmp_path, image)
     partitions.find("t", COUNT - 1).append(bytearray(batch(b"a")), acks=1)
@@ -200,9 +200,7 @@ def test_the_cleaners_checkpoint_does_not_name_what_has_gone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("operation", ["rename", "fsync"])
-def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_else(
-    tmp_path: Path, operation: str
-) -> None:
+def test_a_device_that_fails_during_a_removal_takes_only_its_directory_offline(tmp_path: Path, operation: str) -> None:
     disk = FaultyDisk()
     paths = [str(tmp_path / name) for name in ("d0", "d1")]
     image = wide("t", COUNT)
@@ -218,7 +216,7 @@ def test_a_device_that_fails_meanwhile_takes_its_directory_offline_and_nothing_e
     assert partitions.removals.is_done
 
 
-def test_a_topic_made_again_waits_until_the_logs_of_the_one_before_are_durably_gone(tmp_path: Path) -> None:
+def test_a_recreated_topic_waits_until_the_logs_of_its_predecessor_are_durably_removed(tmp_path: Path) -> None:
     disk = FaultyDisk()
     image = wide("t", 1)
     listener = RecordedPartitions()

@@ -111,9 +111,7 @@ def test_a_long_change_of_a_configuration_is_made_however_often_others_come_betw
     asyncio.run(main())
 
 
-def test_a_controller_that_leads_no_more_says_so_for_the_whole_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_former_controller_rejects_the_whole_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
@@ -195,6 +193,6 @@ class Epochs:
 
 
 @pytest.mark.parametrize(("leaders", "offset"), [((3, 12), 12), ((3, 30), 20), ((9, 7), 7), ((5, 15), 15)])
-def test_a_log_that_knows_nothing_of_the_leaders_epoch_is_cut_to_its_end(leaders: tuple[int, int], offset: int) -> None:
+def test_a_log_without_the_leaders_epoch_is_truncated_to_the_epoch_end(leaders: tuple[int, int], offset: int) -> None:
     log: Any = Epochs()
     assert truncation_offset(log, EpochEnd(*leaders)) == offset

@@ -104,7 +104,7 @@ def test_a_snapshot_gives_the_same_image_again() -> None:
     assert snapshot.last_contained_timestamp_ms == NOW_MS - 5
 
 
-def test_it_is_made_of_batches_of_bounded_size_that_follow_one_another() -> None:
+def test_a_snapshot_has_consecutive_batches_of_bounded_size() -> None:
     headers = [header for _, header in iterate_headers(encoded(everything()))]
     assert [header.is_control for header in headers] == [True, False, False, False, True]
     assert max(header.record_count for header in headers) == snapshots.BATCH_RECORDS_MAX
@@ -125,12 +125,12 @@ def test_features_come_first_and_the_metadata_version_before_them() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 60, 100, -1])
-def test_one_that_is_cut_short_is_rejected(cut: int) -> None:
+def test_a_truncated_snapshot_is_rejected(cut: int) -> None:
     with pytest.raises(InvalidRecordsError):
         decode_snapshot(encoded(everything())[:cut])
 
 
-def test_one_without_its_footer_or_header_is_rejected() -> None:
+def test_a_snapshot_without_its_header_or_footer_is_rejected() -> None:
     content = encoded(everything())
     positions = [position for position, _ in iterate_headers(content)]
     for part in (content[: positions[-1]], content[positions[1] :], content[positions[1] : positions[-1]]):
@@ -138,14 +138,14 @@ def test_one_without_its_footer_or_header_is_rejected() -> None:
             decode_snapshot(part)
 
 
-def test_a_flipped_bit_is_noticed() -> None:
+def test_a_flipped_bit_is_detected() -> None:
     content = bytearray(encoded(everything()))
     content[len(content) // 2] ^= 4
     with pytest.raises(InvalidRecordsError):
         decode_snapshot(bytes(content))
 
 
-def test_a_record_of_an_unknown_kind_is_rejected() -> None:
+def test_a_record_of_an_unknown_type_is_rejected() -> None:
     header, *_, footer = encode_snapshot([], epoch=3, now_ms=NOW_MS, last_contained_timestamp_ms=0)
     unknown = bytes(encode_batch([Record(value=b"\x01\x7f\x00")], base_offset=1))
     with pytest.raises(UnknownRecordTypeError):
@@ -169,7 +169,7 @@ def test_whole_snapshots_of_a_directory_in_order(tmp_path: Path) -> None:
     assert found == [OffsetAndEpoch(7, 9), OffsetAndEpoch(42, 2), OffsetAndEpoch(42, 3)]
 
 
-def test_a_record_without_a_value_says_nothing() -> None:
+def test_a_record_without_a_value_is_skipped() -> None:
     whole = encoded(MetadataImage())
     *_, (position, footer) = iterate_headers(whole)
     empty = encode_batch([Record(key=b"k", value=None, timestamp=0)], base_offset=footer.base_offset)

@@ -71,7 +71,7 @@ async def upgrade(log: MetadataLog, level: int, *, validate_only: bool = False) 
     await controller_of(log).update_features([update], controller_id=NODE, validate_only=validate_only)
 
 
-def test_a_snapshot_says_nothing_of_voters_that_come_from_the_configuration(tmp_path: Path) -> None:
+def test_a_snapshot_does_not_contain_configured_voters(tmp_path: Path) -> None:
     async def main() -> None:
         async with static_quorum(tmp_path) as log:
             assert await snapshot(log) == []

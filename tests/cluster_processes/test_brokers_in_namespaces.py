@@ -19,7 +19,7 @@ from tests.cluster_processes.verifiable import Verified, judge
 
 
 @pytest.mark.long
-def test_brokers_lose_nothing_through_a_kill_and_a_cut(tmp_path: Path) -> None:
+def test_brokers_lose_no_records_with_a_kill_and_a_network_partition(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(f"brokers cannot be cut off here: {reason}")
     run = Run(seed=3, shape=BrokerShape(), seconds=0, faults=(kill_a_leader, isolate_a_leader))
@@ -60,13 +60,13 @@ def test_replicas_may_end_their_segments_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "epoch"), [((b"a", b"b"), 0), ((b"a", b"b", b"x"), 0), ((b"a", b"b", b"c"), 1)], ids=str
 )
-def test_replicas_that_differ_are_noticed(tmp_path: Path, values: tuple[bytes, ...], epoch: int) -> None:
+def test_the_check_detects_replicas_that_differ(tmp_path: Path, values: tuple[bytes, ...], epoch: int) -> None:
     one, other = replica(tmp_path, 1, b"a", b"b", b"c"), replica(tmp_path, 2, *values, epoch=epoch)
     [problem] = compare_replicas({1: one, 2: other}, ("t",), 1)
     assert problem.startswith("t-0 differs on 1 and 2: offset 2 of epoch 0" if len(values) == 3 else "t-0 differs")
 
 
-def test_what_verifiable_clients_saw_is_compared_with_what_is_there() -> None:
+def test_the_check_compares_acknowledged_and_consumed_records_with_the_log() -> None:
     stored = {(0, 0): "0", (0, 1): "1"}
     whole = Verified(acknowledged=dict(stored), consumed=list(stored.items()))
     assert judge(whole, stored) == []

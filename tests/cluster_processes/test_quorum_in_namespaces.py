@@ -39,7 +39,7 @@ def namespaces() -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("namespaces")
-def test_a_quorum_loses_nothing_through_a_kill_a_cut_a_pause_and_a_lost_disk(tmp_path: Path) -> None:
+def test_a_quorum_loses_no_records_with_a_kill_a_partition_a_pause_and_a_lost_disk(tmp_path: Path) -> None:
     faults = (kill_the_leader, isolate_the_leader, pause_the_leader, wipe_a_disk)
     run = Run(seed=3, shape=Shape(), faults=faults)
     run.live(tmp_path)
@@ -50,7 +50,7 @@ def test_a_quorum_loses_nothing_through_a_kill_a_cut_a_pause_and_a_lost_disk(tmp
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_network_cuts_by_direction_and_leaves_nothing() -> None:
+def test_a_network_partition_has_a_direction_and_is_removed_completely() -> None:
     network = Network([1, 2])
     try:
         names = [network.namespace(node) for node in network.nodes]
@@ -105,14 +105,14 @@ def problems(*stored: Stored, seen: dict[int, int] | None = None, ledger: Ledger
     return compare(dict(enumerate(stored, 1)), seen or {4: 1}, ledger, 3)
 
 
-def test_nothing_is_wrong_with_logs_that_have_it_all(tmp_path: Path) -> None:
+def test_the_check_accepts_complete_logs(tmp_path: Path) -> None:
     one, other = (log_of(tmp_path, name, REGISTRATION, PRODUCER_IDS) for name in ("a", "b"))
     assert one.written.keys() == {BROKER, BLOCK}
     assert one.image.next_producer_id == 1000
     assert problems(one, other) == []
 
 
-def test_what_was_acknowledged_and_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_the_check_detects_a_lost_acknowledged_record(tmp_path: Path) -> None:
     whole = log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS)
     short = log_of(tmp_path, "b", REGISTRATION)
     found = problems(whole, short)
@@ -120,24 +120,24 @@ def test_what_was_acknowledged_and_is_gone_is_noticed(tmp_path: Path) -> None:
         assert any(said in problem for problem in found), said
 
 
-def test_another_broker_under_an_acknowledged_id_is_noticed(tmp_path: Path) -> None:
+def test_the_check_detects_another_broker_with_an_acknowledged_id(tmp_path: Path) -> None:
     other = dataclasses.replace(REGISTRATION, incarnation_id=UUID(int=8))
     assert any("instead of" in problem for problem in problems(log_of(tmp_path, "a", other, PRODUCER_IDS)))
 
 
-def test_producer_ids_that_two_were_given_are_noticed(tmp_path: Path) -> None:
+def test_the_check_detects_producer_ids_allocated_twice(tmp_path: Path) -> None:
     ledger = Ledger(acknowledged=[BROKER, BLOCK, BLOCK])
     found = problems(log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS), ledger=ledger)
     assert found == ["the producer ids from 0 on were given out 2 times"]
 
 
 @pytest.mark.parametrize(("in_the_log", "seen"), [(2, {4: 1}), (1, {4: 2})])
-def test_a_second_leader_of_an_epoch_is_noticed(tmp_path: Path, in_the_log: int, seen: dict[int, int]) -> None:
+def test_the_check_detects_a_second_leader_of_an_epoch(tmp_path: Path, in_the_log: int, seen: dict[int, int]) -> None:
     one = log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS, leader=in_the_log)
     assert problems(one, seen=seen) == ["epoch 4 has the leaders [1, 2]"]
 
 
-def test_a_damaged_batch_is_noticed(tmp_path: Path) -> None:
+def test_the_check_detects_a_damaged_batch(tmp_path: Path) -> None:
     log_of(tmp_path, "a", REGISTRATION, PRODUCER_IDS)
     path = tmp_path / "a" / METADATA_DIRECTORY / "00000000000000000000.log"
     damaged = bytearray(path.read_bytes())
@@ -161,7 +161,7 @@ kwire: stopped, because fsync of x failed: Input/output error
 """
 
 
-def test_a_failure_inside_is_noticed_but_not_that_of_a_disk_without_power() -> None:
+def test_the_check_detects_an_internal_failure_except_on_a_disk_without_power() -> None:
     assert failures_in(LOST_POWER) == []
     broken = "Traceback (most recent call last):\n  File ...\nAssertionError: an epoch has one leader\nkwire: stopped\n"
     assert failures_in(broken + LOST_POWER) == ["AssertionError: an epoch has one leader"]

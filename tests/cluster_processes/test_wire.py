@@ -50,7 +50,7 @@ class Listener:
                 connection.sendall(b"done")
 
 
-def test_what_is_held_is_overtaken_and_still_arrives_when_its_client_has_gone(tmp_path: Path) -> None:
+def test_a_delayed_request_is_overtaken_and_arrives_after_its_client_is_gone(tmp_path: Path) -> None:
     if (reason := why_not()) is not None:
         pytest.skip(f"nothing can be redirected here: {reason}")
     network, journal = Network([1, 2]), Journal(tmp_path / "run.jsonl")

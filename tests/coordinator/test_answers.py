@@ -19,12 +19,12 @@ async def later(value: int) -> int:
     return value
 
 
-def test_what_is_there_is_finished_at_once() -> None:
+def test_callbacks_of_finished_answers_run_at_once() -> None:
     assert when_answered(1, lambda value: value + 1) == 2
     assert when_all_answered([1, 2], sum) == 3
 
 
-def test_what_comes_later_is_finished_then() -> None:
+def test_callbacks_of_pending_answers_run_when_they_finish() -> None:
     async def main() -> None:
         first: Answer[int] = later(1)
         answers: list[Answer[int]] = [later(1), 2]
@@ -91,7 +91,7 @@ def test_an_error_after_a_disconnect_is_not_logged_as_unretrieved(*, has_begun: 
     assert asyncio.run(main()) == []
 
 
-def test_an_answer_that_was_there_is_not_given_up_with_the_others() -> None:
+def test_cancelling_combined_answers_cancels_only_the_pending_ones() -> None:
     async def main() -> None:
         first, last = [asyncio.get_running_loop().create_future() for _ in range(2)]
         answers: list[Answer[int]] = [first, 2, last]

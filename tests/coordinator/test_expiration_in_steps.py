@@ -24,7 +24,7 @@ class Scheduled:
         self.steps[name] = (delay_ms, step)
 
 
-def test_the_groups_that_one_step_leaves_are_looked_at_in_the_next() -> None:
+def test_offset_expiration_continues_with_the_remaining_groups_in_the_next_step() -> None:
     timers = Scheduled()
     machine = GroupMachine(
         cast("Any", timers),

@@ -16,7 +16,7 @@ IDS = 400
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3, 5])
-def test_a_shard_that_is_given_up_while_it_loads_gives_its_memory_back(
+def test_a_shard_that_resigns_while_it_loads_releases_its_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     monkeypatch.setattr(loading, "SLICE_MS", 0.0)  # each read of the clock causes a pause

@@ -145,7 +145,7 @@ def test_a_group_has_its_partitions_leader_as_coordinator(caller: Caller) -> Non
     ("key_type", "code"),
     [(2, ErrorCode.INVALID_REQUEST), (7, ErrorCode.INVALID_REQUEST)],
 )
-def test_other_kinds_have_no_coordinator(caller: Caller, key_type: int, code: ErrorCode) -> None:
+def test_find_coordinator_rejects_other_key_types(caller: Caller, key_type: int, code: ErrorCode) -> None:
     response = caller.call(find_coordinator.API, FindCoordinatorRequest(key="k", key_type=key_type), 2)
     assert (response.error_code, response.node_id, response.host, response.port) == (code, -1, "", -1)
 
@@ -169,7 +169,7 @@ def test_an_empty_protocol_name_is_a_null_one_since_version_7(caller: Caller, ve
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, told)
 
 
-def test_a_member_joins_and_is_seen(caller: Caller) -> None:
+def test_a_member_joins_is_described_heartbeats_and_leaves(caller: Caller) -> None:
     protocols = [JoinGroupRequestProtocol(name="range")]
     request = JoinGroupRequest(
         group_id="g", session_timeout_ms=10000, protocol_type="connect", protocols=protocols, rebalance_timeout_ms=1000
@@ -192,7 +192,7 @@ def test_sync_needs_the_protocol_since_version_5(caller: Caller) -> None:
     assert caller.call(sync_group.API, request, 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_leaving_alone_has_the_outcome_on_top(caller: Caller) -> None:
+def test_leave_group_of_one_member_has_a_top_level_error_before_version_3(caller: Caller) -> None:
     response = caller.call(leave_group.API, LeaveGroupRequest(group_id="g", member_id="m"), 2)
     assert (response.error_code, response.members) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
     many = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="m")])
@@ -201,7 +201,7 @@ def test_leaving_alone_has_the_outcome_on_top(caller: Caller) -> None:
     assert [member.error_code for member in response.members] == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
-def test_commits_are_taken_for_partitions_that_exist(caller: Caller) -> None:
+def test_offset_commit_rejects_partitions_that_do_not_exist(caller: Caller) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert caller.commit(9, offsets("t", 0, 7), offsets("nothing", 0)) == [
         ("t", 7, unknown),
@@ -239,7 +239,7 @@ def test_an_offset_of_an_earlier_topic_of_the_name_is_not_shown(caller: Caller) 
     assert cast("Any", answer).topics[0].partitions[0].committed_offset == -1
 
 
-def test_fetches_of_old_versions_have_the_group_on_top(caller: Caller) -> None:
+def test_offset_fetch_has_one_group_at_top_level_before_version_8(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
     response = caller.call(offset_fetch.API, OffsetFetchRequest(group_id="g", topics=topics), 7)
@@ -274,7 +274,7 @@ def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
     assert caller.call(list_groups.API, ListGroupsRequest(), 5).groups == []
 
 
-def test_topics_that_may_not_be_seen_are_left_out(caller: Caller) -> None:
+def test_unauthorized_topics_are_left_out_of_offset_fetch(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0), offsets("u", 0))
     caller.gate.rejected = {(ResourceType.TOPIC, "t")}
     rejected = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -303,7 +303,7 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
     assert (nobody.error_code, nobody.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
-def test_offsets_go_with_their_topic_wherever_it_is_and_not_with_a_replica_that_moves(caller: Caller) -> None:
+def test_offsets_are_removed_with_a_deleted_topic_and_not_with_a_moved_replica(caller: Caller) -> None:
     world = caller.world
 
     def committed() -> list[str]:
@@ -358,7 +358,9 @@ def test_answers_wait_for_a_high_watermark_that_lags(caller: Caller, monkeypatch
 
 
 @replaces_methods
-def test_answers_that_wait_when_the_coordinator_stops_say_so(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pending_responses_get_not_coordinator_when_the_coordinator_stops(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Partition, "_advance", lambda self, end, size: None)
 
     async def main() -> tuple[Any, Any]:
@@ -448,7 +450,7 @@ def test_groups_are_deleted_once_each(caller: Caller) -> None:
     assert caller.call(list_groups.API, ListGroupsRequest(), 0).groups == []
 
 
-def test_described_groups_carry_what_the_client_may_do(caller: Caller) -> None:
+def test_described_groups_have_authorized_operations(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     request = DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=True)
     known, unknown = caller.call(describe_groups.API, request, 6).groups

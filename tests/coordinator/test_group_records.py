@@ -28,7 +28,7 @@ def committed(offset: int, *, record_offset: int = -1, expire_timestamp_ms: int 
     return OffsetAndMetadata(offset, 3, "m", 1000, expire_timestamp_ms, TOPIC_ID, record_offset)
 
 
-def test_an_offset_and_its_topic_id() -> None:
+def test_an_offset_commit_with_a_topic_id_is_written_in_version_4() -> None:
     key, value = encode_group_record(offset_commit_record("g", "t", 1, committed(9)))
     assert key == b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\1"
     assert value is not None
@@ -38,7 +38,7 @@ def test_an_offset_and_its_topic_id() -> None:
     )
 
 
-def test_an_offset_that_says_when_it_expires_is_written_in_version_1() -> None:
+def test_an_offset_with_an_expire_timestamp_is_written_in_version_1() -> None:
     _, value = encode_group_record(offset_commit_record("g", "t", 1, committed(9, expire_timestamp_ms=2000)))
     assert value == b"\0\1" + bytes(7) + b"\x09" + b"\0\1m" + bytes(6) + b"\x03\xe8" + bytes(6) + b"\x07\xd0"
 
@@ -98,7 +98,7 @@ class TestTransactionalOffsets:
 
     key = OffsetCommitKey(group="g", topic="t", partition=0)
 
-    def test_a_commit_marker_makes_them_count(self) -> None:
+    def test_a_commit_marker_applies_pending_offsets(self) -> None:
         offsets = Offsets()
         offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
         assert offsets.find("g", "t", 0) is None
@@ -111,14 +111,14 @@ class TestTransactionalOffsets:
         assert found.offset == 5
         assert not offsets.is_pending("g", "t", 0)
 
-    def test_an_abort_marker_forgets_them(self) -> None:
+    def test_an_abort_marker_drops_pending_offsets(self) -> None:
         offsets = Offsets()
         offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
         offsets.replay_marker(7, is_commit=False)
         assert offsets.find("g", "t", 0) is None
         assert not offsets.has_open_transaction("g")
 
-    def test_a_commit_that_came_between_stays(self) -> None:
+    def test_a_commit_marker_keeps_a_later_plain_commit(self) -> None:
         offsets = Offsets()
         offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
         offsets.replay(self.key, OffsetCommitValue(offset=6), 11, -1)
@@ -127,7 +127,7 @@ class TestTransactionalOffsets:
         assert found is not None
         assert found.offset == 6
 
-    def test_a_tombstone_forgets_pending_offsets_too(self) -> None:
+    def test_a_tombstone_drops_pending_offsets(self) -> None:
         offsets = Offsets()
         offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
         offsets.replay(self.key, None, 11, -1)

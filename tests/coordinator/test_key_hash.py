@@ -18,11 +18,11 @@ from kwire.coordinator.key_hash import java_string_hash, partition_of
         ("polygenelubricants", -(2**31)),
     ],
 )
-def test_hashes_are_javas(text: str, value: int) -> None:
+def test_the_key_hash_is_that_of_a_java_string(text: str, value: int) -> None:
     assert java_string_hash(text) == value
 
 
-def test_the_number_without_a_positive_counterpart_leads_to_partition_0() -> None:
+def test_the_hash_int32_min_maps_to_partition_0() -> None:
     assert partition_of("polygenelubricants", 50) == 0
 
 

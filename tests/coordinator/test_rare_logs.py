@@ -45,7 +45,7 @@ def test_records_below_the_start_of_the_log_are_not_loaded(bench: Bench) -> None
     bench.run(main)
 
 
-def test_a_record_without_a_key_is_skipped_aloud(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_without_a_key_is_skipped_with_a_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         records = [Record(key=key, value=b"1", timestamp=0) for key in (None, b"b")]
         append(bench.partition, encode_batch(records))
@@ -57,7 +57,7 @@ def test_a_record_without_a_key_is_skipped_aloud(bench: Bench, caplog: pytest.Lo
     bench.run(main)
 
 
-def test_a_control_record_that_ends_no_transaction_is_passed_over(bench: Bench) -> None:
+def test_a_control_record_that_ends_no_transaction_is_skipped(bench: Bench) -> None:
     async def main() -> None:
         pending = [Record(key=b"a", value=b"1", timestamp=0)]
         append(
@@ -75,7 +75,7 @@ def test_a_control_record_that_ends_no_transaction_is_passed_over(bench: Bench) 
     bench.run(main)
 
 
-def test_offsets_that_the_oldest_kafka_stored_are_known(tmp_path: Path) -> None:
+def test_offsets_in_the_oldest_record_version_are_loaded(tmp_path: Path) -> None:
     """Keys and values have version 0."""
 
     def text(value: bytes) -> bytes:

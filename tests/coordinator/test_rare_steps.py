@@ -13,7 +13,7 @@ def check(kind: str, directory: Path, script: str) -> None:
     assert run_script(kind, expected, directory) == expected
 
 
-def test_offsets_of_members_that_read_what_is_not_known_do_not_expire(tmp_path: Path) -> None:
+def test_offsets_of_a_group_with_an_unknown_protocol_type_do_not_expire(tmp_path: Path) -> None:
     check(
         "group",
         tmp_path,
@@ -38,7 +38,7 @@ def test_offsets_of_members_that_read_what_is_not_known_do_not_expire(tmp_path: 
     )
 
 
-def test_an_id_that_was_given_to_a_dynamic_member_is_no_static_members(tmp_path: Path) -> None:
+def test_a_static_member_cannot_join_with_the_id_of_a_dynamic_member(tmp_path: Path) -> None:
     check(
         "group",
         tmp_path,
@@ -166,7 +166,7 @@ def test_a_batch_behind_a_rejected_one_of_its_transaction_is_out_of_order(tmp_pa
     )
 
 
-def test_a_topic_that_is_deleted_while_a_batch_waits_to_begin_its_transaction(tmp_path: Path) -> None:
+def test_a_waiting_transactional_batch_fails_when_its_topic_is_deleted(tmp_path: Path) -> None:
     check(
         "transaction",
         tmp_path,

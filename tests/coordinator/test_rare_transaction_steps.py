@@ -211,7 +211,9 @@ def test_a_broker_stops_while_it_fetches_a_producer_id(loop: VirtualLoop, world:
 # --- the end of a transaction
 
 
-def test_markers_that_a_later_load_has_overtaken_end_nothing_twice(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_a_marker_request_of_an_earlier_load_completes_no_transaction_again(
+    loop: VirtualLoop, world: TransactionWorld
+) -> None:
     async def act() -> None:
         producer_id = await begin(world)
         world.reject_appends("t-0", reject=True)
@@ -276,7 +278,9 @@ def test_a_marker_for_a_broken_disk_is_answered_as_that(tmp_path: Path, loop: Vi
 # --- memory
 
 
-def test_without_memory_nothing_new_is_let_in(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_without_memory_new_transactional_ids_get_coordinator_not_available(
+    loop: VirtualLoop, world: TransactionWorld
+) -> None:
     world.config = dataclasses.replace(world.config, memory_bytes_max=1)
 
     async def act() -> None:
@@ -298,7 +302,7 @@ def break_state(shard: Any) -> None:
         raise AssertionError
 
 
-def test_lists_and_commits_wait_for_what_is_loaded_again(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_listings_and_commits_wait_for_a_shard_reload(loop: VirtualLoop, world: TransactionWorld) -> None:
     async def act() -> None:
         producer_id = await begin(world)
         for runtime in (world.transactions._runtime, world.groups._runtime):
@@ -315,7 +319,7 @@ def test_lists_and_commits_wait_for_what_is_loaded_again(loop: VirtualLoop, worl
     play(loop, world, act)
 
 
-def test_lists_leave_out_what_is_closed(loop: VirtualLoop, world: TransactionWorld) -> None:
+def test_listings_leave_out_closed_shards(loop: VirtualLoop, world: TransactionWorld) -> None:
     async def act() -> None:
         await begin(world)
         for runtime in (world.transactions._runtime, world.groups._runtime):

@@ -41,7 +41,7 @@ def test_an_empty_partition_is_served_at_once(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_what_was_written_is_loaded_again(bench: Bench) -> None:
+def test_written_records_are_loaded_after_a_restart(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         shard.write(write("", ("a", 1), ("b", 2)))
@@ -78,7 +78,7 @@ def test_a_read_that_finds_no_descriptor_is_tried_again(bench: Bench, monkeypatc
     bench.run(main)
 
 
-def test_requests_are_sent_away_while_loading_and_afterwards(bench: Bench) -> None:
+def test_requests_are_rejected_while_a_shard_loads_resigns_or_stops(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         shard.write(write("", ("a", 1)))
@@ -149,7 +149,7 @@ def test_closing_a_shard_fails_the_writes_that_wait_for_a_commit(bench: Bench) -
     bench.run(main)
 
 
-def test_a_client_waits_for_replicas_for_so_long(bench: Bench) -> None:
+def test_a_write_that_replicas_do_not_confirm_times_out(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         bench.hold()
@@ -203,7 +203,7 @@ def test_a_rejected_append_changes_nothing(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_a_failed_disk_is_no_coordinator(bench: Bench) -> None:
+def test_a_write_to_a_failed_disk_gets_not_coordinator(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         bench.disk.fail = lambda operation, path: DiskFailure(operation, path, OSError(5, "I/O error"))
@@ -213,7 +213,7 @@ def test_a_failed_disk_is_no_coordinator(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_records_that_need_not_come_together_fill_several_batches(bench: Bench) -> None:
+def test_a_non_atomic_write_may_span_several_batches(bench: Bench) -> None:
     async def main() -> None:
         shard = await bench.lead()
         log = bench.partition.log
@@ -243,7 +243,7 @@ def test_timed_steps_are_written_while_the_shard_is_active(bench: Bench) -> None
     bench.run(main)
 
 
-def test_unknown_records_are_skipped_once_aloud(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_record_types_are_skipped_with_one_warning(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         records = [Record(key=key, value=b"1", timestamp=0) for key in (b"?1", b"a", b"?2", b"b")]
         bench.partition.append(memoryview(encode_batch(records)), acks=-1, origin=AppendOrigin.COORDINATOR)
@@ -272,7 +272,7 @@ def test_a_log_that_cannot_be_read_closes_its_shard_only(bench: Bench, caplog: p
     bench.run(main)
 
 
-def test_records_that_mean_nothing_close_their_shard_only(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_undecodable_record_closes_only_its_shard(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         append(bench.partition, encode_batch([Record(key=b"a", value=b"no number", timestamp=0)]))
         with caplog.at_level(logging.ERROR):
@@ -284,7 +284,7 @@ def test_records_that_mean_nothing_close_their_shard_only(bench: Bench, caplog: 
     bench.run(main)
 
 
-def test_transactional_records_count_when_their_marker_comes(bench: Bench) -> None:
+def test_transactional_records_are_applied_at_their_commit_marker(bench: Bench) -> None:
     async def main() -> None:
         for producer_id, is_commit in ((7, True), (8, False), (9, None)):
             key = f"of-{producer_id}".encode()
@@ -311,7 +311,7 @@ def test_transactional_records_count_when_their_marker_comes(bench: Bench) -> No
     bench.run(main)
 
 
-def test_loading_leaves_the_loop_to_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_a_shard_yields_to_the_event_loop(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         for start in range(0, 3000, 500):
             records = [Record(key=b"%d" % n, value=b"1", timestamp=0) for n in range(start, start + 500)]

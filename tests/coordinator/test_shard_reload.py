@@ -145,7 +145,7 @@ def test_a_broken_invariant_in_a_commit_callback_reloads_the_shard(
 
 
 @pytest.mark.parametrize("end", ["resign", "stop"])
-def test_a_broken_invariant_in_unloading_ends_nothing_else(
+def test_a_broken_invariant_in_unloading_does_not_stop_the_resignation(
     bench: Bench, caplog: pytest.LogCaptureFixture, end: str
 ) -> None:
     async def main() -> None:
@@ -187,7 +187,7 @@ def test_a_shard_is_loaded_when_its_logs_index_is_whole(bench: Bench, monkeypatc
     bench.run(main)
 
 
-def test_a_shard_is_not_reloaded_that_is_led_no_longer(bench: Bench) -> None:
+def test_a_shard_that_resigned_is_not_reloaded(bench: Bench) -> None:
     async def main() -> None:
         shard = break_at(bench, "")
         with pytest.raises(KafkaError), shard:
@@ -200,7 +200,7 @@ def test_a_shard_is_not_reloaded_that_is_led_no_longer(bench: Bench) -> None:
     bench.run(main)
 
 
-def test_a_broken_invariant_of_the_log_leaves_the_shard(bench: Bench) -> None:
+def test_a_broken_invariant_of_the_log_does_not_reload_the_shard(bench: Bench) -> None:
     async def main() -> None:
         shard = break_at(bench, "")
         with pytest.raises(AssertionError), shard:

@@ -8,7 +8,7 @@ from kwire.coordinator.timers import Timers
 from tests.virtual_loop import virtual_loop
 
 
-def test_steps_are_taken_at_their_time_in_their_order() -> None:
+def test_timers_fire_at_their_deadlines_in_order() -> None:
     taken: list[tuple[float, str]] = []
 
     async def main() -> None:
@@ -24,7 +24,7 @@ def test_steps_are_taken_at_their_time_in_their_order() -> None:
     assert taken == [(0.1, "first"), (0.2, "second")]
 
 
-def test_a_deadline_moves_back_and_forth() -> None:
+def test_a_rescheduled_timer_fires_at_its_new_deadline() -> None:
     taken: list[tuple[float, str]] = []
 
     async def main() -> None:
@@ -41,7 +41,7 @@ def test_a_deadline_moves_back_and_forth() -> None:
     assert taken == [(0.05, "new"), (0.3, "new")]
 
 
-def test_a_cancelled_timer_is_silent() -> None:
+def test_a_cancelled_timer_does_not_fire() -> None:
     taken: list[str] = []
 
     async def main() -> None:

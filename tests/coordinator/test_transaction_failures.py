@@ -66,7 +66,7 @@ async def begin(world: TransactionWorld, *, timeout_ms: int = 60_000) -> int:
     return producer_id
 
 
-def test_a_transaction_that_cannot_be_aborted_is_looked_at_after_the_interval(
+def test_a_failed_abort_of_a_timed_out_transaction_is_retried_after_the_interval(
     tmp_path: Path, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
@@ -105,7 +105,7 @@ class SettableClock(VirtualClock):
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("ahead_ms", [-HOUR_MS, 0, HOUR_MS])
-def test_time_runs_out_whatever_the_time_of_day_is_set_to(
+def test_a_transaction_times_out_although_the_wall_clock_is_set(
     tmp_path: Path, loop: VirtualLoop, ahead_ms: int, *, restarts: bool
 ) -> None:
     """The transaction begins before the clock is set; the broker continues, or a restarted one takes over."""
@@ -131,7 +131,7 @@ def test_time_runs_out_whatever_the_time_of_day_is_set_to(
     loop.run_until_complete(main())
 
 
-def test_a_restart_does_not_begin_the_time_again(tmp_path: Path, loop: VirtualLoop) -> None:
+def test_a_restart_does_not_extend_a_transaction_timeout(tmp_path: Path, loop: VirtualLoop) -> None:
     async def main() -> None:
         world = TransactionWorld(tmp_path, loop)
         await world.start()
@@ -197,7 +197,7 @@ def test_a_wait_for_an_impossible_commit_fails(tmp_path: Path, loop: VirtualLoop
     loop.run_until_complete(main())
 
 
-def test_offsets_are_committed_within_the_call_that_lets_them_in(
+def test_transactional_offsets_are_committed_in_the_call_that_admits_them(
     tmp_path: Path, loop: VirtualLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A marker that follows immediately must find them, or their transaction would stay open."""

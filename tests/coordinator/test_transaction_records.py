@@ -88,7 +88,7 @@ def test_a_value_is_what_kafka_writes(value: Transaction, layout: str) -> None:
     assert decode_transaction_record(key, stored) == TransactionRecord("x", value)
 
 
-def test_version_0_has_no_room_for_more() -> None:
+def test_version_0_leaves_out_the_fields_of_version_1() -> None:
     value = transaction(S.ONGOING, 3, partitions=HELD, client_version=EPOCH_PER_TRANSACTION)
     key, stored = encode_transaction_record(TransactionRecord("x", value), version=0)
     assert stored is not None
@@ -98,13 +98,13 @@ def test_version_0_has_no_room_for_more() -> None:
     assert again == transaction(S.ONGOING, 3, partitions=HELD)
 
 
-def test_a_tombstone_forgets_the_id() -> None:
+def test_a_tombstone_has_no_value_and_decodes_to_no_transaction() -> None:
     key, stored = encode_transaction_record(TransactionRecord("x", None), version=1)
     assert stored is None
     assert decode_transaction_record(key, None) == TransactionRecord("x", None)
 
 
-def test_records_of_another_type_are_known_as_such() -> None:
+def test_a_record_of_another_type_raises_unknown_record_type() -> None:
     with pytest.raises(UnknownRecordTypeError):
         decode_transaction_record(b"\0\7\0\1x", b"")
 
@@ -131,7 +131,7 @@ STAMPS = st.integers(-1, 2**62)
     stamps=st.tuples(STAMPS, STAMPS),
     version=st.sampled_from([0, 1, 2]),
 )
-def test_what_is_written_is_read(
+def test_encoded_records_are_decoded(
     transactional_id: str,
     ids: tuple[int, int, int],
     epoch: int,

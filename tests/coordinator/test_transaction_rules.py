@@ -70,7 +70,7 @@ STORED = [state for state in S if state not in (S.DEAD, S.PREPARE_EPOCH_FENCE)]
 
 @pytest.mark.parametrize("before", STORED)
 @pytest.mark.parametrize("after", STORED)
-def test_only_some_states_follow_each_other(before: TransactionState, after: TransactionState) -> None:
+def test_only_listed_state_transitions_are_allowed(before: TransactionState, after: TransactionState) -> None:
     assert can_follow(before, after) is ((before, after) in STEPS)
     first = transaction(before, partitions=frozenset())
     second = transaction(after, partitions=frozenset())
@@ -96,7 +96,7 @@ def test_only_some_states_follow_each_other(before: TransactionState, after: Tra
         (transaction(S.PREPARE_COMMIT), transaction(S.COMPLETE_COMMIT, partitions=HELD), "is over"),
     ],
 )
-def test_steps_that_may_not_be(before: Transaction | None, after: Transaction, why: str) -> None:
+def test_invalid_transaction_changes_fail(before: Transaction | None, after: Transaction, why: str) -> None:
     with pytest.raises(AssertionError, match=why):
         check_step(before, after)
 
@@ -125,7 +125,7 @@ CLASSIC_ENDS = {
 
 
 @pytest.mark.parametrize("state", ENDS)
-def test_every_cell_of_the_table(state: TransactionState) -> None:
+def test_end_txn_result_for_each_state_and_epoch(state: TransactionState) -> None:
     found = tuple(
         code_of(lambda epoch=epoch, commit=commit: ended(transaction(state), 5, epoch, is_commit=commit, now_ms=200))
         for commit in (False, True)
@@ -142,7 +142,7 @@ def test_other_epochs_are_fenced(state: TransactionState, epoch: int, is_commit:
 
 
 @pytest.mark.parametrize("state", CLASSIC_ENDS)
-def test_every_cell_of_the_classic_table(state: TransactionState) -> None:
+def test_classic_end_txn_result_for_each_state_and_epoch(state: TransactionState) -> None:
     found = tuple(
         code_of(lambda commit=commit: ended_classic(transaction(state), 5, 7, is_commit=commit, now_ms=200))
         for commit in (False, True)
@@ -153,7 +153,7 @@ def test_every_cell_of_the_classic_table(state: TransactionState) -> None:
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
-def test_an_end_is_a_step_and_so_is_its_completion(state: TransactionState) -> None:
+def test_ending_and_completing_a_transaction_are_valid_transitions(state: TransactionState) -> None:
     before = transaction(state)
     after = ended(before, 5, 7, is_commit=False, now_ms=200)
     check_step(before, after)
@@ -164,7 +164,7 @@ def test_an_end_is_a_step_and_so_is_its_completion(state: TransactionState) -> N
     assert (done.producer_id, done.producer_epoch, done.state) == (5, 8, S.COMPLETE_ABORT)
 
 
-def test_the_last_epoch_brings_another_producer_id() -> None:
+def test_ending_with_the_last_epoch_assigns_a_new_producer_id() -> None:
     before = transaction(S.ONGOING, producer_epoch=EPOCH_MAX - 1)
     assert needs_next_producer_id(before)
     assert not needs_next_producer_id(transaction(S.ONGOING))
@@ -234,7 +234,7 @@ INITS = [
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 @pytest.mark.parametrize(("expected", "changes", "outcome"), INITS)
-def test_the_next_epoch(
+def test_init_producer_id_sets_the_next_epoch(
     state: TransactionState, expected: tuple[int, int] | None, changes: dict[str, int], outcome: Any
 ) -> None:
     before = transaction(state, **changes)
@@ -275,7 +275,7 @@ def test_no_transaction_begins_while_one_ends(state: TransactionState) -> None:
         (ListingFilter(states=frozenset({"Ongoing"}), producer_ids=frozenset({6})), False),
     ],
 )
-def test_what_a_list_lets_through(wanted: ListingFilter, passes: bool) -> None:
+def test_listing_filters_select_transactions(wanted: ListingFilter, passes: bool) -> None:
     assert wanted.matches(transaction(S.ONGOING), 1000) is passes
 
 
@@ -283,7 +283,7 @@ def test_all_stored_states_have_names() -> None:
     assert len(KNOWN_STATES) == len(S)
 
 
-def test_memory_is_given_back() -> None:
+def test_a_removed_transaction_releases_its_memory() -> None:
     memory = TransactionMemory(1000)
     first = transaction(S.EMPTY)
     second = replace(first, partitions=frozenset({("t", 0), ("t", 1)}))

@@ -176,7 +176,7 @@ def test_batches_after_a_waiting_batch_keep_their_order(world: VerifierWorld) ->
     assert not world.partitions[0].verifications
 
 
-def test_others_do_not_wait(world: VerifierWorld) -> None:
+def test_other_producers_partitions_and_epochs_do_not_wait(world: VerifierWorld) -> None:
     world.verify(world.entry("a"))
     world.verify(world.entry("b", SECOND))
     world.verify(world.entry("c", index=1))
@@ -187,12 +187,12 @@ def test_others_do_not_wait(world: VerifierWorld) -> None:
     assert world.told == ["d", "c", "b", "a INVALID_PRODUCER_EPOCH"]
 
 
-def test_one_request_asks_once_for_its_partitions(world: VerifierWorld) -> None:
+def test_partitions_of_one_producer_share_one_verification_request(world: VerifierWorld) -> None:
     world.verify(world.entry("a"), world.entry("b", index=1), world.entry("c", SECOND))
     assert [asked[2:] for asked in world.coordinator.asked] == [(FIRST, [("t", 0), ("t", 1)]), (SECOND, [("t", 0)])]
 
 
-def test_an_open_transaction_passes(world: VerifierWorld) -> None:
+def test_an_open_transaction_needs_no_verification(world: VerifierWorld) -> None:
     partition = world.partitions[0]
     assert not world.verifier.can_write(partition, FIRST, adds=False)
     world.write(FIRST, "a")
@@ -201,7 +201,7 @@ def test_an_open_transaction_passes(world: VerifierWorld) -> None:
     assert not world.verifier.can_write(partition, SECOND, adds=True)
 
 
-def test_without_verification_only_those_that_add_wait(world: VerifierWorld) -> None:
+def test_without_verification_only_requests_that_add_partitions_wait(world: VerifierWorld) -> None:
     world.verifies = False
     assert world.verifier.can_write(world.partitions[0], FIRST, adds=False)
     assert not world.verifier.can_write(world.partitions[0], FIRST, adds=True)
@@ -217,7 +217,9 @@ def test_without_verification_only_those_that_add_wait(world: VerifierWorld) -> 
         (Producer(2, 0), CLASSIC, False),
     ],
 )
-def test_a_marker_makes_a_wait_void(world: VerifierWorld, marker: Producer, version: int, is_void: bool) -> None:
+def test_a_marker_during_verification_rejects_waiting_batches(
+    world: VerifierWorld, marker: Producer, version: int, is_void: bool
+) -> None:
     world.verify(world.entry("a"))
     world.verify(world.entry("b"))
     world.mark(marker, version=version)
@@ -252,7 +254,7 @@ def test_a_wait_does_not_outlive_its_leader_epoch(world: VerifierWorld) -> None:
     assert world.told == ["a NOT_LEADER_OR_FOLLOWER", "b"]
 
 
-def test_a_batch_after_a_void_wait_asks_anew(world: VerifierWorld) -> None:
+def test_a_batch_after_a_rejected_wait_is_verified_again(world: VerifierWorld) -> None:
     world.verify(world.entry("a"))
     world.mark(FIRST, version=CLASSIC)
     world.answers()
@@ -268,7 +270,7 @@ def test_verification_has_a_result_for_each_partition(world: VerifierWorld) -> N
     assert world.told == ["a", "b TRANSACTION_ABORTABLE"]
 
 
-def test_an_answer_at_once_lets_through_at_once(world: VerifierWorld) -> None:
+def test_an_immediate_verification_admits_the_batch_immediately(world: VerifierWorld) -> None:
     world.coordinator.now = [None]
     world.verify(world.entry("a"))
     assert world.told == ["a"]
@@ -304,7 +306,7 @@ def test_verification_is_retriable_while_a_transaction_ends(world: VerifierWorld
     assert world.told == ["a NOT_ENOUGH_REPLICAS"]
 
 
-def test_an_end_under_way_is_waited_for(world: VerifierWorld) -> None:
+def test_verification_is_retried_while_the_transaction_ends(world: VerifierWorld) -> None:
     ending = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     world.coordinator.now = [ending, ending, ending, None]
     world.verify(world.entry("a"))
@@ -316,7 +318,7 @@ def test_an_end_under_way_is_waited_for(world: VerifierWorld) -> None:
     assert len(world.coordinator.asked) == 4
 
 
-def test_an_end_that_takes_too_long_is_not_waited_for(world: VerifierWorld) -> None:
+def test_verification_gets_concurrent_transactions_when_retries_end(world: VerifierWorld) -> None:
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)] * 100
     world.verify(world.entry("a"))
     world.wait(0.099)
@@ -327,7 +329,7 @@ def test_an_end_that_takes_too_long_is_not_waited_for(world: VerifierWorld) -> N
     assert not world.partitions[0].verifications
 
 
-def test_an_end_under_way_at_another_broker_is_waited_for_too(world: VerifierWorld) -> None:
+def test_verification_at_another_broker_is_retried_while_the_transaction_ends(world: VerifierWorld) -> None:
     world.verify(world.entry("a"))
     world.coordinator.now = [None]
     world.answers(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -336,14 +338,14 @@ def test_an_end_under_way_at_another_broker_is_waited_for_too(world: VerifierWor
     assert world.told == ["a"]
 
 
-def test_another_rejection_while_waiting_ends_it(world: VerifierWorld) -> None:
+def test_a_different_error_ends_the_verification_retries(world: VerifierWorld) -> None:
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
     world.verify(world.entry("a"))
     world.wait(0.021)
     assert world.told == ["a INVALID_PRODUCER_EPOCH"]
 
 
-def test_the_end_of_the_broker_answers_all(world: VerifierWorld) -> None:
+def test_stopping_the_verifier_rejects_all_waiting_batches(world: VerifierWorld) -> None:
     world.verify(world.entry("a"))
     world.verify(world.entry("b"))
     world.verifier.stop()
@@ -351,7 +353,7 @@ def test_the_end_of_the_broker_answers_all(world: VerifierWorld) -> None:
     assert world.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
 
 
-def test_what_was_rejected_must_come_before_what_follows_it(world: VerifierWorld) -> None:
+def test_a_rejected_batch_must_be_resent_before_later_sequences(world: VerifierWorld) -> None:
     world.verify(world.entry("a", sequence=3))
     world.verify(world.entry("b", sequence=4))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -391,7 +393,7 @@ def test_an_append_that_is_rejected_twice_is_remembered_by_its_lowest_sequence(w
     assert world.told == ["later NOT_ENOUGH_REPLICAS", "first NOT_ENOUGH_REPLICAS", *out_of_order]
 
 
-def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(world: VerifierWorld) -> None:
+def test_a_rejection_of_an_older_epoch_does_not_affect_a_newer_one(world: VerifierWorld) -> None:
     world.verify(world.entry("new", SECOND, sequence=3))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.verify(world.entry("old", FIRST, sequence=7))
@@ -404,7 +406,7 @@ def test_what_an_older_epoch_meets_does_not_matter_to_a_newer_one(world: Verifie
     assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_a_newer_epoch_was_rejected_is_remembered_while_an_older_one_comes(world: VerifierWorld) -> None:
+def test_a_rejection_of_a_newer_epoch_is_kept_when_an_older_epoch_produces(world: VerifierWorld) -> None:
     newer, older = Producer(1, 1), Producer(1, 0)
     world.verify(world.entry("new", newer, sequence=3))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
@@ -418,7 +420,7 @@ def test_what_a_newer_epoch_was_rejected_is_remembered_while_an_older_one_comes(
     assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
-def test_what_was_rejected_does_not_matter_after_a_marker(world: VerifierWorld) -> None:
+def test_a_marker_clears_rejected_batches(world: VerifierWorld) -> None:
     world.verify(world.entry("a", sequence=3))
     world.answers(KafkaError(ErrorCode.NOT_COORDINATOR))
     world.mark(FIRST, version=CLASSIC)
@@ -427,7 +429,7 @@ def test_what_was_rejected_does_not_matter_after_a_marker(world: VerifierWorld) 
     assert world.told == ["a NOT_ENOUGH_REPLICAS", "b"]
 
 
-def test_a_rejected_repetition_is_not_waited_for(world: VerifierWorld) -> None:
+def test_a_rejected_duplicate_does_not_block_the_next_sequence(world: VerifierWorld) -> None:
     """The duplicate's transaction has ended, and the classic client's next transaction continues with the next
     sequence.
     """
@@ -440,7 +442,7 @@ def test_a_rejected_repetition_is_not_waited_for(world: VerifierWorld) -> None:
     assert world.told == ["first again NOT_ENOUGH_REPLICAS", "second"]
 
 
-def test_what_another_leader_let_in_is_not_waited_for(world: VerifierWorld) -> None:
+def test_a_rejected_batch_that_was_replicated_does_not_block_the_next_sequence(world: VerifierWorld) -> None:
     """The first leader rejected the batch, another one wrote it, and the first one leads again for the next batch."""
     world.write(FIRST, "before")
     world.mark(FIRST, version=CLASSIC)
@@ -452,7 +454,7 @@ def test_what_another_leader_let_in_is_not_waited_for(world: VerifierWorld) -> N
     assert world.told == ["first NOT_ENOUGH_REPLICAS", "second"]
 
 
-def test_so_many_rejections_are_remembered(world: VerifierWorld) -> None:
+def test_the_number_of_remembered_rejections_is_bounded(world: VerifierWorld) -> None:
     claim = TransactionClaim(transactional_id="x", adds=True, supports_abortable=True)
     for number in range(PRODUCERS_MAX + 5):
         world.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]

@@ -19,7 +19,7 @@ def test_no_crash_breaks_an_invariant(name: str, states: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [11023, 12051])
-def test_a_producer_of_whom_only_markers_are_left_begins_anew(seed: int) -> None:
+def test_a_producer_with_only_markers_left_may_restart_its_sequences(seed: int) -> None:
     assert any(operation.kind == "write" for operation in WORKLOADS["everything"](seed).operations)
 
 
@@ -28,13 +28,13 @@ def test_a_workload_is_the_same_each_time(name: str) -> None:
     assert list(WORKLOADS[name](5).operations) == list(WORKLOADS[name](5).operations)
 
 
-def test_a_place_is_read_as_it_is_written() -> None:
+def test_a_crash_path_is_parsed_from_its_text() -> None:
     path = [Step(12, (3, 0, 1), 2), Step(4, ())]
     assert path_text(path) == "12ff:3.0.1/4:"
     assert parse_path(path_text(path)) == path
 
 
-def test_a_place_leads_to_its_state() -> None:
+def test_replaying_a_crash_path_gives_its_state() -> None:
     workload = WORKLOADS["appends"](1)
     everything, problems = replayed(workload, [Step(len(workload.operations), ())])
     assert not problems

@@ -71,7 +71,7 @@ def has_voters_but_no_identity(disk: RecordingDisk) -> bool:
 
 
 @pytest.mark.parametrize("again", [VOTERS, None])
-def test_a_power_cut_leaves_what_is_blank_or_whole(again: VoterSet | None) -> None:
+def test_a_power_cut_leaves_a_directory_blank_or_formatted(again: VoterSet | None) -> None:
     first = RecordingDisk(START)
     formatted(first, VOTERS)
     unfinished = 0
@@ -86,7 +86,7 @@ def test_a_power_cut_leaves_what_is_blank_or_whole(again: VoterSet | None) -> No
     assert unfinished > 100
 
 
-def test_when_formatting_has_ended_a_power_cut_takes_nothing() -> None:
+def test_a_power_cut_after_formatting_loses_nothing() -> None:
     disk = RecordingDisk(START)
     formatted(disk, VOTERS)
     journal = Journal(START)

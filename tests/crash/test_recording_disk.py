@@ -46,7 +46,7 @@ def do_things(disk: Disk, root: str, random_source: random.Random) -> list[objec
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_does_what_the_real_one_does(tmp_path: Path, seed: int) -> None:
+def test_the_recording_disk_behaves_like_the_real_disk(tmp_path: Path, seed: int) -> None:
     disk = RecordingDisk({"root": {}})
     in_memory = do_things(disk, "/root", random.Random(seed))
     assert in_memory == do_things(RealDisk(), str(tmp_path), random.Random(seed))
@@ -70,7 +70,7 @@ def test_nothing_lost_is_what_was_there_and_everything_lost_is_what_was_synced(s
     assert [tree for _, tree in journal.states(limit=10, seed=0)] == [disk.tree()]
 
 
-def test_what_is_missing_is_told_as_the_real_disk_tells_it() -> None:
+def test_missing_files_raise_the_errors_of_the_real_disk() -> None:
     disk = RecordingDisk()
     with pytest.raises(FileNotFoundError):
         disk.read("/missing")

@@ -61,7 +61,7 @@ def commit(client: RawClient, topic: str) -> int:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_nothing_is_written_beside_the_disk(tmp_path: Path) -> None:
+def test_all_writes_of_a_server_go_through_the_disk_class(tmp_path: Path) -> None:
     trace, told, data = tmp_path / "trace", tmp_path / "told", tmp_path / "data"
     runner = [sys.executable, "-m", "tests.crash.watched_server", str(told)]
     process = subprocess.Popen(

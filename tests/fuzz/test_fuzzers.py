@@ -9,7 +9,7 @@ from tests.fuzz.fuzzing import Fuzzer, Operation, failure_of, operations_of, run
 
 
 @pytest.mark.parametrize("name", FUZZERS)
-def test_seeds_pass(name: str) -> None:
+def test_the_first_seeds_of_each_fuzzer_pass(name: str) -> None:
     fuzzer = FUZZERS[name]
     assert all(run_seed(fuzzer, seed) == fuzzer.steps for seed in range(1, fuzzer.seeds + 1))
 

@@ -39,7 +39,7 @@ def found(anomaly: str, text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("anomaly", "verdict", "text"), [pytest.param(a, v, t, id=f"{a}: {s}") for a, v, s, t in ALL])
-def test_case(anomaly: str, verdict: str, text: str) -> None:
+def test_each_case_has_its_verdict(anomaly: str, verdict: str, text: str) -> None:
     if verdict == FINE:
         assert not found(anomaly, text) & VERDICTS[anomaly]
     else:
@@ -75,15 +75,15 @@ def verdicts_of_a_held_commit(protocol: str, second: str) -> set[str]:
     return {finding.verdict for finding in report.findings if finding.name in {"aborted read", "torn transaction"}}
 
 
-def test_what_a_held_commit_does_to_the_next_transaction_is_known_of_v1() -> None:
+def test_a_delayed_commit_of_transaction_v1_is_a_known_anomaly() -> None:
     assert verdicts_of_a_held_commit("v1", "payments") == {KNOWN}
 
 
-def test_a_transaction_with_its_own_epoch_has_no_such_excuse() -> None:
+def test_a_delayed_commit_of_transaction_v2_is_a_failure() -> None:
     assert verdicts_of_a_held_commit("v2", "payments") == {BAD}
 
 
-def test_nor_has_a_transaction_of_somebody_else() -> None:
+def test_a_delayed_commit_does_not_excuse_another_transactional_id() -> None:
     assert verdicts_of_a_held_commit("v1", "orders") == {BAD}
 
 
@@ -101,12 +101,12 @@ A_HELD_COMMIT_OF_OFFSETS = """
 
 
 @pytest.mark.parametrize(("held", "verdict"), [("payments", KNOWN), ("orders", BAD)])
-def test_an_offset_of_an_aborted_transaction_is_excused_as_its_records_are(held: str, verdict: str) -> None:
+def test_a_delayed_commit_excuses_the_offsets_of_an_aborted_transaction(held: str, verdict: str) -> None:
     report = check(history(A_HELD_COMMIT_OF_OFFSETS.format(held=held)))
     assert {finding.verdict for finding in report.findings if finding.name == "rewound commit"} == {verdict}
 
 
-def test_nor_has_the_transaction_that_the_held_request_was_meant_for() -> None:
+def test_a_delayed_commit_does_not_excuse_its_own_transaction() -> None:
     torn = A_HELD_COMMIT.format(protocol="v1", second="payments").replace("p send a=x 0 in T1", "p send a=x 1 in T1")
     report = check(history(torn + "2.5-3 p send a=w 0 in T1"))
     found = {(finding.name, finding.verdict) for finding in report.findings if finding.transactions == ("T1",)}
@@ -114,6 +114,6 @@ def test_nor_has_the_transaction_that_the_held_request_was_meant_for() -> None:
     assert ("torn transaction", BAD) in found
 
 
-def test_a_value_that_is_sent_twice_is_no_history() -> None:
+def test_a_value_that_is_sent_twice_is_rejected() -> None:
     with pytest.raises(BrokenHistoryError):
         check(history("p send a=x 0\np send a=x 1"))

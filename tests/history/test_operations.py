@@ -11,7 +11,7 @@ from tests.history.journal import Journal
 from tests.history.operations import FAIL, INFO, NEVER, OK, BrokenHistoryError, Own, Poll, Send, operations, read
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_journal_is_read_back(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "p.jsonl")
     sent = journal.invoke("p", "send", key="a", value="x", transaction="T1")
     rejected = journal.invoke("p", "send", key="a", value="y")
@@ -29,7 +29,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert first.invoked < second.invoked < poll.invoked < poll.completed < second.completed < first.completed
 
 
-def test_what_has_no_completion_is_in_doubt_for_ever(tmp_path: Path) -> None:
+def test_an_operation_without_completion_stays_indeterminate(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "p.jsonl")
     journal.invoke("p", "send", key="a", value="x")
     journal.invoke("p", "send", key="a", value="y")(INFO, error="timed out")

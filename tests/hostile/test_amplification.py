@@ -39,7 +39,7 @@ from tests.support.waiting import eventually
 TIMES = 1000
 
 
-def test_a_resource_that_is_named_again_and_again_is_described_once(client: RawClient) -> None:
+def test_a_resource_named_repeatedly_is_described_once(client: RawClient) -> None:
     topic, _ = create_topic(client)
     resource = DescribeConfigsResource(resource_type=ConfigResourceType.TOPIC, resource_name=topic)
     (answer,) = client.ask(DescribeConfigsRequest(resources=[resource] * TIMES), 4).results
@@ -53,12 +53,12 @@ def test_a_resource_that_is_named_again_and_again_is_described_once(client: RawC
         (OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)] * TIMES), 9),
     ],
 )
-def test_a_group_that_is_named_again_and_again_is_told_of_once(client: RawClient, request_: Any, version: int) -> None:
+def test_a_group_named_repeatedly_is_described_once(client: RawClient, request_: Any, version: int) -> None:
     (answer,) = client.ask(request_, version).groups
     assert answer.group_id == "g"
 
 
-def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(client: RawClient) -> None:
+def test_a_partition_named_repeatedly_has_its_producers_described_once(client: RawClient) -> None:
     topic, _ = create_topic(client, 2)
     asked = DescribeProducersTopicRequest(name=topic, partition_indexes=[1, 0, 1])
     (answer,) = client.ask(DescribeProducersRequest(topics=[asked] * TIMES), 0).topics
@@ -66,7 +66,7 @@ def test_a_partition_that_is_named_again_and_again_tells_its_producers_once(clie
 
 
 @pytest.mark.parametrize("version", [7, 9])
-def test_a_partition_that_is_named_again_and_again_tells_its_offset_once(client: RawClient, version: int) -> None:
+def test_a_partition_named_repeatedly_returns_its_offset_once(client: RawClient, version: int) -> None:
     """The committed metadata is a thousand times as long as the partition number in the request."""
     topic, _ = create_topic(client, 2)
     group = unique()
@@ -86,7 +86,7 @@ def test_a_partition_that_is_named_again_and_again_tells_its_offset_once(client:
     assert [(each.partition_index, each.committed_offset) for each in answer.partitions] == [(0, 1), (1, -1)]
 
 
-def test_a_topic_that_is_named_again_and_again_is_told_of_once(client: RawClient) -> None:
+def test_a_topic_named_repeatedly_is_returned_once(client: RawClient) -> None:
     topic, _ = create_topic(client, 2)
     (answer,) = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)] * TIMES), 12).topics
     assert len(answer.partitions) == 2
@@ -95,7 +95,7 @@ def test_a_topic_that_is_named_again_and_again_is_told_of_once(client: RawClient
     assert len(told.partitions) == 2
 
 
-def test_a_transactional_id_that_is_named_again_and_again_is_described_once(client: RawClient) -> None:
+def test_a_transactional_id_named_repeatedly_is_described_once(client: RawClient) -> None:
     asked = DescribeTransactionsRequest(transactional_ids=["b", "a", "b"] * TIMES)
     answers = client.ask(asked, 0).transaction_states
     assert [answer.transactional_id for answer in answers] == ["b", "a"]

@@ -61,7 +61,7 @@ def waiting_fetch(client: RawClient, topic: str, partitions: int) -> FetchReques
 
 
 @pytest.mark.parametrize("partitions", [1, PARTITIONS_AT_ONCE + 10])
-def test_a_fetch_that_has_waited(
+def test_a_waiting_fetch_leaves_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, partitions: int, no_collections: None
 ) -> None:
     topic, _ = create_topic(client, partitions)
@@ -87,7 +87,7 @@ def stored(client: RawClient, topic: str) -> None:
 
 
 @pytest.mark.parametrize("send", [rejected, stored])
-def test_a_batch_that_was_looked_into(
+def test_a_validated_batch_leaves_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, send: Callable[[RawClient, str], None], no_collections: None
 ) -> None:
     topic, _ = create_topic(client, cleanup_policy="compact")
@@ -152,7 +152,7 @@ def alter_quotas(names: list[str]) -> Any:
         (alter_quotas, 1),
     ],
 )
-def test_rejected_elements(
+def test_rejected_elements_leave_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, request_of: Callable[[list[str]], Any], version: int, no_collections: None
 ) -> None:
     """A stored exception references the frames that it passed, and these reference it: a cycle for each element."""
@@ -161,7 +161,9 @@ def test_rejected_elements(
     assert cyclic_objects(broker) < ELEMENTS
 
 
-def test_a_deleted_topic(broker: RunningBroker, client: RawClient, no_collections: None) -> None:
+def test_a_deleted_topic_leaves_no_cyclic_garbage(
+    broker: RunningBroker, client: RawClient, no_collections: None
+) -> None:
     """Objects that survive a full collection are left out of the next hundred collections."""
     topic, _ = create_topic(client, 3)
     for index in range(3):

@@ -47,7 +47,7 @@ def test_a_lost_metadata_log_costs_no_records(tmp_path: Path) -> None:
         assert stray.exists()
 
 
-def test_a_log_that_cannot_be_opened_closes_no_other(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_does_not_affect_others(tmp_path: Path) -> None:
     stop_with_two_topics(tmp_path)
     path = tmp_path / "hurt-0" / LOG
     os.truncate(path, path.stat().st_size - 7)

@@ -57,7 +57,7 @@ LISTS = [(list_offsets, 7), (delete_records, 2), (leader_epochs, 4), (fetch, 12)
 
 
 @pytest.mark.parametrize(("make", "version"), LISTS)
-def test_as_many_elements_as_are_allowed(client: RawClient, make: Any, version: int) -> None:
+def test_the_largest_allowed_number_of_elements_is_accepted(client: RawClient, make: Any, version: int) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"v"))
     frame = client.frame(make(topic, MANY), version)
@@ -85,7 +85,7 @@ def test_more_elements_close_the_connection(broker: RunningBroker, make: Any, ve
     ],
     ids=["huge count", "the same tag", "a tag twice", "out of order", "longer than the frame", "endless varint"],
 )
-def test_tags_that_cannot_be(broker: RunningBroker, tags: bytes) -> None:
+def test_invalid_header_tags_close_the_connection(broker: RunningBroker, tags: bytes) -> None:
     header = struct.pack(">hhih", API_VERSIONS_KEY, FLEXIBLE_VERSION, 1, -1)
     with broker.client() as hostile:
         hostile.send_bytes(sized(header + tags + b"\x04raw\x021\x00"))

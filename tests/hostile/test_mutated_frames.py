@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 FRAMES = 3000
 
 
-def test_mutated_frames_harm_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_mutated_frames_do_not_affect_other_clients(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """No request fails internally, other clients are served, no invalid batch is stored, and no memory stays in use."""
     caplog.set_level(logging.ERROR)
     frames = Frames(seed=1)

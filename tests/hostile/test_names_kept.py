@@ -93,7 +93,7 @@ def test_joins_are_rejected_while_groups_fill_their_memory() -> None:
     assert memory.reserve(join_of("b", 600_000), "client", is_member=False)
 
 
-def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
+def test_unused_member_ids_count_for_group_memory() -> None:
     clock = ManualClock()
     group = ClassicGroup("a", state_timestamp_ms=0)
     group.pending_join.update(f"{LONGEST}{number}" for number in range(30))
@@ -102,7 +102,7 @@ def test_ids_that_nobody_comes_back_with_are_weighed() -> None:
     assert not memory.reserve(join_of("a", 0), LONGEST, is_member=False)
 
 
-def test_commits_of_nothing_make_no_groups_without_bound(tmp_path: Path) -> None:
+def test_rejected_commits_create_no_groups(tmp_path: Path) -> None:
     def commit(client: RawClient, group: str) -> list[int]:
         too_long = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata=LONG_METADATA)
         topics = [OffsetCommitRequestTopic(name=topic, partitions=[too_long])]

@@ -18,7 +18,7 @@ from kwire.server.settings.config import SettingError, load_config, make_config
         ("replica.selector.class", "org.example.MySelector"),
     ],
 )
-def test_a_setting_that_cannot_be_read_is_named(name: str, value: str) -> None:
+def test_a_malformed_setting_is_named_in_the_error(name: str, value: str) -> None:
     with pytest.raises(SettingError, match=f"^{name}: "):
         make_config({name: value})
 
@@ -35,7 +35,7 @@ def test_an_empty_list_of_directories_is_no_default() -> None:
 
 @pytest.mark.parametrize("name", ["log.dirs", "metadata.log.dir", "advertised.listeners", "broker.rack"])
 @pytest.mark.parametrize("escape", [r"\ud800", r"\u0000"])
-def test_what_is_no_text_is_rejected(name: str, escape: str) -> None:
+def test_settings_that_are_no_text_are_rejected(name: str, escape: str) -> None:
     with pytest.raises(SettingError, match=f"^{name}: .* has (half of a character|a NUL)$"):
         load_config(f"{name}=PLAINTEXT://a{escape}b:1")
 
@@ -54,12 +54,12 @@ def test_a_path_is_absolute_before_the_program_goes_elsewhere(tmp_path: Path, mo
     assert config.metadata_dir == f"{tmp_path}/b"
 
 
-def test_a_setting_that_no_node_could_be_told_is_rejected() -> None:
+def test_a_setting_too_long_for_a_record_is_rejected() -> None:
     with pytest.raises(SettingError, match=r"^broker\.rack: is longer than"):
         make_config({"broker.rack": "r" * 2**15})
 
 
-def test_a_current_directory_that_was_deleted_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deleted_current_directory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)

@@ -14,7 +14,7 @@ from tests.log.faults import FaultyDisk, full
 from tests.log.support import batch, marker, open_at, surroundings, values
 
 
-def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(tmp_path: Path) -> None:
+def test_a_truncation_that_replays_a_marker_keeps_the_rejected_batch(tmp_path: Path) -> None:
     """The replayed marker is older than the rejected batch, so it must not clear the memory of the rejection."""
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk=disk))
@@ -31,7 +31,7 @@ def test_a_batch_without_space_is_waited_for_after_a_cut_has_replayed_a_marker(t
     assert rejected.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_segment_for_a_wide_gap_makes_way_for_records_before_it(tmp_path: Path) -> None:
+def test_an_empty_segment_after_a_failed_append_is_replaced_for_lower_offsets(tmp_path: Path) -> None:
     """A follower began the segment for a batch that found no space; the next leader sends lower offsets."""
     disk = FaultyDisk()
     log = open_at(tmp_path, LogConfig(index_interval_bytes=100), surroundings(disk=disk))

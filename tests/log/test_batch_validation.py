@@ -50,7 +50,7 @@ def patched(data: bytearray, layout: str, position: int, value: int) -> bytearra
 GOOD = batch(b"one", b"two", b"three")
 
 
-def test_a_good_batch_is_stored_as_it_came():
+def test_a_valid_batch_is_stored_unchanged():
     data, header = validated(GOOD)
     assert bytes(data) == bytes(GOOD)
     assert header.record_count == 3
@@ -145,7 +145,7 @@ def test_a_compacted_topic_needs_keys(codec):
     assert validated(batch(b"value", key=b"", codec=codec), config)[1].codec is codec
 
 
-def test_a_rejection_names_the_records():
+def test_a_rejected_batch_lists_its_invalid_records():
     records = [Record(key=b"a"), Record(key=None), Record(key=b"b"), Record(key=None)]
     with pytest.raises(KafkaError) as caught:
         validated(encode_batch(records), LogConfig(cleanup_policy=("compact", "delete")))
@@ -162,7 +162,7 @@ def test_old_timestamps_are_rejected_where_the_topic_bounds_them(codec):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_a_timestamp_that_no_header_can_hold_is_rejected_wherever_any_is_taken(codec):
+def test_a_timestamp_above_int64_is_rejected_even_without_timestamp_bounds(codec):
     config = LogConfig(message_timestamp_after_max_ms=INT64_MAX)
     records = [Record(timestamp=INT64_MAX), Record(timestamp=INT64_MAX)]
     assert validated(encode_batch(records, codec=codec), config)[1].max_timestamp == INT64_MAX
@@ -196,7 +196,7 @@ def test_clients_must_not_set_log_append_time_themselves(codec):
     assert rejection(data, LogConfig(message_timestamp_type="LogAppendTime")) is ErrorCode.INVALID_TIMESTAMP
 
 
-def test_on_a_create_time_topic_the_flag_is_taken_off():
+def test_a_create_time_topic_clears_the_log_append_time_flag():
     data, header = validated(encode_batch([Record(timestamp=3)], log_append_time=NOW_MS))
     assert not header.is_log_append_time
     assert header.max_timestamp == NOW_MS
@@ -205,7 +205,7 @@ def test_on_a_create_time_topic_the_flag_is_taken_off():
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("source", list(Codec))
-def test_the_topics_codec_wins(source, target):
+def test_a_batch_is_recompressed_with_the_codec_of_the_topic(source, target):
     sent = batch(b"a" * 100, b"b" * 100, codec=source, producer_id=4, producer_epoch=1, sequence=8)
     data, header = validated(sent, LogConfig(compression_type=target))
     assert header.codec.name.lower() == target.replace("uncompressed", "none")
@@ -246,7 +246,7 @@ def test_coordinators_may_write_markers_and_skip_sequences():
     [{"max_timestamp": 0}, {"max_timestamp": 2**62}, {"base_timestamp": -5}, {"base_timestamp": 2**62}],
     ids=str,
 )
-def test_a_compressed_batch_is_opened_when_its_timestamps_cannot_be(lie: dict[str, int]) -> None:
+def test_a_compressed_batch_with_impossible_header_timestamps_is_decompressed(lie: dict[str, int]) -> None:
     plain, compressed = batch(b"one", b"two"), batch(b"one", b"two", codec=Codec.GZIP)
     outcomes: list[object] = []
     for data in (plain, compressed):
@@ -257,7 +257,7 @@ def test_a_compressed_batch_is_opened_when_its_timestamps_cannot_be(lie: dict[st
     assert outcomes[0] == outcomes[1], "whether it is compressed or not"
 
 
-def test_a_compressed_batch_that_can_be_is_not_opened():
+def test_a_compressed_batch_with_valid_header_is_not_decompressed():
     sent = assemble_batch(parse_header(batch(b"one", codec=Codec.GZIP)), b"no gzip at all")
     assert bytes(validated(sent)[0]) == bytes(sent)
 
@@ -297,7 +297,7 @@ def test_a_leaders_batch_of_an_impossible_length_is_corrupt(length: int) -> None
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_not_more_faulty_records_are_named_than_the_most() -> None:
+def test_a_rejected_batch_lists_a_bounded_number_of_invalid_records() -> None:
     compacted = LogConfig(cleanup_policy=("compact",))
     with pytest.raises(KafkaError) as caught:
         validated(batch(*[b"v"] * (FAULTS_MAX + 1), key=None), compacted)

@@ -22,7 +22,7 @@ CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_damage_gives_the_same_answers_or_none(tmp_path: Path, is_clean: bool) -> None:
+def test_a_flipped_bit_changes_no_answer_of_a_log_that_opens(tmp_path: Path, is_clean: bool) -> None:
     random_source = random.Random(41)
     scene = Scene.make(tmp_path, 41, is_clean=is_clean, steps=40)
     for _ in range(60):
@@ -31,7 +31,7 @@ def test_damage_gives_the_same_answers_or_none(tmp_path: Path, is_clean: bool) -
         assert not (verdict.problems and damage.is_covered(scene)), f"{damage}: {verdict.problems}"
 
 
-def test_the_judge_notices_another_record_and_a_missing_one(tmp_path: Path) -> None:
+def test_the_comparison_detects_a_missing_record(tmp_path: Path) -> None:
     scene = Scene.make(tmp_path, 42, is_clean=True, steps=20)
     assert scene.problems_of(shutil.copytree(scene.directory, tmp_path / "sound again")) == []
     plain = scene.answers["plain"]
@@ -99,7 +99,7 @@ def test_epochs_that_begin_behind_the_log_start_are_derived_as_for_a_directory_o
 
 
 @pytest.mark.parametrize("position", range(34))
-def test_aborted_transactions_are_believed_only_where_the_log_says_the_same(tmp_path: Path, position: int) -> None:
+def test_the_transaction_index_is_used_only_if_the_log_confirms_it(tmp_path: Path, position: int) -> None:
     log = open_at(tmp_path, LogConfig())
     for sequence in range(3):
         log.append(

@@ -38,14 +38,14 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path):
         f"0\n1\na 0 {2**63}\n",
     ],
 )
-def test_broken_offset_files_are_noticed(tmp_path, text):
+def test_malformed_offset_checkpoints_are_rejected(tmp_path, text):
     path = tmp_path / "checkpoint"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(CorruptCheckpointError):
         checkpoints.read_offsets(RealDisk(), str(path))
 
 
-def test_an_empty_file_knows_nothing_as_kafka_leaves_it_before_its_first_checkpoint(tmp_path):
+def test_an_empty_offset_checkpoint_has_no_offsets(tmp_path):
     (tmp_path / "checkpoint").write_bytes(b"")
     assert checkpoints.read_offsets(RealDisk(), str(tmp_path / "checkpoint")) == {}
 
@@ -79,7 +79,7 @@ def epochs(tmp_path, *entries):
 
 
 @pytest.mark.parametrize("data", [b"[" * 100_000, b'{"brokerEpoch":9223372036854775808}', b'{"brokerEpoch":-2}'])
-def test_a_clean_shutdown_file_that_says_nonsense_has_no_epoch(data):
+def test_a_malformed_clean_shutdown_file_has_no_broker_epoch(data):
     assert checkpoints.parse_clean_shutdown(data) == -1
 
 
@@ -112,16 +112,16 @@ def test_epochs_only_grow_and_empty_ones_are_replaced(tmp_path):
     ("epoch", "expected"),
     [(-1, (-1, -1)), (0, (0, 5)), (2, (2, 10)), (3, (2, 10)), (4, (4, 15)), (5, (4, 15)), (6, (6, 30)), (7, (-1, -1))],
 )
-def test_where_an_epoch_ends(tmp_path, epoch, expected):
+def test_the_end_offset_of_a_leader_epoch(tmp_path, epoch, expected):
     found = epochs(tmp_path, (2, 5), (4, 10), (6, 15))
     assert found.end_offset_for(epoch, 30) == expected
 
 
-def test_an_empty_list_knows_no_epoch(tmp_path):
+def test_an_empty_epoch_file_has_no_latest_epoch(tmp_path):
     assert epochs(tmp_path).end_offset_for(0, 30) == (-1, -1)
 
 
-def test_which_epoch_wrote_an_offset(tmp_path):
+def test_the_leader_epoch_of_an_offset(tmp_path):
     found = epochs(tmp_path, (2, 5), (4, 10))
     assert [found.epoch_of(offset) for offset in (4, 5, 9, 10, 99)] == [-1, 2, 2, 4, 4]
 

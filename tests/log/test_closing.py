@@ -68,7 +68,7 @@ def test_the_directory_that_holds_new_logs_is_synced_once_for_all_of_them(disk, 
     assert changes[: last_log + 1].count(("fsync", "")) == 0
 
 
-def test_the_marker_is_written_after_everything_that_it_vouches_for(disk, opened):
+def test_the_clean_shutdown_file_is_written_last(disk, opened):
     changes = changes_of_close(disk, filled(opened()))
     assert changes[-1] == ("fsync", "")  # makes the marker's name durable
     assert changes[-2] == ("replace", MARKER)
@@ -81,14 +81,14 @@ def test_an_index_without_entries_is_not_synced(disk, opened):
     assert synced == {"log", "timeindex"}
 
 
-def test_of_logs_that_have_not_changed_nothing_is_synced(disk, opened):
+def test_closing_does_not_sync_unchanged_logs(disk, opened):
     filled(opened()).close(clean=True)
     manager = opened()
     assert [path for _, path in changes_of_close(disk, manager) if path.startswith("t-")] == []
     assert [values(log) for log in opened().logs()] == [[b"a"]] * COUNT
 
 
-def test_what_a_recovery_has_written_is_synced_even_if_all_records_were_durable(disk, opened):
+def test_files_written_by_recovery_are_synced_even_if_all_records_are_durable(disk, opened):
     manager = filled(opened())
     for log in manager.logs():
         log.flush()
@@ -100,7 +100,7 @@ def test_what_a_recovery_has_written_is_synced_even_if_all_records_were_durable(
     }
 
 
-def test_names_that_cannot_be_synced_take_the_log_directory_offline(disk, opened, tmp_path):
+def test_a_failed_directory_sync_takes_the_log_directory_offline(disk, opened, tmp_path):
     manager = filled(opened())
     root = manager.directories[0].path
     disk.fail = lambda what, path: broken(what, path) if (what, path) == ("fsync", root) else None
@@ -109,7 +109,7 @@ def test_names_that_cannot_be_synced_take_the_log_directory_offline(disk, opened
     assert not (tmp_path / "d" / MARKER).exists()
 
 
-def test_names_without_a_descriptor_for_their_sync_leave_no_marker_and_take_nothing_offline(disk, opened, tmp_path):
+def test_a_directory_sync_without_a_descriptor_leaves_no_clean_shutdown_file(disk, opened, tmp_path):
     manager = filled(opened())
     root = manager.directories[0].path
     disk.fail = lambda what, path: full(what, path) if (what, path) == ("fsync", root) else None
@@ -119,9 +119,7 @@ def test_names_without_a_descriptor_for_their_sync_leave_no_marker_and_take_noth
 
 
 @pytest.mark.parametrize("path_end", [".log", "partition.metadata", "/t-2"])
-def test_a_log_without_a_descriptor_for_its_sync_leaves_no_marker_and_takes_nothing_offline(
-    disk, opened, tmp_path, path_end
-):
+def test_a_log_sync_without_a_descriptor_leaves_no_clean_shutdown_file(disk, opened, tmp_path, path_end):
     manager = filled(opened())
     logs = list(manager.logs())
     logs[2].assign_topic_id(UUID(int=1))
@@ -134,7 +132,7 @@ def test_a_log_without_a_descriptor_for_its_sync_leaves_no_marker_and_takes_noth
     assert not (tmp_path / "d" / MARKER).exists()
 
 
-def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, opened):
+def test_a_clean_shutdown_file_that_cannot_be_synced_takes_the_directory_offline(disk, opened):
     manager = filled(opened())
     disk.fail = lambda what, path: broken(what, path) if what == "replace" and path.endswith(MARKER) else None
     manager.close(clean=True)
@@ -142,7 +140,7 @@ def test_a_marker_that_cannot_be_synced_takes_the_log_directory_offline(disk, op
 
 
 @pytest.mark.parametrize("flaw", [full, damaged])
-def test_a_cut_that_cannot_be_settled_keeps_no_other_log_from_its_close(disk, opened, tmp_path, flaw):
+def test_a_truncation_that_cannot_be_completed_does_not_keep_other_logs_open(disk, opened, tmp_path, flaw):
     manager = filled(opened())
     logs = list(manager.logs())
     for sequence in range(3):
@@ -221,7 +219,7 @@ def reasons(caplog):
     return [each for each in said if "gets no clean shutdown marker" in each]
 
 
-def test_the_log_says_once_why_a_directory_gets_no_marker(disk, opened, caplog):
+def test_a_directory_without_clean_shutdown_file_is_logged_once_with_its_reason(disk, opened, caplog):
     manager = filled(opened())
     root = manager.directories[0].path
     for partition in (1, 2):
@@ -231,7 +229,7 @@ def test_the_log_says_once_why_a_directory_gets_no_marker(disk, opened, caplog):
     assert reason.startswith(f"{root} gets no clean shutdown marker, and the next start recovers it: t-1 is offline: ")
 
 
-def test_the_log_says_why_an_offline_directory_gets_no_marker(disk, opened, caplog):
+def test_an_offline_directory_without_clean_shutdown_file_is_logged(disk, opened, caplog):
     manager = filled(opened())
     root = manager.directories[0].path
     disk.fail = lambda what, path: broken(what, path) if what == "fsync" and "/t-2/" in path else None
@@ -240,13 +238,13 @@ def test_the_log_says_why_an_offline_directory_gets_no_marker(disk, opened, capl
     assert reason.startswith(f"{root} gets no clean shutdown marker, and the next start recovers it: it is offline: ")
 
 
-def test_the_log_says_that_a_close_without_flushes_leaves_no_marker(opened, caplog):
+def test_a_close_without_flushes_logs_that_there_is_no_clean_shutdown_file(opened, caplog):
     manager = filled(opened())
     manager.close(clean=False)
     assert len(reasons(caplog)) == 1
 
 
-def test_a_close_says_its_progress(opened, caplog):
+def test_closing_logs_its_progress(opened, caplog):
     caplog.set_level("INFO")
     manager = filled(opened())
     root = manager.directories[0].path

@@ -78,7 +78,7 @@ def test_an_active_segment_that_ends_inside_a_header_keeps_the_log_closed(tmp_pa
         reopened(tmp_path)
 
 
-def test_a_time_index_that_names_what_is_not_there_is_made_again(tmp_path: Path) -> None:
+def test_a_time_index_with_an_offset_that_does_not_exist_is_rebuilt(tmp_path: Path) -> None:
     log = filled(tmp_path)
     time_index = Path(path_of(log, 0, ".timeindex"))
     before = time_index.read_bytes()
@@ -138,7 +138,7 @@ def test_a_scrub_leaves_a_log_that_went_offline_meanwhile(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("entry", [1, -2, -1])
 @pytest.mark.parametrize("is_active", [False, True])
-def test_a_flipped_bit_of_an_index_harms_no_log(tmp_path: Path, entry: int, is_active: bool) -> None:
+def test_a_flipped_bit_in_an_index_does_not_take_the_log_offline(tmp_path: Path, entry: int, is_active: bool) -> None:
     """An index is derived data: if an entry points to no batch, the index is rebuilt from the batches."""
     config = LogConfig(segment_bytes=8_000, index_interval_bytes=100)
     log = open_at(tmp_path, config)

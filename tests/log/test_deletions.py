@@ -13,7 +13,7 @@ from tests.log.managed import managed
 from tests.log.support import surroundings
 
 
-def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
+def test_a_sync_does_not_cover_a_later_rename(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))
     deletions = manager.deletions
@@ -36,7 +36,7 @@ def test_a_sync_does_not_settle_a_rename_that_came_after_it(tmp_path):
     manager.close(clean=False)
 
 
-def test_a_sync_that_finds_no_descriptor_settles_nothing_and_is_tried_again(tmp_path):
+def test_a_sync_without_a_descriptor_is_retried(tmp_path):
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))
     deletions = manager.deletions

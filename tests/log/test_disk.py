@@ -70,7 +70,7 @@ def test_descriptors_are_bounded(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_where_others_took_all_descriptors_files_give_theirs_back(tmp_path, monkeypatch, number):
+def test_open_files_are_closed_when_the_process_has_no_descriptors_left(tmp_path, monkeypatch, number):
     disk = RealDisk(open_files_max=10)
     files = [disk.open(str(tmp_path / f"{index}"), create=True) for index in range(4)]
     descriptors_left, opened = 2, os.open
@@ -118,7 +118,7 @@ SHORT_OPENS = {
 
 
 @pytest.mark.parametrize("call", SHORT_OPENS.values(), ids=SHORT_OPENS)
-def test_a_file_gives_its_descriptor_to_a_call_that_needs_one(tmp_path, scarce, call):
+def test_a_call_without_a_free_descriptor_closes_an_open_file(tmp_path, scarce, call):
     call(scarce, str(tmp_path))
     assert scarce.open_files == 1
 
@@ -165,7 +165,7 @@ def test_a_disk_and_its_parts_have_no_more_descriptors_together_than_it_alone(tm
 
 
 @pytest.mark.parametrize(("limit", "count"), [(100_000, 64), (256, 16), (20, 8)])
-def test_where_descriptors_are_few_fewer_parts_are_used_at_once(monkeypatch, limit, count):
+def test_the_number_of_disk_parts_depends_on_the_descriptor_limit(monkeypatch, limit, count):
     monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
     assert parts_default() == count
     assert RealDisk().part(count).open_files_max * count <= RealDisk().open_files_max // 2
@@ -238,7 +238,7 @@ def test_directories_and_names(tmp_path):
     assert not disk.exists(nested)
 
 
-def test_a_link_to_a_directory_is_one(tmp_path):
+def test_a_symbolic_link_to_a_directory_is_treated_as_a_directory(tmp_path):
     """The link may lead to another volume; the contents of its target are removed with it."""
     disk = RealDisk()
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
@@ -260,7 +260,7 @@ def test_files_are_private(tmp_path):
     assert (tmp_path / "d" / "f").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_lock_that_this_process_holds_costs_nothing_to_ask_for(tmp_path):
+def test_a_second_lock_attempt_in_this_process_leaks_no_descriptors(tmp_path):
     path = str(tmp_path / ".lock")
     lock = RealDisk().lock(path)
     assert lock is not None
@@ -270,7 +270,7 @@ def test_a_lock_that_this_process_holds_costs_nothing_to_ask_for(tmp_path):
     lock.release()
 
 
-def test_of_threads_that_ask_for_a_lock_at_once_one_gets_it(tmp_path):
+def test_only_one_of_two_concurrent_threads_gets_a_lock(tmp_path):
     disk = RealDisk()
     with ThreadPoolExecutor(2) as threads:
         for number in range(500):
@@ -287,7 +287,7 @@ def test_of_threads_that_ask_for_a_lock_at_once_one_gets_it(tmp_path):
             lock.release()
 
 
-def test_a_lock_keeps_everybody_else_out(tmp_path):
+def test_a_lock_excludes_this_process_and_others_until_it_is_released(tmp_path):
     path = str(tmp_path / ".lock")
     lock = RealDisk().lock(path)
     assert lock is not None
@@ -304,7 +304,7 @@ def test_a_lock_keeps_everybody_else_out(tmp_path):
 # Log behaviour on a bad disk
 
 
-def test_a_full_disk_rejects_the_append_and_nothing_more(tmp_path):
+def test_a_full_disk_fails_only_the_append(tmp_path):
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk))
     log.append(batch(b"a"), leader_epoch=0)

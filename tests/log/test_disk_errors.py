@@ -102,7 +102,7 @@ def test_a_failed_cut_and_a_failed_sync_are_failures(file: RealFile, monkeypatch
     assert file.size == 10
 
 
-def test_a_file_that_takes_no_bytes_is_a_failure(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_of_zero_bytes_is_a_disk_failure(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
     pwrite = os.pwrite
     monkeypatch.setattr(
         os, "pwrite", lambda descriptor, data, at: pwrite(descriptor, bytes(data)[:3], at) if at == 10 else 0
@@ -112,7 +112,9 @@ def test_a_file_that_takes_no_bytes_is_a_failure(file: RealFile, monkeypatch: py
     assert (file.size, file.read(0, 100)) == (10, b"0123456789")
 
 
-def test_an_append_that_cannot_be_undone_says_so(file: RealFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_truncate_after_a_failed_append_is_a_disk_failure(
+    file: RealFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even if the cause is a full disk: the file is not in its former state."""
     monkeypatch.setattr(os, "pwrite", failing(errno.ENOSPC))
     monkeypatch.setattr(os, "ftruncate", failing(errno.EIO))

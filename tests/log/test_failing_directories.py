@@ -35,7 +35,7 @@ def manager(tmp_path, disk, clock):
 
 
 @pytest.mark.parametrize("operation", ["rename", "fsync"])
-def test_deleting_on_a_failing_directory_takes_it_offline_and_nothing_else(manager, disk, tmp_path, operation):
+def test_deleting_on_a_failing_directory_takes_only_that_directory_offline(manager, disk, tmp_path, operation):
     for partition in range(4):
         manager.get_or_create("t", partition, CONFIG, None)
     bad = str(tmp_path / "d0")
@@ -48,7 +48,7 @@ def test_deleting_on_a_failing_directory_takes_it_offline_and_nothing_else(manag
     assert again.directory == str(tmp_path / "d1" / "t-0")
 
 
-def test_retention_of_a_failing_directory_leaves_the_others_to_do_theirs(manager, disk, clock, tmp_path):
+def test_retention_continues_in_other_directories_when_one_fails(manager, disk, clock, tmp_path):
     config = LogConfig(retention_ms=1)
     logs = [manager.get_or_create("t", partition, config, None) for partition in range(4)]
     for log in logs:
@@ -61,7 +61,7 @@ def test_retention_of_a_failing_directory_leaves_the_others_to_do_theirs(manager
     assert [log.log_start_offset for log in logs[1::2]] == [1, 1]
 
 
-def test_a_directory_that_cannot_be_looked_into_for_a_partition_goes_offline(manager, disk, tmp_path):
+def test_a_directory_that_cannot_be_read_goes_offline(manager, disk, tmp_path):
     bad = str(tmp_path / "d0")
     disk.fail = lambda what, path: broken(what, path) if what == "stat" and path.startswith(bad) else None
     with pytest.raises(DiskFailure):
@@ -104,7 +104,7 @@ def test_a_directory_with_unreadable_entries_goes_offline_at_start(manager, disk
     again.close(clean=False)
 
 
-def test_what_cannot_be_removed_is_left_for_the_next_start(manager, disk, tmp_path, caplog):
+def test_files_that_cannot_be_removed_stay_until_the_next_start(manager, disk, tmp_path, caplog):
     paths = [tmp_path / "d1" / name for name in ("a", "b", "c")]
     for path in paths:
         path.write_bytes(b"x")
@@ -130,7 +130,7 @@ def test_a_log_of_another_topic_stays_until_there_is_space_for_its_new_name(mana
     assert (stray / "00000000000000000000.log").stat().st_size > 0
 
 
-def test_of_two_logs_of_a_partition_none_is_taken_while_there_is_no_space_for_a_name(disk, tmp_path):
+def test_without_space_for_a_rename_neither_of_two_logs_is_loaded(disk, tmp_path):
     for index in range(2):
         path = str(tmp_path / f"d{index}")
         alone = LogManager([path], surroundings(disk))
@@ -145,7 +145,7 @@ def test_of_two_logs_of_a_partition_none_is_taken_while_there_is_no_space_for_a_
     both.close(clean=False)
 
 
-def test_a_log_that_was_taken_away_writes_nothing_into_a_directory_that_is_offline(manager, disk, tmp_path):
+def test_a_deleted_log_writes_nothing_into_an_offline_directory(manager, disk, tmp_path):
     log = manager.get_or_create("t", 0, CONFIG, None)
     log.append(batch(b"a"), leader_epoch=0)
     log.flush()
@@ -158,7 +158,7 @@ def test_a_log_that_was_taken_away_writes_nothing_into_a_directory_that_is_offli
     assert not [path for what, path in disk.operations if what == "replace"]
 
 
-def test_the_last_broker_epoch_is_unknown_where_a_directory_cannot_say(manager, tmp_path):
+def test_the_previous_broker_epoch_is_unknown_if_a_directory_cannot_be_read(manager, tmp_path):
     paths = [str(tmp_path / "d0"), str(tmp_path / "d1")]
     manager.close(clean=True, broker_epoch=7)
     assert previous_broker_epoch(RealDisk(), paths) == 7

@@ -90,7 +90,7 @@ def code_of(call: Callable[[], object]) -> ErrorCode:
 
 
 @pytest.mark.parametrize("producer_id", [1, 2])
-def test_what_follows_a_batch_without_space_is_rejected_until_that_one_has_come(scene: Scene, producer_id: int) -> None:
+def test_later_batches_are_rejected_until_the_batch_without_space_is_resent(scene: Scene, producer_id: int) -> None:
     """The wait has no time limit: a client may send more batches before it receives the error of the first one."""
     first = scene.sent if producer_id == 1 else 0
     batches = [
@@ -118,7 +118,7 @@ def numbered(producer_id: int, epoch: int, sequence: int) -> bytes:
 
 @pytest.mark.parametrize("producer_id", [1, 2])
 @pytest.mark.parametrize("later", [1, 5])
-def test_a_client_that_gave_up_what_was_rejected_is_not_held_back_for_long(
+def test_a_client_that_skips_rejected_batches_is_soon_accepted_again(
     scene: Scene, producer_id: int, later: int
 ) -> None:
     """The client resends a later batch of those rejected, or more batches than it may have in flight."""
@@ -140,7 +140,7 @@ def test_a_client_that_gave_up_what_was_rejected_is_not_held_back_for_long(
     assert code(first + later) is judged, "as if nothing had been rejected"
 
 
-def test_a_rejected_batch_is_waited_for_in_its_epoch_and_transaction_only(scene: Scene) -> None:
+def test_a_rejected_batch_blocks_only_its_producer_epoch_and_transaction(scene: Scene) -> None:
     def reject(epoch: int, sequence: int) -> None:
         scene.fill(".log")
         assert code_of(lambda: append(epoch, sequence)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -158,7 +158,7 @@ def test_a_rejected_batch_is_waited_for_in_its_epoch_and_transaction_only(scene:
     assert code_of(lambda: append(1, 3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-def test_what_another_leader_stored_is_not_waited_for(scene: Scene) -> None:
+def test_batches_stored_by_another_leader_end_the_wait_for_a_rejected_batch(scene: Scene) -> None:
     scene.fill(".log")
     assert code_of(lambda: scene.log.append(numbered(2, 0, 0), leader_epoch=0)) is ErrorCode.KAFKA_STORAGE_ERROR
     scene.make_space()
@@ -180,7 +180,7 @@ def test_sequences_begin_again_behind_a_rejected_batch(scene: Scene) -> None:
         scene.log.append(numbered(2, 0, sequence), leader_epoch=0)
 
 
-def test_no_more_producers_are_waited_for_than_the_most() -> None:
+def test_the_number_of_producers_with_rejected_batches_is_bounded() -> None:
     rejected = RejectedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
         rejected.found_no_space(check_frame(numbered(producer_id, 0, 0)))
@@ -204,7 +204,7 @@ def test_an_append_is_rejected_and_repeated_when_there_is_space(scene, clean):
 
 @pytest.mark.parametrize("name", [".index", ".timeindex", ".snapshot"])
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_can_be_derived_is_left_out_of_a_roll(scene, name, clean):
+def test_a_roll_without_space_for_derived_files_succeeds(scene, name, clean):
     scene.fill(name)
     scene.log.roll()
     scene.append()
@@ -233,7 +233,7 @@ def test_a_segment_that_cannot_be_made_leaves_the_old_one_active(scene):
     scene.expect_all()
 
 
-def test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else(scene):
+def test_leader_epochs_without_disk_space_delay_only_the_flush(scene):
     scene.log.flush()
     scene.fill("leader-epoch")
     scene.log.append(scene.next_batch(), leader_epoch=7)
@@ -248,7 +248,7 @@ def test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else(scene)
     assert scene.reopened(clean=False).leader_epochs.entries() == [(0, 0), (7, 4)]
 
 
-def test_aborted_transactions_that_cannot_be_written_are_known_and_written_later(scene):
+def test_aborted_transactions_without_disk_space_stay_in_memory_until_written(scene):
     transactional = batch(b"t", producer_id=2, producer_epoch=0, sequence=0, transactional=True)
     scene.log.append(transactional, leader_epoch=0)
     scene.fill(".txnindex")
@@ -302,7 +302,7 @@ def test_a_cut_that_finds_no_space_half_way_takes_the_log_offline(scene, monkeyp
     assert isinstance(scene.log.failure, DiskFailure)
 
 
-def test_an_index_that_was_made_again_is_dropped_where_there_is_no_space_for_it(tmp_path):
+def test_a_rebuilt_index_without_disk_space_is_dropped(tmp_path):
     log = open_at(tmp_path, CONFIG)
     for number in range(100):
         log.append(batch(b"%d" % number), leader_epoch=0)
@@ -345,7 +345,7 @@ def test_a_close_that_finds_no_space_is_not_clean(scene, caplog):
     assert scene.log.leader_epochs.latest_epoch == 1
 
 
-def test_a_clean_mark_that_cannot_be_written_costs_a_scan(scene, caplog):
+def test_a_clean_shutdown_file_that_cannot_be_written_costs_a_scan(scene, caplog):
     scene.fill(".kafka_cleanshutdown")
     scene.manager.close(clean=True)
     assert "next start recovers" in caplog.text
@@ -366,7 +366,7 @@ def test_retention_that_needs_a_new_segment_waits_for_space(scene, caplog):
     assert scene.log.log_start_offset == 4
 
 
-def test_nothing_is_cut_when_the_recovery_point_cannot_be_written(scene):
+def test_a_truncation_fails_if_the_recovery_point_cannot_be_written(scene):
     scene.log.flush()
     scene.fill("recovery-point")
     assert code_of(lambda: scene.log.truncate_to(2)) is ErrorCode.KAFKA_STORAGE_ERROR
@@ -468,7 +468,7 @@ def test_a_full_disk_is_logged_periodically(scene, caplog):
     assert caplog.text.count("The disk is full") == 2
 
 
-def test_a_log_that_finds_no_space_to_begin_anew_goes_offline(scene):
+def test_a_log_without_space_for_a_full_truncation_goes_offline(scene):
     scene.disk.fail = lambda operation, path: full(operation, path) if operation == "create" else None
     with pytest.raises(DiskFailure):
         scene.log.truncate_fully_and_start_at(100)
@@ -476,7 +476,7 @@ def test_a_log_that_finds_no_space_to_begin_anew_goes_offline(scene):
 
 
 @pytest.mark.parametrize("name", [".index", ".timeindex"])
-def test_the_largest_timestamp_of_a_segment_is_found_behind_what_was_not_written(tmp_path: Path, name: str) -> None:
+def test_the_largest_timestamp_is_found_after_index_entries_were_not_written(tmp_path: Path, name: str) -> None:
     """After a kill only the files have the timestamps; a time index behind the offset index would hide records."""
     disk = FaultyDisk()
     log = open_at(tmp_path, CONFIG, surroundings(disk))

@@ -72,7 +72,7 @@ def test_a_log_that_has_moved_is_the_partitions_log(manager: LogManager, paths: 
     assert not Path(moved.directory, MOVED_FILE).exists()
 
 
-def test_what_is_appended_after_the_move_is_recovered(manager: LogManager, paths: list[str]) -> None:
+def test_records_appended_after_a_move_are_recovered(manager: LogManager, paths: list[str]) -> None:
     moved = move(manager, filled(manager), 1)
     moved.append(batch(b"later"), leader_epoch=3)
     again = reopened(manager, paths).get("t", 0)
@@ -81,7 +81,7 @@ def test_what_is_appended_after_the_move_is_recovered(manager: LogManager, paths
     assert again.leader_epochs.entries() == [(0, 0), (3, 10)]
 
 
-def test_a_log_may_go_and_come_back(manager: LogManager, paths: list[str]) -> None:
+def test_a_log_moves_repeatedly_between_two_directories(manager: LogManager, paths: list[str]) -> None:
     log = filled(manager)
     for index in (1, 0, 1, 0):
         log = move(manager, log, index)
@@ -106,7 +106,7 @@ def test_a_moved_log_keeps_its_end_after_compaction_of_the_last_batches(manager:
     assert append(moved, (b"k", b"v")) == 14
 
 
-def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: list[str]) -> None:
+def test_the_cleaner_checkpoint_moves_with_its_log(manager: LogManager, paths: list[str]) -> None:
     """The cleaner's checkpoint of each directory must name the logs in it as soon as they have moved."""
     log = filled(manager, config=COMPACTED)
     log.offsets.first_dirty = 4
@@ -116,7 +116,7 @@ def test_how_far_a_log_is_compacted_moves_with_it(manager: LogManager, paths: li
     assert noted == [{}, {("t", 0): 4}]
 
 
-def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogManager) -> None:
+def test_records_copied_before_compaction_are_dirty(manager: LogManager) -> None:
     log = manager.get_or_create("t", 0, COMPACTED, None)
     for number in range(12):
         append(log, (b"k%d" % (number % 2), b"v%d" % number))
@@ -134,7 +134,7 @@ def test_what_was_copied_before_it_was_compacted_counts_as_dirty(manager: LogMan
     assert len(everything(moved)) < 12
 
 
-def test_a_log_that_begins_inside_a_batch_goes_on_doing_so(manager: LogManager, paths: list[str]) -> None:
+def test_a_moved_log_keeps_a_log_start_inside_a_batch(manager: LogManager, paths: list[str]) -> None:
     log = filled(manager, count=3)
     log.append(batch(b"a", b"b", b"c"), leader_epoch=1)
     log.delete_records_before(4)
@@ -183,7 +183,7 @@ def test_a_failed_removal_of_the_old_log_does_not_affect_the_new_one(
 
 
 @pytest.mark.parametrize(("is_old_longer", "kept"), [(True, 0), (False, 1)])
-def test_of_two_logs_that_a_crash_has_left_the_one_that_went_on_is_taken(
+def test_after_a_crash_in_a_move_the_longer_of_two_logs_is_loaded(
     manager: LogManager, paths: list[str], is_old_longer: bool, kept: int
 ) -> None:
     log = filled(manager)
@@ -207,14 +207,14 @@ def test_of_two_logs_that_a_crash_has_left_the_one_that_went_on_is_taken(
     assert not Path(found.directory, MOVED_FILE).exists()
 
 
-def test_two_logs_without_a_move_are_nothing_to_choose_from(manager: LogManager, paths: list[str]) -> None:
+def test_two_logs_of_a_partition_without_a_move_are_rejected(manager: LogManager, paths: list[str]) -> None:
     filled(manager)
     Path(paths[1], "t-0").mkdir()
     with pytest.raises(LogDirectoryError, match="logs of the same partition"):
         reopened(manager, paths)
 
 
-def test_a_move_is_found_again_until_it_has_begun_again(manager: LogManager, paths: list[str]) -> None:
+def test_an_interrupted_move_is_reported_until_it_restarts(manager: LogManager, paths: list[str]) -> None:
     manager.futures.begin(filled(manager), manager.directories[1])
     killed = reopened(manager, paths)
     again = reopened(killed, paths)
@@ -230,7 +230,7 @@ def test_a_move_is_found_again_until_it_has_begun_again(manager: LogManager, pat
     again.close(clean=False)
 
 
-def test_with_its_topic_goes_what_a_move_has_left(manager: LogManager, paths: list[str]) -> None:
+def test_deleting_a_topic_removes_its_interrupted_future_log(manager: LogManager, paths: list[str]) -> None:
     manager.futures.begin(filled(manager), manager.directories[1])
     again = reopened(manager, paths)
     again.delete("t", 0)
@@ -258,7 +258,7 @@ def test_a_future_log_that_cannot_be_made_leaves_nothing(
     assert log.failure is None
 
 
-def test_not_everything_is_remembered_that_shall_be_somewhere(manager: LogManager, paths: list[str]) -> None:
+def test_the_number_of_preferred_directories_is_bounded(manager: LogManager, paths: list[str]) -> None:
     for number in range(PREFERRED_MAX + 1):
         manager.futures.prefer("t", number, paths[1])
     assert manager.futures.preferred("t", 0, manager.directories) == []
@@ -297,9 +297,7 @@ def test_a_topic_id_that_came_during_the_move_is_kept(manager: LogManager, paths
     assert (again.topic_id, again.directory) == (uuid.UUID(int=9), moved.directory)
 
 
-def test_of_two_logs_that_a_crash_has_left_a_damaged_end_counts_for_nothing(
-    manager: LogManager, paths: list[str]
-) -> None:
+def test_after_a_crash_in_a_move_a_damaged_end_does_not_count_as_longer(manager: LogManager, paths: list[str]) -> None:
     moved = move(manager, filled(manager), 1)
     manager.close(clean=False)
     (deleted,) = [path for path in Path(paths[0]).iterdir() if path.name.endswith("-delete")]

@@ -53,7 +53,7 @@ def test_time_index_bytes_and_lookups(tmp_path):
 @pytest.mark.parametrize(
     "data", [b"\x00" * 7, struct.pack(">4i", 5, 10, 5, 20), struct.pack(">4i", 5, 10, 6, 10), struct.pack(">2i", -1, 0)]
 )
-def test_an_offset_index_that_cannot_be_right_is_rejected(tmp_path, data):
+def test_an_inconsistent_offset_index_is_rejected(tmp_path, data):
     (tmp_path / "x.index").write_bytes(data)
     with pytest.raises(CorruptIndexError):
         offset_index(tmp_path, load=True).load()
@@ -62,7 +62,7 @@ def test_an_offset_index_that_cannot_be_right_is_rejected(tmp_path, data):
 @pytest.mark.parametrize(
     "data", [b"\x00" * 11, struct.pack(">qiqi", 5, 1, 5, 2), struct.pack(">qiqi", 5, 2, 6, 2), b"\xff" * 12, bytes(24)]
 )
-def test_a_time_index_that_cannot_be_right_is_rejected(tmp_path, data):
+def test_an_inconsistent_time_index_is_rejected(tmp_path, data):
     (tmp_path / "x.timeindex").write_bytes(data)
     with pytest.raises(CorruptIndexError):
         time_index(tmp_path, load=True).load()
@@ -86,7 +86,7 @@ def test_cutting_an_index_cuts_what_is_written_and_what_is_not(tmp_path, written
     assert (tmp_path / "x.timeindex").read_bytes() == struct.pack(">qiqi", 7, 10, 14, 20)
 
 
-def test_ranges_join_what_touches():
+def test_adjacent_ranges_are_merged():
     ranges = Ranges()
     assert not ranges.contain(0, 1)
     for start, end in ((10, 20), (30, 40), (20, 30), (50, 60), (0, 5)):

@@ -41,7 +41,7 @@ def loaded_bytes(log: PartitionLog) -> int:
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
-def test_a_reader_of_everything_keeps_a_few_indexes(tmp_path: Path, is_reopened: bool) -> None:
+def test_reading_all_segments_keeps_index_memory_within_its_bound(tmp_path: Path, is_reopened: bool) -> None:
     world = bounded(2500)
     log = filled(tmp_path / "t-0", world)
     if is_reopened:
@@ -66,7 +66,7 @@ def test_a_reader_of_everything_keeps_a_few_indexes(tmp_path: Path, is_reopened:
     log.close(clean=True)
 
 
-def test_indexes_that_are_made_again_are_written_and_unloaded(tmp_path: Path) -> None:
+def test_rebuilt_indexes_are_written_and_unloaded(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=20_000)
     log = open_at(tmp_path, config)
     for offset in range(800):
@@ -109,7 +109,7 @@ def test_aborted_transactions_are_unloaded_as_well(tmp_path: Path) -> None:
         assert any(not segment.transaction_index.memory_bytes for segment in log.segments)
 
 
-def test_what_is_used_again_and_again_stays(tmp_path: Path) -> None:
+def test_an_index_in_frequent_use_stays_loaded(tmp_path: Path) -> None:
     log = filled(tmp_path / "t-0", bounded(2500))
     for offset in range(100, 500):
         log.read(3, 1)
@@ -117,7 +117,7 @@ def test_what_is_used_again_and_again_stays(tmp_path: Path) -> None:
         assert log.segments.first.is_loaded
 
 
-def test_a_log_that_is_gone_counts_no_more(tmp_path: Path) -> None:
+def test_a_closed_log_releases_its_index_memory(tmp_path: Path) -> None:
     world = bounded(100_000)
     logs = [filled(tmp_path / name, world, 200) for name in ("t-0", "t-1")]
     for log in logs:
@@ -144,7 +144,7 @@ def test_timestamps_are_known_without_an_index(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans()), max_size=3 * POSITIONS_KEPT), st.data())
 @settings(max_examples=30, deadline=None)
-def test_positions_are_those_of_the_newest_batches(steps: list[tuple[int, bool]], data: st.DataObject) -> None:
+def test_the_position_cache_holds_the_newest_batches(steps: list[tuple[int, bool]], data: st.DataObject) -> None:
     positions = Positions()
     known: dict[int, int] = {}
     offset = position = 0

@@ -71,7 +71,7 @@ def test_each_lookup_finds_what_it_finds_in_memory(
 
 
 @pytest.mark.parametrize("data", [bytes(13), b"\xff" * 24])
-def test_a_file_that_cannot_be_right_is_rejected(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_inconsistent_index_file_is_rejected(tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_module, "LOADED_BYTES_MAX", 0)
     for name in ("x.index", "x.timeindex"):
         (tmp_path / name).write_bytes(data)
@@ -118,7 +118,7 @@ def test_timestamps_of_many_segments_take_no_index_into_memory(tmp_path: Path) -
     assert sum(segment.index_bytes for segment in closed) <= 4 * PAGE_ENTRIES * (8 + 12)
 
 
-def test_readers_of_more_indexes_than_the_memory_holds_all_go_on(tmp_path: Path) -> None:
+def test_reads_succeed_without_memory_for_indexes(tmp_path: Path) -> None:
     log = filled(tmp_path, segments=3)
     log.segments.share(IndexMemory(0))
     for offset in range(0, BATCHES, 401):
@@ -146,7 +146,7 @@ def test_a_spoiled_entry_hides_no_record(tmp_path: Path, suffix: str) -> None:
         log.close(clean=False)
 
 
-def test_a_cut_takes_the_entries_into_memory_again(tmp_path: Path) -> None:
+def test_a_truncation_loads_index_entries_into_memory(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.read(BATCHES // 2, 1)
     assert log.segments.first.offset_index.is_in_file
@@ -162,7 +162,7 @@ def test_a_cut_takes_the_entries_into_memory_again(tmp_path: Path) -> None:
     assert log.segments.first.offset_index.is_in_file
 
 
-def test_an_index_that_goes_while_it_is_searched_is_made_again(tmp_path: Path) -> None:
+def test_an_index_file_removed_during_a_search_is_rebuilt(tmp_path: Path) -> None:
     log = filled(tmp_path)
     log.read(BATCHES // 2, 1)
     segment = log.segments.first

@@ -87,7 +87,7 @@ def is_whole(log: PartitionLog) -> bool:
     ],
     ids=["read", "read-some", "max-timestamp", "timestamp", "aborted", "scrub", "retention"],
 )
-def test_an_index_that_is_gone_is_made_again_in_steps(tmp_path: Path, ask: Callable[[PartitionLog], object]) -> None:
+def test_a_missing_index_is_rebuilt_in_steps(tmp_path: Path, ask: Callable[[PartitionLog], object]) -> None:
     filled(tmp_path)
     first_index(tmp_path).unlink()
     log = reopened(tmp_path)
@@ -111,7 +111,7 @@ def test_an_entry_that_names_no_batch_is_found_in_steps(tmp_path: Path, is_close
     assert is_whole(log)
 
 
-def test_what_is_appended_between_two_steps_is_indexed_as_well(tmp_path: Path) -> None:
+def test_records_appended_between_two_rebuild_steps_are_indexed(tmp_path: Path) -> None:
     filled(tmp_path, is_closed=False)
     spoil_entry(tmp_path, 3)
     log = reopened(tmp_path)
@@ -139,7 +139,7 @@ def test_what_is_appended_between_two_steps_is_indexed_as_well(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("cut", [100, BATCHES - 3])
-def test_a_cut_between_two_steps_ends_them(tmp_path: Path, cut: int) -> None:
+def test_a_truncation_between_two_rebuild_steps_restarts_the_rebuild(tmp_path: Path, cut: int) -> None:
     filled(tmp_path, is_closed=False)
     spoil_entry(tmp_path, 3)
     log = reopened(tmp_path)
@@ -157,7 +157,7 @@ def test_a_cut_between_two_steps_ends_them(tmp_path: Path, cut: int) -> None:
         assert headers(log.read(number, 1))[0].base_offset == number
 
 
-def test_a_cut_begins_when_the_index_is_whole(tmp_path: Path) -> None:
+def test_a_truncation_waits_until_the_index_is_rebuilt(tmp_path: Path) -> None:
     filled(tmp_path)
     first_index(tmp_path).unlink()
     log = reopened(tmp_path)
@@ -170,7 +170,7 @@ def test_a_cut_begins_when_the_index_is_whole(tmp_path: Path) -> None:
     assert log.append(batch(b"v"), leader_epoch=1).base_offset == BATCHES // 2
 
 
-def test_an_index_of_others_that_lacks_entries_gets_them(tmp_path: Path) -> None:
+def test_a_sparse_offset_index_of_another_broker_is_rebuilt(tmp_path: Path) -> None:
     """Another broker may have had any index.interval.bytes, or one entry for each append of a follower."""
     filled(tmp_path)
     first_index(tmp_path).write_bytes(first_index(tmp_path).read_bytes()[:8])
@@ -179,7 +179,7 @@ def test_an_index_of_others_that_lacks_entries_gets_them(tmp_path: Path) -> None
     assert is_whole(log)
 
 
-def test_an_index_of_others_with_few_entries_between_large_batches_stays(tmp_path: Path) -> None:
+def test_a_sparse_offset_index_of_large_batches_is_kept(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     for _ in range(20):
         log.append(batch(b"v" * INDEX_INTERVAL_BYTES_MAX), leader_epoch=0)
@@ -211,7 +211,7 @@ def _retain(log: PartitionLog, now_ms: int, high_watermark: int) -> None:
         pass
 
 
-def test_many_segments_tell_their_timestamps_in_steps(tmp_path: Path) -> None:
+def test_timestamps_of_many_segments_are_read_in_steps(tmp_path: Path) -> None:
     config = replace(CONFIG, segment_bytes=200)
     log = open_at(tmp_path, config)
     count = 5 * SEGMENTS_AT_ONCE
@@ -234,7 +234,7 @@ def test_many_segments_tell_their_timestamps_in_steps(tmp_path: Path) -> None:
     assert log.segments.first.base_offset == 2 * count
 
 
-def test_a_scrub_goes_on_when_the_index_is_whole(tmp_path: Path) -> None:
+def test_a_scrub_waits_for_the_index_rebuild(tmp_path: Path) -> None:
     filled(tmp_path)
     first_index(tmp_path).unlink()
     log = reopened(tmp_path)
@@ -244,7 +244,7 @@ def test_a_scrub_goes_on_when_the_index_is_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [0, BATCHES // 2])
-def test_a_copy_goes_on_when_the_index_is_whole(tmp_path: Path, start: int) -> None:
+def test_a_copy_to_a_future_log_waits_for_the_index_rebuild(tmp_path: Path, start: int) -> None:
     filled(tmp_path / "log")
     first_index(tmp_path / "log").unlink()
     log = reopened(tmp_path / "log")

@@ -114,7 +114,7 @@ def test_files_that_a_worker_has_opened_are_counted_with_all_others(opened):
     assert disk.open_files <= 2
 
 
-def test_a_part_of_a_disk_keeps_its_files_until_it_is_adopted(tmp_path):
+def test_files_of_a_disk_part_stay_open_until_it_is_adopted(tmp_path):
     disk = RealDisk(open_files_max=1)
     part = disk.part(1)
     files = [part.open(str(tmp_path / name), create=True) for name in "ab"]
@@ -164,7 +164,7 @@ def test_a_log_that_finds_no_descriptor_stays_closed_until_there_is_one(opened, 
     assert values(manager.get_or_create("t", 2, CONFIG, None)) == [b"a"]
 
 
-def test_what_is_loaded_is_not_opened_again(disk, opened):
+def test_a_second_load_opens_no_log_again(disk, opened):
     killed(filled(opened()))
     manager = opened()
     disk.operations.clear()
@@ -172,7 +172,7 @@ def test_what_is_loaded_is_not_opened_again(disk, opened):
     assert disk.operations == []
 
 
-def test_a_checkpoint_of_the_cleaner_that_names_a_negative_offset_is_not_believed(tmp_path):
+def test_a_cleaner_checkpoint_with_a_negative_offset_is_ignored(tmp_path):
     manager = managed(tmp_path)
     manager.get_or_create("t", 0, CONFIG, None).append(batch(), leader_epoch=0)
     manager.close(clean=True)

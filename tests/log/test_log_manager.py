@@ -16,7 +16,7 @@ from tests.log.managed import CONFIG, config_of, managed
 from tests.log.support import NOW_MS, ManualClock, batch, retain, surroundings, values
 
 
-def test_logs_are_found_again(tmp_path):
+def test_logs_keep_records_and_topic_id_over_a_clean_restart(tmp_path):
     manager = managed(tmp_path)
     topic_id = uuid.uuid4()
     log = manager.get_or_create("my-topic.with_all", 3, CONFIG, topic_id)
@@ -86,7 +86,7 @@ def test_deleted_logs_are_renamed_then_removed(tmp_path):
     manager.close(clean=False)
 
 
-def test_interrupted_deletions_are_finished_and_strangers_left_alone(tmp_path, caplog):
+def test_interrupted_deletions_are_completed_and_foreign_files_kept(tmp_path, caplog):
     root = tmp_path / "d0"
     for name in (f"t-1.{'a' * 32}-delete", f"t-2.{'b' * 32}-stray", "lost+found", "__cluster_metadata-0", "t-00"):
         (root / name).mkdir(parents=True)
@@ -119,7 +119,7 @@ def test_long_topic_names_can_be_deleted(tmp_path):
     manager.close(clean=False)
 
 
-def test_checkpoints_say_what_kafka_expects(tmp_path):
+def test_checkpoints_have_the_format_of_kafka(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)
     for index in range(5):
@@ -156,7 +156,7 @@ def test_broken_checkpoints_cost_a_scan_and_no_record(tmp_path):
     again.close(clean=False)
 
 
-def test_a_checkpoint_that_was_overtaken_is_dropped(tmp_path):
+def test_a_checkpoint_prepared_before_a_truncation_is_dropped(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)
     for index in range(5):
@@ -205,7 +205,7 @@ def found_after_a_crash(manager, tmp_path):
 ALL_OF_THE_NEW = (0, 0, [b"0", b"1", b"2", b"3"])
 
 
-def test_a_topic_made_again_keeps_its_records_after_a_crash(tmp_path):
+def test_a_recreated_topic_keeps_its_records_after_a_crash(tmp_path):
     manager = managed(tmp_path)
     left_by_an_old_topic(manager)
     manager.delete("t", 0)
@@ -213,7 +213,7 @@ def test_a_topic_made_again_keeps_its_records_after_a_crash(tmp_path):
     assert found_after_a_crash(manager, tmp_path) == ALL_OF_THE_NEW
 
 
-def test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint(tmp_path):
+def test_a_recreated_topic_keeps_its_records_after_a_crash_before_the_checkpoint(tmp_path):
     manager = managed(tmp_path)
     left_by_an_old_topic(manager)
     manager.delete("t", 0)
@@ -256,7 +256,7 @@ def test_a_log_that_is_deleted_during_its_flush_takes_nothing_offline(tmp_path):
     manager.close(clean=False)
 
 
-def test_a_log_that_was_deleted_before_its_flush_is_passed_over(tmp_path):
+def test_a_log_deleted_before_its_flush_is_skipped(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, LogConfig(flush_ms=0), None)
     log.append(batch(b"a"), leader_epoch=0)
@@ -384,7 +384,7 @@ def test_a_directory_that_cannot_be_opened_is_offline_unless_it_is_the_only_one(
         managed(tmp_path, surroundings(disk), count=1)
 
 
-def test_a_log_that_stays_closed_is_not_made_anew_in_another_directory(tmp_path):
+def test_a_damaged_log_is_not_recreated_in_another_directory(tmp_path):
     manager = managed(tmp_path, count=2)
     log = manager.get_or_create("t", 0, CONFIG, None)
     log.append(batch(b"a"), leader_epoch=0)
@@ -466,7 +466,7 @@ def test_a_recovery_logs_its_progress(tmp_path, caplog):
     third.close(clean=True)
 
 
-def test_housekeeping_reaches_every_log(tmp_path):
+def test_the_manager_flushes_expires_and_retains_a_log(tmp_path):
     clock = ManualClock()
     manager = managed(tmp_path, surroundings(clock=clock))
     config = LogConfig(retention_ms=100, file_delete_delay_ms=0, flush_ms=0)

@@ -20,7 +20,7 @@ def offsets() -> LogOffsets:
     return made
 
 
-def test_what_a_start_finds_may_end_before_what_was_durable() -> None:
+def test_recovery_lowers_the_recovery_point_to_the_recovered_end() -> None:
     made = LogOffsets(start=10, end=10, recovery_point=50)
     made.recovered(40, 50)
     assert (made.end, made.recovery_point) == (40, 40)
@@ -44,7 +44,7 @@ def test_a_flush_never_lowers_the_recovery_point() -> None:
     assert made.recovery_point == 80
 
 
-def test_a_truncation_that_was_given_up_leaves_the_bounds_as_they_were() -> None:
+def test_a_rolled_back_truncation_restores_the_bounds() -> None:
     made = offsets()
     made.cleaned(70)
     before = made.bounds
@@ -52,7 +52,7 @@ def test_a_truncation_that_was_given_up_leaves_the_bounds_as_they_were() -> None
     assert made.bounds == before == (50, 70, 10)
 
 
-def test_a_log_begins_anew_before_its_start() -> None:
+def test_a_full_truncation_may_begin_below_the_log_start() -> None:
     made = offsets()
     made.lower(recovery_point=0, first_dirty=0, start=3)
     made.begin_at(3)
@@ -72,14 +72,14 @@ def test_a_log_begins_anew_before_its_start() -> None:
         lambda made: made.cut_to(49),
     ],
 )
-def test_what_would_break_the_order_fails(change: Callable[[LogOffsets], object]) -> None:
+def test_a_change_that_breaks_the_order_of_offsets_fails(change: Callable[[LogOffsets], object]) -> None:
     made = offsets()
     with pytest.raises(AssertionError):
         change(made)
     assert (made.start, made.end, made.bounds, made.truncations) == (10, 100, (50, 0, 10), 0)
 
 
-def test_offsets_are_changed_by_their_owner_only() -> None:
+def test_only_log_offsets_changes_its_fields() -> None:
     package = Path(kwire.__file__).parent
     changed = [
         f"{path.relative_to(package)}:{node.lineno}"

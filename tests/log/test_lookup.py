@@ -13,7 +13,7 @@ from tests.log.support import NOW_MS, batch, open_at
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_the_first_record_with_a_timestamp_or_a_later_one(tmp_path, codec):
+def test_a_timestamp_lookup_finds_the_first_record_at_or_after_it(tmp_path, codec):
     log = open_at(tmp_path, LogConfig(segment_bytes=400, index_interval_bytes=50))
     stamps = [5, 3, 9, 7, 20, 15, 20, 30, 11, 31, 28, 40]
     for start in range(0, len(stamps), 2):
@@ -53,7 +53,7 @@ def test_an_empty_log_has_no_timestamps(tmp_path):
 
 
 @pytest.mark.parametrize("is_reopened", [False, True])
-def test_of_records_without_timestamps_the_first_has_the_largest(tmp_path, is_reopened):
+def test_the_max_timestamp_of_records_without_timestamps_is_at_the_first_record(tmp_path, is_reopened):
     log = open_at(tmp_path)
     for _ in range(3):
         log.append(batch(timestamp=-1), leader_epoch=0)

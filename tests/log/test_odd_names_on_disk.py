@@ -46,7 +46,7 @@ def test_a_log_opens_beside_files_with_odd_names(tmp_path: Path, name: str, also
     ("name", "offset"),
     [(f"{2**63 - 1:020d}.log", 2**63 - 1), (f"{2**63:020d}.log", None), ("7.log", None), ("٣" * 20 + ".log", None)],
 )
-def test_the_offset_in_a_name(name: str, offset: int | None) -> None:
+def test_the_base_offset_is_parsed_from_the_segment_file_name(name: str, offset: int | None) -> None:
     assert base_offset_of(name) == offset
 
 
@@ -58,7 +58,7 @@ def test_the_offset_in_a_name(name: str, offset: int | None) -> None:
         '{"leaderId":1,"leaderEpoch":"1","votedId":-1}',
     ],
 )
-def test_a_quorum_state_that_says_nonsense_is_rejected(tmp_path: Path, content: str) -> None:
+def test_a_malformed_quorum_state_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / FILE_NAME).write_text(content)
     with pytest.raises(DirectoryRejected, match="cannot be read"):
         load_quorum_state(RealDisk(), str(tmp_path))

@@ -57,7 +57,7 @@ def test_log_append_time_is_reported(tmp_path):
     assert everything(log)[0].timestamp == NOW_MS
 
 
-def test_nothing_is_stored_of_a_rejected_batch(tmp_path):
+def test_a_rejected_batch_is_not_stored(tmp_path):
     log = open_at(tmp_path)
     log.append(batch(b"a"), leader_epoch=0)
     size = log.size_in_bytes
@@ -143,7 +143,7 @@ def test_max_bytes_cuts_at_whole_batches_but_may_give_the_first(tmp_path):
 
 
 @pytest.mark.parametrize("max_bytes", [100, 10_000])
-def test_the_limit_keeps_batches_back(tmp_path, max_bytes):
+def test_a_read_does_not_go_beyond_its_limit_offset(tmp_path, max_bytes):
     log = open_at(tmp_path, SMALL)
     for index in range(20):
         log.append(batch(b"%d" % index, b"."), leader_epoch=0)
@@ -285,7 +285,7 @@ def test_the_recovery_point_is_lowered_durably_before_files_are_cut(tmp_path):
     assert seen == [(4, segments)]
 
 
-def test_truncating_below_the_first_segment_begins_anew(tmp_path):
+def test_truncating_below_the_first_segment_moves_the_log_start(tmp_path):
     log = open_at(tmp_path)
     log.append(replicated(50, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     log.truncate_fully_and_start_at(70)
@@ -325,7 +325,7 @@ def test_a_flush_moves_the_recovery_point_to_what_it_covered(tmp_path):
     assert (log.recovery_point, log.unflushed_records) == (20, 1)
 
 
-def test_a_flush_that_a_truncation_overtakes_says_nothing_of_what_came_then(tmp_path):
+def test_a_flush_begun_before_a_truncation_does_not_cover_later_appends(tmp_path):
     log = open_at(tmp_path)
     for _ in range(4):
         log.append(batch(b"old"), leader_epoch=0)
@@ -340,7 +340,7 @@ def test_a_flush_that_a_truncation_overtakes_says_nothing_of_what_came_then(tmp_
     assert log.recovery_point == 4
 
 
-def test_a_flush_that_ends_before_an_earlier_one_has_made_its_names_durable_itself(tmp_path):
+def test_a_flush_that_ends_before_an_earlier_flush_syncs_the_directory(tmp_path):
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk=disk))
     log.append(batch(b"1"), leader_epoch=0)
@@ -382,7 +382,7 @@ def test_stored_batches_pass_their_crc(tmp_path):
     assert crc_matches(data, 0, parse_header(data))
 
 
-def test_a_leaders_marker_that_cannot_be_read_is_not_stored(tmp_path):
+def test_an_undecodable_marker_from_the_leader_is_not_stored(tmp_path):
     log = open_at(tmp_path)
     log.append(replicated(0, b"a"), leader_epoch=0, origin=AppendOrigin.REPLICATION)
     unreadable = encode_batch(

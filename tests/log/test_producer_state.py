@@ -76,7 +76,7 @@ def test_an_unknown_producer_may_begin_anywhere(tmp_path):
     assert send(log, 18).base_offset == 1
 
 
-def test_sequences_wrap(tmp_path):
+def test_sequences_wrap_to_zero_after_int32_max(tmp_path):
     log = open_at(tmp_path)
     send(log, SEQUENCE_MAX - 1, count=4)
     assert log.producers.active()[0].last_sequence == 1
@@ -108,7 +108,7 @@ def test_the_last_stable_offset_waits_for_the_marker_and_for_replication(tmp_pat
     assert log.last_stable_offset(5) == 5
 
 
-def test_aborted_transactions_are_listed_where_they_matter(tmp_path):
+def test_aborted_transactions_are_listed_for_overlapping_offset_ranges(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, transactional=True, count=3)  # 0..2, aborted at 4
     send(log, 0, transactional=True, producer_id=2)  # 3, aborted at 5
@@ -193,7 +193,7 @@ def test_silent_producers_are_forgotten_but_not_open_transactions(tmp_path):
     assert [entry.producer_id for entry in log.producers.active()] == [2]
 
 
-def test_truncation_takes_producers_back(tmp_path):
+def test_truncation_restores_earlier_producer_state(tmp_path):
     log = open_at(tmp_path)
     for sequence in range(4):
         send(log, sequence)
@@ -204,7 +204,7 @@ def test_truncation_takes_producers_back(tmp_path):
     assert log.last_stable_offset(3) == 3
 
 
-def test_truncation_takes_aborted_transactions_back(tmp_path):
+def test_truncation_removes_later_aborted_transactions(tmp_path):
     log = open_at(tmp_path)
     send(log, 0, transactional=True)
     end(log, commit=False)
@@ -216,7 +216,7 @@ def test_truncation_takes_aborted_transactions_back(tmp_path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
+def test_a_producer_snapshot_of_truncated_records_is_not_used(tmp_path, clean):
     log = open_at(tmp_path)
     for sequence in range(4):
         send(log, sequence)
@@ -236,7 +236,7 @@ def test_a_snapshot_of_what_was_cut_is_not_believed(tmp_path, clean):
 # Snapshots
 
 
-def test_snapshots_round_trip_and_notice_damage():
+def test_producer_snapshots_round_trip_and_detect_damage():
     entries = [
         ProducerEntry(
             producer_id=1,
@@ -259,7 +259,7 @@ def test_snapshots_round_trip_and_notice_damage():
             decode_snapshot(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :], "x")
 
 
-def test_a_snapshot_of_another_count_than_its_size_is_not_believed():
+def test_a_producer_snapshot_whose_count_does_not_match_its_size_is_rejected():
     body = struct.pack(">i", 2) + encode_snapshot([ProducerEntry(producer_id=1)])[10:]
     data = struct.pack(">hI", 1, crc32c(body)) + body
     with pytest.raises(CorruptSnapshotError, match="2 producers announced"):
@@ -301,7 +301,7 @@ def test_stray_snapshots_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_open_transaction_of_a_snapshot_is_known_in_any_order():
+def test_the_first_open_transaction_of_a_snapshot_is_found_in_any_order():
     entries = [ProducerEntry(producer_id=number, current_transaction_first_offset=9 - number) for number in range(5)]
     state = ProducerState()
     state.put_all(entries)

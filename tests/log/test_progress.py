@@ -12,7 +12,7 @@ def said(caplog):
     return caplog
 
 
-def test_each_second_has_a_line(said):
+def test_progress_is_logged_once_a_second(said):
     clock = ManualClock()
     progress = Progress("Work", 5, clock)
     for _ in range(5):
@@ -21,7 +21,7 @@ def test_each_second_has_a_line(said):
     assert said.messages == ["Work: 5 to do", "Work: 2 of 5 done", "Work: 4 of 5 done", "Work: 5 of 5 done"]
 
 
-def test_quiet_work_that_is_over_at_once_says_nothing(said):
+def test_quiet_progress_logs_nothing_in_the_first_second(said):
     clock = ManualClock()
     progress = Progress("Work", 2, clock, quiet=True)
     progress.count_one()
@@ -30,7 +30,7 @@ def test_quiet_work_that_is_over_at_once_says_nothing(said):
     assert said.messages == ["Work: 2 of 2 done"]
 
 
-def test_a_long_read_says_how_far_it_is(said):
+def test_a_long_read_logs_its_progress(said):
     clock = ManualClock()
     progress = BytesProgress("Reading", 100 * CHECK_BYTES, clock)
     for step in range(1, 5):

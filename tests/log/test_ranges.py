@@ -11,7 +11,7 @@ ENDS = st.tuples(st.integers(0, 40), st.integers(1, 10)).map(lambda pair: (pair[
 
 
 @given(added=st.lists(ENDS, max_size=15), cut=st.integers(0, 50), asked=st.lists(ENDS, min_size=1))
-def test_what_was_added_is_contained_and_nothing_else(
+def test_ranges_contain_exactly_the_added_bytes(
     added: list[tuple[int, int]], cut: int, asked: list[tuple[int, int]]
 ) -> None:
     ranges, model = Ranges(), set[int]()

@@ -29,7 +29,7 @@ records_strategy = st.lists(
 
 
 @given(records_strategy)
-def test_both_walks_accept_what_was_encoded(records):
+def test_both_record_walks_accept_encoded_batches(records):
     data = encode_batch(records)
     header = parse_header(data)
     body = bytes(data[61:])
@@ -41,7 +41,7 @@ def test_both_walks_accept_what_was_encoded(records):
         assert header.base_timestamp + span[0] == min(record.timestamp for record in records)
 
 
-def test_the_fast_walk_knows_ordinary_batches():
+def test_the_fast_walk_handles_ordinary_batches():
     """A fast walk that gives up on ordinary batches would be useless."""
     for size in (0, 10, 63, 64, 100, 5000):
         records = [Record(value=b"x" * size, key=None if size % 2 else b"k", timestamp=i * 20) for i in range(300)]
@@ -64,7 +64,7 @@ def well_formed(body: bytes, count: int) -> bool:
 
 
 @given(records_strategy, st.data())
-def test_damaged_bodies_are_judged_alike(records, data):
+def test_both_record_walks_agree_on_damaged_bodies(records, data):
     records = records[:5]
     body = bytearray(encode_batch(records)[61:])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -84,7 +84,7 @@ alike_strategy = st.builds(
 
 
 @given(alike_strategy)
-def test_records_that_are_built_alike(records):
+def test_the_fast_walk_handles_records_of_equal_layout(records):
     data = encode_batch(records)
     body = bytes(data[61:])
     stamps = [record.timestamp - records[0].timestamp for record in records]
@@ -97,7 +97,7 @@ def test_records_that_are_built_alike(records):
 
 
 @given(alike_strategy, st.data())
-def test_damage_among_records_that_are_built_alike(records, data):
+def test_both_record_walks_agree_on_damage_among_records_of_equal_layout(records, data):
     body = bytearray(encode_batch(records)[61:])
     start = len(body) // len(records) * data.draw(st.integers(0, len(records) - 1))
     for _ in range(data.draw(st.integers(1, 2))):
@@ -109,7 +109,7 @@ def test_damage_among_records_that_are_built_alike(records, data):
 @given(st.binary(max_size=40), st.integers(0, 4))
 @example(b"\x0d\x00\x00\x00\x01\x01\x00", 1)
 @example(b"\x0c\x00\x00\x00\x01\x01\x00", 1)
-def test_noise_is_judged_alike(body, count):
+def test_both_record_walks_agree_on_random_bytes(body, count):
     agree(body, count)
 
 

@@ -57,14 +57,14 @@ def test_a_clean_close_is_opened_without_a_scan(tmp_path):
     assert again.recovery_point == again.log_end_offset
 
 
-def test_an_unclean_close_is_opened_with_one(tmp_path):
+def test_an_unclean_close_is_opened_with_a_scan(tmp_path):
     log = fill(tmp_path)
     before = picture(log)
     log.close(clean=False)
     assert picture(open_at(tmp_path, SMALL)) == before
 
 
-def test_opening_twice_is_opening_once(tmp_path):
+def test_a_second_recovery_changes_nothing(tmp_path):
     log = fill(tmp_path)
     before = picture(log)
     log.close(clean=False)
@@ -75,7 +75,7 @@ def test_opening_twice_is_opening_once(tmp_path):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 @pytest.mark.parametrize("harm", ["missing", "cut", "garbage", "zeros", "empty"])
-def test_derived_files_are_made_again(tmp_path, suffix, harm, clean):
+def test_derived_files_are_rebuilt(tmp_path, suffix, harm, clean):
     if clean and (suffix in (".txnindex", ".snapshot") or (harm == "empty" and suffix == ".index")):
         # After a clean close, the transaction index is trusted, as Kafka does, and an empty offset index is valid.
         # Damaged snapshots cause a replay, which another test covers.
@@ -119,7 +119,7 @@ def test_the_batch_that_the_log_starts_in_is_replayed(tmp_path):
     assert (repeated.base_offset, repeated.is_duplicate) == (0, True)
 
 
-def test_a_missing_epoch_file_is_made_again_from_the_batches(tmp_path):
+def test_a_missing_leader_epoch_file_is_rebuilt_from_the_batches(tmp_path):
     log = fill(tmp_path)
     before = picture(log)
     log.close(clean=False)
@@ -214,7 +214,7 @@ def test_segments_behind_a_flaw_are_removed(tmp_path):
     assert len(list(tmp_path.glob("*.log"))) == 2
 
 
-def test_a_start_ahead_of_the_log_empties_it(tmp_path):
+def test_a_log_start_offset_above_the_log_end_empties_the_log(tmp_path):
     log = open_at(tmp_path)
     log.append(batch(b"a"), leader_epoch=0)
     log.close(clean=False)
@@ -288,7 +288,7 @@ def test_the_time_index_of_a_recovered_segment_has_the_largest_timestamp(tmp_pat
         assert int.from_bytes(data[-12:-4], "big") == segment.max_timestamp
 
 
-def test_what_a_killed_process_left_is_durable_before_it_is_read(tmp_path):
+def test_records_left_by_a_killed_process_are_synced_when_the_log_opens(tmp_path):
     """With flush.messages=1, a read must not return data that a power cut can remove."""
     config = LogConfig(flush_messages=1)
     log = open_at(tmp_path, config)

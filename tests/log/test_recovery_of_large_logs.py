@@ -104,7 +104,7 @@ def test_a_control_batch_that_cannot_be_read_ends_the_log(tmp_path: Path, key: b
     assert log.producers.entries == {}
 
 
-def test_a_control_batch_of_a_kind_unknown_here_is_kept_and_says_nothing_of_its_producer(tmp_path: Path) -> None:
+def test_an_unknown_control_batch_is_kept_and_does_not_change_producer_state(tmp_path: Path) -> None:
     """A later release may write such a batch; it ends no transaction."""
     log = open_at(tmp_path / "t-0")
     log.append(batch(b"open", producer_id=7, producer_epoch=0, sequence=0, transactional=True), leader_epoch=0)

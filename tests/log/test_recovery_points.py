@@ -34,7 +34,7 @@ def test_a_truncation_inside_a_batch_is_checkpointed_at_the_start_of_the_batch(t
     manager.close(clean=False)
 
 
-def test_a_checkpoint_of_more_than_a_start_finds_is_lowered_at_once(tmp_path):
+def test_a_recovery_point_above_the_log_end_is_lowered_at_start(tmp_path):
     manager = managed(tmp_path)
     for partition in range(2):
         manager.get_or_create("t", partition, CONFIG, None).append(batch(b"a"), leader_epoch=0)
@@ -66,7 +66,7 @@ def test_a_checkpoint_stays_when_its_directory_goes_offline_while_it_is_loaded(t
 
 
 @pytest.mark.parametrize(("failure", "is_offline"), [(full, False), (broken, True)])
-def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(tmp_path, failure, is_offline):
+def test_a_recovery_point_above_the_log_end_stays_if_the_checkpoint_cannot_be_written(tmp_path, failure, is_offline):
     manager = managed(tmp_path)
     manager.get_or_create("t", 0, CONFIG, None).append(batch(b"a"), leader_epoch=0)
     manager.close(clean=False)
@@ -83,7 +83,7 @@ def test_a_checkpoint_of_more_than_a_start_finds_stays_if_it_cannot_be_written(t
 
 @pytest.mark.parametrize("offset", [20, 12])
 @pytest.mark.parametrize("fully", [False, True])
-def test_a_truncation_below_the_log_start_lowers_what_is_noted_of_it(tmp_path, offset, fully):
+def test_a_truncation_below_the_log_start_lowers_the_log_start_checkpoint(tmp_path, offset, fully):
     """Otherwise a start after a crash would treat newer records as deleted."""
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)
@@ -109,7 +109,7 @@ def test_a_truncation_below_the_log_start_lowers_what_is_noted_of_it(tmp_path, o
     assert values(again) == [b"new"] * 4
 
 
-def test_a_truncation_above_the_log_start_leaves_what_is_noted_of_it(tmp_path):
+def test_a_truncation_above_the_log_start_keeps_the_log_start_checkpoint(tmp_path):
     manager = managed(tmp_path)
     log = manager.get_or_create("t", 0, CONFIG, None)
     for _ in range(5):

@@ -91,7 +91,7 @@ def test_a_compacted_topic_loses_only_deleted_records(tmp_path):
     ],
     ids=["retention.ms", "retention.bytes", "log start", "all of them"],
 )
-def test_many_segments_go_in_parts(tmp_path, config, begins_at):
+def test_retention_removes_many_segments_in_parts(tmp_path, config, begins_at):
     count = 2 * retention.SEGMENTS_AT_ONCE + 5
     log = filled(tmp_path, config, count=count)
     log.delete_records_before(min(begins_at, log.log_end_offset))
@@ -102,7 +102,7 @@ def test_many_segments_go_in_parts(tmp_path, config, begins_at):
     assert len(list(tmp_path.glob("*.log"))) == 1
 
 
-def test_what_has_gone_is_removed_though_there_is_no_space_for_the_rest(tmp_path):
+def test_retention_deletes_segments_without_space_for_a_new_active_segment(tmp_path):
     disk, clock = FaultyDisk(), ManualClock()
     manager = managed(tmp_path, surroundings(disk, clock))
     log = manager.get_or_create("t", 0, LogConfig(retention_ms=1000, retention_bytes=0, file_delete_delay_ms=0), None)
@@ -135,7 +135,7 @@ class TwoClocks(ManualClock):
         return self.since_start_ms
 
 
-def test_what_was_deleted_goes_although_the_wall_clock_is_set_back(tmp_path):
+def test_deleted_files_are_removed_although_the_wall_clock_is_set_back(tmp_path):
     clock = TwoClocks()
     manager = managed(tmp_path, surroundings(clock=clock))
     manager.get_or_create("t", 0, LogConfig(), None)

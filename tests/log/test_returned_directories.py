@@ -14,7 +14,7 @@ from tests.log.support import batch, surroundings
 
 
 @pytest.mark.parametrize("ours", [0, 1, None], ids=["first", "second", "none"])
-def test_of_two_directories_of_one_partition_that_of_another_topic_is_set_aside(tmp_path, ours):
+def test_a_log_of_another_topic_with_the_same_name_becomes_a_stray(tmp_path, ours):
     """The topic was deleted and created again while the log directory was absent."""
     for index in range(2):
         before = managed(tmp_path / str(index))
@@ -78,7 +78,7 @@ def made_while_devices_failed(path, *failing):
 
 
 @pytest.mark.parametrize("failing", ["/d0/", "/d1/"])
-def test_a_log_that_was_never_finished_gives_way_to_the_one_that_was_made_elsewhere(tmp_path, failing):
+def test_an_unfinished_log_becomes_a_stray_if_another_directory_has_the_log(tmp_path, failing):
     manager = made_while_devices_failed(tmp_path, failing)
     manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2)).append(batch(b"a"), leader_epoch=0)
     manager.close(clean=False)
@@ -91,7 +91,7 @@ def test_a_log_that_was_never_finished_gives_way_to_the_one_that_was_made_elsewh
     again.close(clean=False)
 
 
-def test_of_two_logs_that_were_never_finished_one_is_left(tmp_path):
+def test_one_of_two_unfinished_logs_is_kept(tmp_path):
     made_while_devices_failed(tmp_path, "/d0/", "/d1/").close(clean=False)
     assert len(list(tmp_path.glob("d?/t-0"))) == 2
     again = managed(tmp_path, count=2)

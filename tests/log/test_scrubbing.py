@@ -112,7 +112,7 @@ def test_a_log_that_is_deleted_during_a_pass_is_left_alone(tmp_path: Path) -> No
     assert deleted.failure is None
 
 
-def test_a_log_that_failed_before_it_had_a_segment_is_passed_over(tmp_path: Path) -> None:
+def test_a_log_that_failed_before_it_had_a_segment_is_skipped(tmp_path: Path) -> None:
     disk = FaultyDisk()
     failed, other = filled(tmp_path / "a", disk), filled(tmp_path / "b")
     disk.fail = lambda operation, path: broken(operation, path) if operation == "create" else None

@@ -33,7 +33,7 @@ def gaps(log: PartitionLog) -> list[int]:
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
-def test_an_entry_is_due_after_64_kib_at_most(tmp_path: Path, is_clean: bool) -> None:
+def test_an_index_entry_is_written_after_64_kib_at_most(tmp_path: Path, is_clean: bool) -> None:
     log = filled(tmp_path)
     assert max(gaps(log)) <= INDEX_INTERVAL_BYTES_MAX + len(BATCH)
     log.close(clean=is_clean)

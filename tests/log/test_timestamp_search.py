@@ -97,7 +97,7 @@ def test_a_cancelled_search_releases_the_large_batch_lock(tmp_path: Path) -> Non
     assert not place.is_acquired
 
 
-def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:
+def test_a_timestamp_search_skips_a_batch_with_a_wrong_max_timestamp(tmp_path: Path) -> None:
     """A compressed batch is stored as it was sent: its records may be older than its header says."""
     liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
     log = stored(tmp_path, liar, liar, plain(b"v", timestamp=NOW_MS + 20))
@@ -119,13 +119,13 @@ def test_a_header_that_lies_is_passed_over(tmp_path: Path) -> None:
         (b"\xff" * 11, 1, "ten bytes"),
     ],
 )
-def test_records_that_are_none_are_said_to_be_none(tmp_path: Path, body: bytes, count: int, what: str) -> None:
+def test_a_timestamp_search_reports_invalid_records(tmp_path: Path, body: bytes, count: int, what: str) -> None:
     log = stored(tmp_path, packed(body, count, max_timestamp=NOW_MS + 50))
     with pytest.raises(InvalidRecordsError, match=what):
         offset_for_timestamp(log, NOW_MS + 10)
 
 
-def test_the_log_is_asked_for_again_after_others_ran(tmp_path: Path) -> None:
+def test_a_timestamp_search_looks_up_the_log_again_after_a_pause(tmp_path: Path) -> None:
     """Another log may have replaced this one meanwhile: a closed log must not be read."""
     liar = packed(record(0, 0), 1, max_timestamp=NOW_MS + 50)
     log = stored(tmp_path, liar, liar)
@@ -141,7 +141,7 @@ def test_the_log_is_asked_for_again_after_others_ran(tmp_path: Path) -> None:
         through(TimestampSearch(log_now, InPlace()).first(NOW_MS + 10))
 
 
-def test_plain_and_stamped_batches(tmp_path: Path) -> None:
+def test_a_timestamp_search_handles_create_time_and_log_append_time(tmp_path: Path) -> None:
     log = stored(tmp_path, plain(b"a", b"b", timestamp=NOW_MS), plain(b"c", timestamp=NOW_MS + 9))
     assert offset_for_timestamp(log, NOW_MS + 1) == TimestampOffset(2, NOW_MS + 9, 3)
     stamped = open_at(tmp_path / "stamped", LogConfig(message_timestamp_type="LogAppendTime"))
@@ -149,7 +149,7 @@ def test_plain_and_stamped_batches(tmp_path: Path) -> None:
     assert offset_for_timestamp(stamped, 0) == TimestampOffset(0, NOW_MS, 3)
 
 
-def test_batches_below_the_timestamp_are_passed_over_a_few_at_a_time(tmp_path: Path) -> None:
+def test_batches_below_the_timestamp_are_skipped_a_few_at_a_time(tmp_path: Path) -> None:
     """The segment's largest timestamp may belong to a deleted record."""
     count = 3 * HEADERS_AT_ONCE
     old = (plain(b"v", timestamp=NOW_MS) for _ in range(count))

@@ -54,7 +54,7 @@ def test_a_log_that_found_no_space_at_first_is_durable_with_its_first_flush(tmp_
 
 @pytest.mark.parametrize("is_loaded", [True, False])
 @pytest.mark.parametrize("content", [b"", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw\n"])
-def test_records_that_are_not_known_to_be_of_the_topic_are_set_aside(tmp_path, content, is_loaded):
+def test_a_log_without_a_known_topic_id_becomes_a_stray(tmp_path, content, is_loaded):
     manager = managed(tmp_path)
     topic_id = uuid.uuid4()
     log = manager.get_or_create("t", 0, CONFIG, topic_id)
@@ -101,7 +101,7 @@ def test_a_flushed_log_with_a_damaged_topic_id_stays_closed(tmp_path, content, c
     repaired.close(clean=False)
 
 
-def test_a_log_that_begins_anew_before_its_first_flush_has_a_durable_topic_id(tmp_path):
+def test_a_full_truncation_before_the_first_flush_syncs_the_topic_id(tmp_path):
     """The log has a recovery point above 0 without a flush, so a torn file would look like damage to durable data."""
     disk = FaultyDisk()
     manager = managed(tmp_path, surroundings(disk))

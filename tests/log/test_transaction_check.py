@@ -92,17 +92,17 @@ def across(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_transaction_that_began_in_an_earlier_segment_is_known(across: Path) -> None:
+def test_an_aborted_transaction_that_began_in_an_earlier_segment_is_found(across: Path) -> None:
     assert found(across, 4) == [(7, 0, 3)]
 
 
-def test_a_begin_that_the_snapshot_contradicts_is_not_believed(across: Path) -> None:
+def test_a_first_offset_that_contradicts_the_snapshot_is_rejected(across: Path) -> None:
     write(index_of(across, 2), (7, 2, 3))
     assert found(across, 4) == [(7, 0, 3)]
 
 
 @pytest.mark.parametrize("data", [b"x", b"x" * 34])
-def test_without_a_snapshot_the_segments_before_tell(across: Path, data: bytes) -> None:
+def test_without_snapshots_the_first_offset_comes_from_earlier_segments(across: Path, data: bytes) -> None:
     for path in across.glob("*.snapshot"):
         path.unlink()
     index_of(across, 2).write_bytes(data)
@@ -111,7 +111,7 @@ def test_without_a_snapshot_the_segments_before_tell(across: Path, data: bytes) 
 
 @pytest.mark.parametrize("suffixes", [(".index", ".timeindex", ".txnindex"), (".index", ".txnindex")])
 @pytest.mark.parametrize("keeps_snapshots", [False, True])
-def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
+def test_missing_transaction_indexes_are_rebuilt_with_the_other_indexes(
     across: Path, suffixes: tuple[str, ...], keeps_snapshots: bool
 ) -> None:
     """An operator may remove all files that can be rebuilt."""
@@ -124,7 +124,7 @@ def test_with_the_other_indexes_the_aborted_transactions_are_made_again(
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_an_earlier_read_does_not_hide_missing_indexes(across: Path, clean: bool) -> None:
+def test_a_read_before_the_restart_does_not_hide_missing_transaction_indexes(across: Path, clean: bool) -> None:
     """A read rebuilds the offset index; the next start must still detect that the transaction index was lost."""
     for path in across.glob("*index"):
         path.unlink()
@@ -137,7 +137,9 @@ def test_an_earlier_read_does_not_hide_missing_indexes(across: Path, clean: bool
     assert (across / f"{2:020d}.index").exists()
 
 
-def test_a_crash_while_they_are_derived_leaves_what_was_there(across: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_the_rebuild_keeps_the_old_transaction_index(
+    across: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(index_of(across, 2), (7, 2, 3))
     log = open_at(across, CONFIG, clean=True, recovery_point=4)
     with monkeypatch.context() as patch:
@@ -148,7 +150,9 @@ def test_a_crash_while_they_are_derived_leaves_what_was_there(across: Path, monk
     assert found(across, 4) == [(7, 0, 3)]
 
 
-def test_without_space_they_stay_in_memory(across: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_rebuilt_aborted_transactions_stay_in_memory_without_disk_space(
+    across: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     index_of(across, 2).unlink()
     for path in across.glob("*.index"):
         path.unlink()
@@ -194,7 +198,7 @@ def test_a_first_offset_of_another_snapshot_is_rejected(tmp_path: Path) -> None:
     assert found(tmp_path, 4) == [(7, 2, 3)]
 
 
-def test_an_end_that_is_no_marker_is_not_believed(tmp_path: Path) -> None:
+def test_an_entry_whose_last_offset_is_no_marker_is_rejected(tmp_path: Path) -> None:
     log = open_at(tmp_path, CONFIG)
     send(log, 0)
     send(log, 1)
@@ -204,7 +208,7 @@ def test_an_end_that_is_no_marker_is_not_believed(tmp_path: Path) -> None:
     assert found(tmp_path, 3) == [(7, 0, 2)]
 
 
-def test_a_begin_below_the_first_segment_is_believed(across: Path) -> None:
+def test_an_entry_whose_first_offset_is_below_the_log_is_accepted(across: Path) -> None:
     """Retention has removed the batch, so no data contradicts the entry."""
     log = open_at(across, CONFIG, clean=True, recovery_point=4)
     log.delete_records_before(2)
@@ -255,7 +259,7 @@ def open_many(directory: Path, disk: FaultyDisk | None = None) -> PartitionLog:
     return open_at(directory, CONFIG, surroundings(disk), clean=True, recovery_point=2 * MANY)
 
 
-def test_many_are_compared_in_steps(many: Path) -> None:
+def test_many_aborted_transactions_are_compared_in_steps(many: Path) -> None:
     log = open_many(many)
     entries, steps = ask(log, 2 * MANY)
     assert entries == ENTRIES
@@ -265,7 +269,7 @@ def test_many_are_compared_in_steps(many: Path) -> None:
 
 
 @pytest.mark.parametrize("derives", [False, True])
-def test_what_comes_between_two_steps_is_known(many: Path, derives: bool) -> None:
+def test_transactions_aborted_between_two_steps_are_found(many: Path, derives: bool) -> None:
     if derives:
         write(index_of(many, 0), (7, 2, 1))
     log = open_many(many)
@@ -279,7 +283,7 @@ def test_what_comes_between_two_steps_is_known(many: Path, derives: bool) -> Non
 
 
 @pytest.mark.parametrize("derives", [False, True])
-def test_what_is_cut_between_two_steps_is_unknown(many: Path, derives: bool) -> None:
+def test_transactions_truncated_between_two_steps_are_not_found(many: Path, derives: bool) -> None:
     if derives:
         write(index_of(many, 0), *ENTRIES[:-1])
     log = open_many(many)
@@ -292,7 +296,7 @@ def test_what_is_cut_between_two_steps_is_unknown(many: Path, derives: bool) -> 
     log.close(clean=True)
 
 
-def test_the_comparison_begins_anew_when_segments_go_that_it_needs(many: Path) -> None:
+def test_the_comparison_restarts_when_retention_removes_a_needed_segment(many: Path) -> None:
     """Without snapshots, the transactions of the second segment are derived from the batches of the first one."""
     log = open_many(many)
     ask(log, 2 * MANY)

@@ -28,7 +28,7 @@ def with_open_transaction(tmp_path):
     return log
 
 
-def test_nothing_is_stable_until_the_transactions_are_known(tmp_path):
+def test_the_last_stable_offset_is_the_log_start_until_transactions_are_derived(tmp_path):
     log = with_open_transaction(tmp_path)
     last = log.log_end_offset - 1
     assert log.last_stable_offset(last + 1) == last + 1
@@ -43,7 +43,7 @@ def test_nothing_is_stable_until_the_transactions_are_known(tmp_path):
     assert log.pending_truncation is None
 
 
-def test_what_steps_derive_is_what_one_call_derives(tmp_path):
+def test_producer_state_derived_in_steps_equals_that_of_one_call(tmp_path):
     logs = [with_open_transaction(tmp_path / name) for name in ("a", "b")]
     for log in logs:
         log.cut_to(MANY)
@@ -55,7 +55,7 @@ def test_what_steps_derive_is_what_one_call_derives(tmp_path):
     assert values(logs[0]) == values(logs[1])
 
 
-def test_a_second_cut_begins_its_derivation_anew(tmp_path):
+def test_a_second_truncation_restarts_the_derivation(tmp_path):
     log = with_open_transaction(tmp_path)
     log.cut_to(MANY)
     steps = log.complete_truncation_in_steps()
@@ -67,7 +67,7 @@ def test_a_second_cut_begins_its_derivation_anew(tmp_path):
     assert {number: entry.last_sequence for number, entry in log.producers.entries.items()} == {1: 1, 2: 6}
 
 
-def test_a_flush_that_began_before_the_cut_or_the_derivation_settles_nothing(tmp_path):
+def test_a_flush_begun_before_the_derivation_does_not_complete_a_truncation(tmp_path):
     log = with_open_transaction(tmp_path)
     before = log.begin_flush()
     log.cut_to(MANY)
@@ -81,7 +81,7 @@ def test_a_flush_that_began_before_the_cut_or_the_derivation_settles_nothing(tmp
     assert log.pending_truncation is None
 
 
-def test_an_append_and_a_clean_close_settle_first(tmp_path):
+def test_an_append_and_a_clean_close_complete_a_pending_truncation(tmp_path):
     log = with_open_transaction(tmp_path)
     taken = log.read(3, 1)
     log.cut_to(3)
@@ -95,7 +95,7 @@ def test_an_append_and_a_clean_close_settle_first(tmp_path):
     assert {number: entry.last_sequence for number, entry in again.producers.entries.items()} == {1: 1}
 
 
-def test_to_begin_anew_leaves_nothing_to_settle(tmp_path):
+def test_a_full_truncation_leaves_no_pending_truncation(tmp_path):
     log = with_open_transaction(tmp_path)
     log.cut_to(MANY)
     log.truncate_fully_and_start_at(7)
@@ -103,7 +103,7 @@ def test_to_begin_anew_leaves_nothing_to_settle(tmp_path):
     assert (log.last_stable_offset(7), log.producers.entries) == (7, {})
 
 
-def test_retention_leaves_what_is_read_for_a_cut(tmp_path):
+def test_retention_keeps_segments_needed_by_a_pending_truncation(tmp_path):
     log = open_at(tmp_path, LogConfig(retention_bytes=0))
     for sequence in range(5):
         send(log, sequence)
@@ -114,7 +114,7 @@ def test_retention_leaves_what_is_read_for_a_cut(tmp_path):
     assert log.apply_retention(0, 3) != []
 
 
-def test_segments_that_are_cut_off_go_later_and_off_the_event_loop(tmp_path):
+def test_truncated_segments_are_removed_later_off_the_event_loop(tmp_path):
     manager = managed(tmp_path, surroundings())
     log = manager.get_or_create("t", 0, LogConfig(), None)
     for value in (b"a", b"b", b"c"):
@@ -132,7 +132,7 @@ def test_segments_that_are_cut_off_go_later_and_off_the_event_loop(tmp_path):
     manager.close(clean=True)
 
 
-def test_a_derivation_that_was_interrupted_begins_anew(tmp_path):
+def test_a_derivation_restarts_after_a_read_error(tmp_path):
     disk = FaultyDisk()
     log = open_at(tmp_path, None, surroundings(disk))
     for sequence in range(MANY):

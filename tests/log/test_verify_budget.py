@@ -57,7 +57,7 @@ def test_a_read_without_a_budget_of_its_own_has_one(tmp_path: Path) -> None:
     assert second == list(range(len(first), 2 * len(first)))
 
 
-def test_reads_go_on_behind_each_other_over_segments(tmp_path: Path) -> None:
+def test_consecutive_budgeted_reads_cross_segments(tmp_path: Path) -> None:
     log = restarted(tmp_path, 100, LogConfig(segment_bytes=30 * SIZE, index_interval_bytes=5 * SIZE))
     found = list(reads(log, 7))
     assert [offset for some in found for offset in some] == list(range(100))
@@ -65,7 +65,7 @@ def test_reads_go_on_behind_each_other_over_segments(tmp_path: Path) -> None:
     assert len(log.segments) == 4
 
 
-def test_what_is_verified_costs_nothing(tmp_path: Path) -> None:
+def test_verified_batches_use_no_budget(tmp_path: Path) -> None:
     """A reader that starts again from the same offset therefore gets further each time."""
     log = restarted(tmp_path, 50)
     assert [len(offsets(log.read(0, EVERYTHING, budget=budget_of(20)))) for _ in range(3)] == [20, 40, 50]
@@ -74,7 +74,7 @@ def test_what_is_verified_costs_nothing(tmp_path: Path) -> None:
     assert (budget.bytes_left, budget.is_short) == (budget_of(1).bytes_left, False)
 
 
-def test_what_was_appended_since_the_start_needs_no_budget(tmp_path: Path) -> None:
+def test_batches_appended_since_the_start_use_no_budget(tmp_path: Path) -> None:
     log = restarted(tmp_path, 10)
     for number in range(10):
         log.append(batch(b"%05d" % number), leader_epoch=0)
@@ -112,7 +112,7 @@ def test_a_batch_that_is_larger_than_the_budget_is_read_whole(tmp_path: Path) ->
         assert budget.is_short == (offset < 2)
 
 
-def test_a_budget_that_suffices_exactly_leaves_nothing(tmp_path: Path) -> None:
+def test_a_read_of_exactly_the_budget_is_not_short(tmp_path: Path) -> None:
     log = restarted(tmp_path, 10)
     budget = budget_of(10)
     assert len(offsets(log.read(0, EVERYTHING, budget=budget))) == 10
@@ -129,7 +129,7 @@ def test_limits_hold_within_the_budget(tmp_path: Path) -> None:
     assert budget.is_short
 
 
-def test_damage_is_found_where_a_read_comes_to_it(tmp_path: Path) -> None:
+def test_damage_fails_the_read_that_reaches_it(tmp_path: Path) -> None:
     log = restarted(tmp_path, 30)
     path = tmp_path / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
@@ -144,7 +144,7 @@ def test_damage_is_found_where_a_read_comes_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48, 2**31 - 1])
-def test_no_length_on_disk_gets_past_the_verification(tmp_path: Path, length: int) -> None:
+def test_a_wrong_batch_length_on_disk_fails_the_read(tmp_path: Path, length: int) -> None:
     log = restarted(tmp_path, 30)
     path = tmp_path / "00000000000000000000.log"
     data = bytearray(path.read_bytes())
@@ -171,7 +171,7 @@ def test_reads_of_any_kind_return_what_is_stored(tmp_path: Path) -> None:
         log.close(clean=True)
 
 
-def test_a_copy_reads_on_to_the_end(tmp_path: Path) -> None:
+def test_a_copy_of_a_restarted_log_reaches_the_log_end(tmp_path: Path) -> None:
     log, copy = restarted(tmp_path / "a", BATCHES_MAX + 10), open_at(tmp_path / "b")
     steps = 0
     while data := log.read(copy.log_end_offset, EVERYTHING):

@@ -111,7 +111,7 @@ def aborted_records_make_older_ones_obsolete(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CleanedTransactions, "is_aborted", only_while_rewriting)
 
 
-@_bug("S13", "log/compaction/test_round.py::test_what_a_power_cut_can_take_is_left_alone")
+@_bug("S13", "log/compaction/test_round.py::test_compaction_does_not_go_beyond_the_recovery_point")
 def compaction_takes_what_is_not_durable(patch: pytest.MonkeyPatch) -> None:
     """A value is removed because of a newer one that is not durable yet."""
     upper_bound = candidates._upper_bound
@@ -138,7 +138,7 @@ def an_overtaken_round_is_swapped_in(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(swap.Swap, "is_overtaken", never)
 
 
-@_bug("S13", "log/compaction/test_swap_crashes.py::test_what_a_step_renamed_is_durable_before_the_next_one")
+@_bug("S13", "log/compaction/test_swap_crashes.py::test_renames_of_a_swap_step_are_synced_before_the_next_step")
 def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> None:
     """The directory is not synced between the renames: a power cut may leave neither the old nor the new segments."""
     patch.setattr(swap.Swap, "sync", nothing)
@@ -146,8 +146,7 @@ def a_swap_settles_before_its_sources_are_gone(patch: pytest.MonkeyPatch) -> Non
 
 @_bug(
     "S13",
-    "server/compaction/test_cleaner_checkpoint.py::"
-    "test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further",
+    "server/compaction/test_cleaner_checkpoint.py::test_a_truncation_before_the_cleaner_starts_lowers_its_checkpoint",
 )
 def what_comes_where_a_log_was_cut_counts_as_compacted(patch: pytest.MonkeyPatch) -> None:
     """Records appended after a truncation count as compacted, so that deleted keys return."""

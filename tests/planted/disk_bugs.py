@@ -25,7 +25,7 @@ DISK_BUGS: Final = Catalogue()
 _bug = DISK_BUGS.bug
 
 
-@_bug("S1", "cluster/test_group_commit.py::test_what_is_not_durable_cannot_be_read")
+@_bug("S1", "cluster/test_group_commit.py::test_unflushed_records_cannot_be_read")
 def an_answer_does_not_wait_for_its_fsync(patch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1, the high watermark advances before the fsync."""
     request = GroupCommit.request
@@ -121,7 +121,7 @@ def a_full_disk_takes_the_log_offline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogHealth, "no_space", give_up)
 
 
-@_bug("S16", "log/test_full_disk.py::test_epochs_that_cannot_be_written_hold_the_flush_up_and_nothing_else")
+@_bug("S16", "log/test_full_disk.py::test_leader_epochs_without_disk_space_delay_only_the_flush")
 def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
     """Leader epochs that found no space count as written."""
     write = LeaderEpochs.write
@@ -135,7 +135,7 @@ def a_full_disk_lets_the_flush_pass(patch: pytest.MonkeyPatch) -> None:
 
 @_bug(
     "S1",
-    "log/test_log_manager.py::test_a_topic_made_again_keeps_its_records_after_a_crash_between_deletion_and_checkpoint",
+    "log/test_log_manager.py::test_a_recreated_topic_keeps_its_records_after_a_crash_before_the_checkpoint",
 )
 def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
     """A new topic with the name of a deleted one starts at the old topic's log start offset."""
@@ -146,7 +146,7 @@ def a_deleted_topic_stays_in_the_checkpoints(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogDirectory, "remove", forget_the_log_only)
 
 
-@_bug("S10", "log/test_log_manager.py::test_a_checkpoint_that_was_overtaken_is_dropped")
+@_bug("S10", "log/test_log_manager.py::test_a_checkpoint_prepared_before_a_truncation_is_dropped")
 def an_overtaken_checkpoint_is_put_in_place(patch: pytest.MonkeyPatch) -> None:
     """A worker replaces newer checkpointed offsets, which a truncation had lowered, by older ones."""
     finish = CheckpointJob.finish
@@ -163,7 +163,7 @@ def a_truncation_leaves_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PartitionLog, "_lower", nothing)
 
 
-@_bug("S1", "log/test_log_manager.py::test_checkpoints_say_what_kafka_expects")
+@_bug("S1", "log/test_log_manager.py::test_checkpoints_have_the_format_of_kafka")
 def the_kept_log_start_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
     """The checkpointed log start is one too high: an existing record is out of range after a restart."""
     starts = LogDirectory.current_log_starts

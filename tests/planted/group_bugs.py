@@ -21,7 +21,7 @@ from tests.planted.bug import Catalogue
 
 GROUP_BUGS: Final = Catalogue()
 _bug = GROUP_BUGS.bug
-_FOUND_BY = "fuzz/test_fuzzers.py::test_seeds_pass[group]"
+_FOUND_BY = "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[group]"
 
 
 @_bug("G7", _FOUND_BY)

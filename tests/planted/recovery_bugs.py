@@ -78,7 +78,7 @@ def indexes_are_believed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segment, "reset_indexes", load_instead)
 
 
-@_bug("S8", "log/test_recovery.py::test_opening_twice_is_opening_once")
+@_bug("S8", "log/test_recovery.py::test_a_second_recovery_changes_nothing")
 def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.MonkeyPatch) -> None:
     """The transaction index is not cleared before it is rebuilt."""
 
@@ -88,7 +88,7 @@ def aborted_transactions_are_added_to_those_of_before_the_crash(patch: pytest.Mo
     patch.setattr(TransactionIndex, "reset", believe)
 
 
-@_bug("S8", "log/test_producer_state.py::test_a_snapshot_of_what_was_cut_is_not_believed")
+@_bug("S8", "log/test_producer_state.py::test_a_producer_snapshot_of_truncated_records_is_not_used")
 def a_snapshot_ahead_of_the_log_is_kept(patch: pytest.MonkeyPatch) -> None:
     """Producer state keeps the batches that were truncated."""
     patch.setattr(ProducerSnapshots, "remove_from", nothing)
@@ -128,13 +128,13 @@ def a_restart_forgets_open_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerState, "put_all", put_without_transactions)
 
 
-@_bug("S8", "log/test_producer_state.py::test_truncation_takes_producers_back")
+@_bug("S8", "log/test_producer_state.py::test_truncation_restores_earlier_producer_state")
 def a_cut_leaves_its_producers(patch: pytest.MonkeyPatch) -> None:
     """After a truncation, producers still have the truncated batches."""
     patch.setattr(truncation, "replay_producers_in_steps", lambda log: iter(()))
 
 
-@_bug("S8", "log/test_unsettled_cuts.py::test_nothing_is_stable_until_the_transactions_are_known")
+@_bug("S8", "log/test_unsettled_cuts.py::test_the_last_stable_offset_is_the_log_start_until_transactions_are_derived")
 def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
     """Before a truncation has found open transactions again, read_committed consumers receive their records."""
     begin = PendingTruncation.__init__
@@ -146,7 +146,7 @@ def a_cut_keeps_no_reader_back(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(PendingTruncation, "__init__", begin_as_if_known)
 
 
-@_bug("S8", "cluster/test_group_commit.py::test_who_leads_has_settled_a_cut_before")
+@_bug("S8", "cluster/test_group_commit.py::test_a_new_leader_completes_its_pending_truncation")
 def a_leader_does_not_wait_for_its_cut(patch: pytest.MonkeyPatch) -> None:
     """A new leader appends a duplicate batch, because its producer state is not derived yet."""
     patch.setattr(PartitionLog, "complete_truncation", nothing)
@@ -172,7 +172,7 @@ def an_undecided_swap_is_completed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery, "_undo", undo_nothing_decided)
 
 
-@_bug("S5", "log/test_recovery.py::test_what_a_killed_process_left_is_durable_before_it_is_read")
+@_bug("S5", "log/test_recovery.py::test_records_left_by_a_killed_process_are_synced_when_the_log_opens")
 def recovery_flushes_nothing_it_found(patch: pytest.MonkeyPatch) -> None:
     """With flush.messages=1, data that was read after a start may be lost by the next start."""
     open_log = recovery.open_log

@@ -32,20 +32,20 @@ _bug = REPLICA_BUGS.bug
 _closer_replica = closest_replica.closer_replica
 
 
-@_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
+@_bug("R18", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[log]")
 def a_damaged_log_stays_when_its_topic_is_deleted(patch: pytest.MonkeyPatch) -> None:
     """A log that cannot be opened stays in its directory, and the next topic with its name gets it."""
     patch.setattr(ClosedLogs, "delete", nothing)
     patch.setattr(ClosedLogs, "set_aside_if_foreign", never)
 
 
-@_bug("R18", "fuzz/test_fuzzers.py::test_seeds_pass[log]")
+@_bug("R18", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[log]")
 def a_log_of_an_earlier_topic_is_taken_for_the_new_one(patch: pytest.MonkeyPatch) -> None:
     """The topic id of a directory is not read before its log is opened."""
     patch.setattr(ClosedLogs, "set_aside_if_foreign", never)
 
 
-@_bug("S4", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+@_bug("S4", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[follower]")
 def a_segment_begins_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
     """A gap that compaction made lies between two segments of a follower; a start treats it as lost batches."""
 
@@ -55,13 +55,13 @@ def a_segment_begins_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rolling, "base_offset", first)
 
 
-@_bug("S13", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+@_bug("S13", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[follower]")
 def a_round_goes_on_when_its_log_is_cut(patch: pytest.MonkeyPatch) -> None:
     """Records that a compaction round read before a truncation replace those appended after it."""
     patch.setattr(LogOffsets, "truncations", property(lambda _: 0, nothing))
 
 
-@_bug("S7", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+@_bug("S7", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[follower]")
 def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
     """The scrubber reports damage in a sound log, because it looks for a batch at its position before a truncation."""
 
@@ -84,7 +84,7 @@ def the_scrubber_goes_on_where_a_log_was_cut(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(scrubbing, "_check", check_blindly)
 
 
-@_bug("S1", "fuzz/test_fuzzers.py::test_seeds_pass[follower]")
+@_bug("S1", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[follower]")
 def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> None:
     """After a kill, records appended since a truncation count as deleted."""
     write = LogDirectories.write_lowered
@@ -95,19 +95,19 @@ def a_cut_leaves_what_is_noted_of_the_log_start(patch: pytest.MonkeyPatch) -> No
     patch.setattr(LogDirectories, "write_lowered", write_others)
 
 
-@_bug("M1", "fuzz/test_fuzzers.py::test_seeds_pass[flap]")
+@_bug("M1", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[flap]")
 def a_shard_that_was_given_up_goes_on_loading(patch: pytest.MonkeyPatch) -> None:
     """State loaded after the loss of leadership counts forever in the memory of transactional ids."""
     patch.setattr(Loader, "_is_stopped", property(never))
 
 
-@_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
+@_bug("C1", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[controller]")
 def a_feature_level_is_set_that_a_broker_does_not_support(patch: pytest.MonkeyPatch) -> None:
     """UpdateFeatures checks only the local controller; an older broker stops at the record."""
     patch.setattr(features, "_node_error", nothing)
 
 
-@_bug("C1", "fuzz/test_fuzzers.py::test_seeds_pass[controller]")
+@_bug("C1", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[controller]")
 def a_stopped_broker_gets_no_replica(patch: pytest.MonkeyPatch) -> None:
     """A broker stays in controlled shutdown after it is fenced: no topic that needs its replica can be created."""
 
@@ -122,7 +122,7 @@ def a_stopped_broker_gets_no_replica(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(topics, "usable_brokers", usable)
 
 
-@_bug("R20", "fuzz/test_fuzzers.py::test_seeds_pass[closest]")
+@_bug("R20", "fuzz/test_fuzzers.py::test_the_first_seeds_of_each_fuzzer_pass[closest]")
 def consumers_are_sent_to_replicas_out_of_sync(patch: pytest.MonkeyPatch) -> None:
     """The preferred read replica may be any replica in the consumer's rack, in sync or not (KIP-392)."""
     patch.setattr(closest_replica, "closer_replica", _any_replica)

@@ -36,7 +36,7 @@ def replicated_batches_need_not_follow_the_log(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(partition_log, "check_assigned_offsets", check_nothing)
 
 
-@_bug("S2", "log/test_partition_log.py::test_the_limit_keeps_batches_back")
+@_bug("S2", "log/test_partition_log.py::test_a_read_does_not_go_beyond_its_limit_offset")
 def a_read_passes_its_limit(patch: pytest.MonkeyPatch) -> None:
     """A reader receives batches above the high watermark, which may still change."""
     read = Segment.read
@@ -73,7 +73,7 @@ def a_cut_leaves_its_times(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TimeIndex, "truncate_to_offset", nothing)
 
 
-@_bug("S8", "log/test_producer_state.py::test_truncation_takes_aborted_transactions_back")
+@_bug("S8", "log/test_producer_state.py::test_truncation_removes_later_aborted_transactions")
 def a_cut_leaves_its_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
     """The transaction index keeps entries of truncated markers."""
     patch.setattr(TransactionIndex, "truncate", nothing)
@@ -81,7 +81,7 @@ def a_cut_leaves_its_aborted_transactions(patch: pytest.MonkeyPatch) -> None:
 
 @_bug(
     "T13",
-    "log/test_producer_state.py::test_aborted_transactions_are_listed_where_they_matter",
+    "log/test_producer_state.py::test_aborted_transactions_are_listed_for_overlapping_offset_ranges",
     "log/test_index_model.py::TestIndexModel::runTest",
 )
 def an_aborted_transaction_at_the_end_of_a_read_is_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def the_log_start_takes_its_epoch_along(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LeaderEpochs, "truncate_from_start", truncate)
 
 
-@_bug("S9", "log/test_checkpoints.py::test_where_an_epoch_ends")
+@_bug("S9", "log/test_checkpoints.py::test_the_end_offset_of_a_leader_epoch")
 def an_older_epoch_ends_where_the_log_does(patch: pytest.MonkeyPatch) -> None:
     """A follower keeps records that the leader never had, because an older epoch's end is too high."""
 
@@ -185,7 +185,7 @@ def a_batch_of_another_epoch_is_a_duplicate(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProducerEntry, "find_duplicate", find_duplicate)
 
 
-@_bug("T2", "log/test_producer_state.py::test_sequences_wrap")
+@_bug("T2", "log/test_producer_state.py::test_sequences_wrap_to_zero_after_int32_max")
 def sequences_do_not_wrap(patch: pytest.MonkeyPatch) -> None:
     """After sequence number 2^31 - 1, every batch is out of order."""
     check_sequence = producer_state._check_sequence
@@ -199,7 +199,7 @@ def sequences_do_not_wrap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(producer_state, "_check_sequence", check)
 
 
-@_bug("T2", "log/test_producer_state.py::test_sequences_wrap")
+@_bug("T2", "log/test_producer_state.py::test_sequences_wrap_to_zero_after_int32_max")
 def a_batch_that_wraps_begins_below_zero(patch: pytest.MonkeyPatch) -> None:
     """The first sequence number of a batch across the wrap is wrong, so that its duplicate is not detected."""
     stored = producer_state.StoredBatch

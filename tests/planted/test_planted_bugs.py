@@ -33,7 +33,7 @@ def outcomes() -> dict[str, Any]:
 
 @pytest.mark.long
 @replaces_methods
-def test_without_a_bug_all_of_them_pass(outcomes: dict[str, Any]) -> None:
+def test_without_a_planted_bug_all_tests_pass(outcomes: dict[str, Any]) -> None:
     assert (outcomes[NO_BUG]["code"], outcomes[NO_BUG]["failed"]) == (pytest.ExitCode.OK, {})
     passed = outcomes[NO_BUG]["passed"]
     for bug in LOG_BUGS.values():
@@ -52,7 +52,7 @@ def test_a_planted_bug_is_found(name: str, outcomes: dict[str, Any]) -> None:
     assert not any("/tests/planted/" in where for where in outcome["failed"].values()), "the plant itself fails"
 
 
-def test_the_catalogue_says_of_each_bug_what_it_is() -> None:
+def test_each_bug_has_an_invariant_its_tests_and_a_description() -> None:
     assert len(BUGS) > 70
     for bug in BUGS.values():
         assert bug.breaks in INVARIANTS

@@ -30,14 +30,14 @@ def _script(name: str) -> str:
     "T6",
     _script("a_batch_of_a_classic_client_must_have_been_added"),
     _script("a_batch_that_begins_a_transaction_adds_its_partition"),
-    "coordinator/test_transaction_verifier.py::test_an_open_transaction_passes",
+    "coordinator/test_transaction_verifier.py::test_an_open_transaction_needs_no_verification",
 )
 def every_batch_passes_the_verifier(patch: pytest.MonkeyPatch) -> None:
     """Batches of a transaction are written without a request to its coordinator."""
     patch.setattr(TransactionVerifier, "can_write", always)
 
 
-@_bug("T6", "coordinator/test_transaction_verifier.py::test_a_marker_makes_a_wait_void")
+@_bug("T6", "coordinator/test_transaction_verifier.py::test_a_marker_during_verification_rejects_waiting_batches")
 def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
     """A batch that waited for verification while its transaction ended is written, and stays open forever."""
     append_marker = Partition.append_marker
@@ -124,7 +124,7 @@ def a_decision_goes_out_at_once(patch: pytest.MonkeyPatch) -> None:
 @_bug(
     "T8",
     _script("an_end_while_one_is_under_way"),
-    "coordinator/test_transaction_rules.py::test_every_cell_of_the_table",
+    "coordinator/test_transaction_rules.py::test_end_txn_result_for_each_state_and_epoch",
 )
 def an_end_may_be_turned(patch: pytest.MonkeyPatch) -> None:
     """A repeated EndTxn returns success even if the earlier decision was the opposite."""

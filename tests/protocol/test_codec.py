@@ -104,7 +104,7 @@ def test_bad_tags_are_rejected(tags: str) -> None:
         decode(MetadataRequest, 9, plain[:-1] + bytes.fromhex(tags))
 
 
-def test_a_known_tag_must_have_its_size() -> None:
+def test_a_known_tag_of_a_wrong_size_is_rejected() -> None:
     """In the response, tag 1 is an int64."""
     head = "0000" + "01" + "00000000" + "01" + "01"
     assert decode(ApiVersionsResponse, 3, bytes.fromhex(head + "08" + "00" * 8)).finalized_features_epoch == 0
@@ -125,7 +125,7 @@ def test_a_known_tag_must_have_its_size() -> None:
         pytest.param(9, "02" + "81800400" + "00" * 9, id="string of more than 32767 bytes"),
     ],
 )
-def test_nonsense_is_rejected(version: int, frame: str) -> None:
+def test_malformed_frames_are_rejected(version: int, frame: str) -> None:
     with pytest.raises(ProtocolError):
         decode(MetadataRequest, version, bytes.fromhex(frame))
 
@@ -137,14 +137,14 @@ def test_a_version_that_does_not_exist() -> None:
         encoder(MetadataRequest, 99)
 
 
-def test_what_a_version_lacks_must_be_at_its_default() -> None:
+def test_fields_that_a_version_lacks_must_have_their_default() -> None:
     request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
     with pytest.raises(EncodeError, match="allow_auto_topic_creation"):
         encode(request, 3, bytearray())
     encode(request, 4, bytearray())
 
 
-def test_what_may_be_ignored_is_dropped() -> None:
+def test_ignorable_fields_are_dropped() -> None:
     out = bytearray()
     encode(FetchResponse(throttle_time_ms=5, error_code=1), 4, out)
     assert decode(FetchResponse, 4, out) == FetchResponse(throttle_time_ms=5)
@@ -161,7 +161,7 @@ def test_what_may_be_ignored_is_dropped() -> None:
         pytest.param(InitProducerIdRequest(transaction_timeout_ms=2**31), 0, id="int32 overflow"),
     ],
 )
-def test_what_cannot_be_expressed_is_an_encode_error(value: object, version: int) -> None:
+def test_unencodable_values_raise_encode_error(value: object, version: int) -> None:
     with pytest.raises(EncodeError):
         encode(value, version, bytearray())
 

@@ -43,7 +43,7 @@ def test_names_are_kafkas(codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_the_cap_holds(codec):
+def test_decompression_stops_at_the_size_limit(codec):
     packed = compress(codec, bytes(1_000_000))
     with pytest.raises(DecompressedTooLargeError):
         decompress(codec, packed, 999_999)
@@ -66,7 +66,7 @@ def test_noise_ends_in_an_error_or_a_value(data, codec):
         return
 
 
-def test_gzip_of_others():
+def test_gzip_is_compatible_with_the_standard_library():
     assert gzip.decompress(compress(Codec.GZIP, b"three")) == b"three"
     assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
     with pytest.raises(CompressionError):
@@ -83,7 +83,7 @@ def test_snappy_with_and_without_javas_framing():
     assert decompress(Codec.SNAPPY, blocks) == data
 
 
-def test_snappy_length_fields_are_not_believed():
+def test_snappy_length_fields_are_not_trusted():
     header = compress(Codec.SNAPPY, b"")[:16]
     for block in (struct.pack(">i", 100) + b"x", struct.pack(">i", -1), b"\x00\x00"):
         with pytest.raises(CompressionError):

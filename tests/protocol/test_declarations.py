@@ -40,7 +40,7 @@ def test_requests_and_responses_go_together() -> None:
     assert not {key: found for key, found in ranges.items() if len(found) > 1}
 
 
-def test_every_struct_stands_in_a_message() -> None:
+def test_every_struct_belongs_to_a_message() -> None:
     used: set[str] = set()
     for schema in all_messages():
         used |= _structs(schema)

@@ -18,7 +18,7 @@ def test_retriable_codes_are_kafkas() -> None:
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_each_code_says_what_it_means(code: ErrorCode) -> None:
+def test_each_error_code_has_a_message(code: ErrorCode) -> None:
     assert code.meaning
     assert not code.meaning.endswith(".")
     assert ErrorCode(int(code)) is code
@@ -32,7 +32,7 @@ def test_an_error_carries_code_and_message() -> None:
 
 
 @pytest.mark.parametrize("number", [-256, -2, 400, 32767])
-def test_a_code_of_a_newer_version_is_an_error_that_nobody_expects(number: int) -> None:
+def test_an_unknown_error_code_is_unknown_server_error(number: int) -> None:
     assert ErrorCode(number) is ErrorCode.UNKNOWN_SERVER_ERROR
     with pytest.raises(ValueError, match="not a valid"):
         ErrorCode("1")  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def test_the_value_is_the_declared_one(
     assert decode_group_value(OffsetCommitKey(), encoded) == value
 
 
-def test_what_no_string_may_hold_is_rejected() -> None:
+def test_strings_above_32767_bytes_are_rejected() -> None:
     longest = "x" * 32767
     assert decode_group_key(encode_offset_commit_key(longest, longest, 0)) == OffsetCommitKey(
         group=longest, topic=longest, partition=0

@@ -31,20 +31,20 @@ SAMPLES = 12
 
 
 @pytest.mark.parametrize(("schema", "version"), IN_KIO, ids=name_of)
-def test_kio_agrees(schema: Schema, version: int) -> None:
+def test_kio_encodes_the_same_bytes(schema: Schema, version: int) -> None:
     _compare(schema, version, encode_with_kio)
 
 
 @pytest.mark.parametrize(("schema", "version"), IN_KAFKA_PYTHON, ids=name_of)
-def test_kafka_python_agrees(schema: Schema, version: int) -> None:
+def test_kafka_python_encodes_the_same_bytes(schema: Schema, version: int) -> None:
     _compare(schema, version, encode_with_kafka_python)
 
 
-def test_all_that_kio_knows_is_compared() -> None:
+def test_every_message_of_kio_is_compared() -> None:
     assert {module_of_kio(schema, version) for schema, version in IN_KIO} == modules_of_kio()
 
 
-def test_all_that_kafka_python_knows_is_compared() -> None:
+def test_every_message_of_kafka_python_is_compared() -> None:
     assert {schema.name for schema, _ in IN_KAFKA_PYTHON} == names_in_kafka_python()
 
 

@@ -38,7 +38,7 @@ def run(pieces: Generator[None, None, T]) -> tuple[T, int]:
 
 
 @each_version
-def test_they_do_what_the_others_do(schema: Schema, version: int) -> None:
+def test_codecs_in_steps_equal_the_plain_codecs(schema: Schema, version: int) -> None:
     random_source = random.Random(f"{schema.name} {version}")
     decode_in_pieces: PiecesDecoder[Any] = pieces_decoder(schema.cls, version)
     encode_in_pieces: PiecesEncoder[Any] = pieces_encoder(schema.cls, version)
@@ -63,7 +63,7 @@ def topics(count: int) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("count", [0, 1, STEPS - 1, STEPS, 10 * STEPS + 1])
-def test_they_stop_now_and_then(count: int) -> None:
+def test_codecs_in_steps_pause_after_each_step(count: int) -> None:
     frame = bytearray()
     encode(topics(count), 12, frame)
     (request, _), stops = run(pieces_decoder(MetadataRequest, 12)(frame, 0))
@@ -73,20 +73,20 @@ def test_they_stop_now_and_then(count: int) -> None:
     assert out == frame
 
 
-def test_they_stop_in_lists_of_ids_too() -> None:
+def test_decoding_in_steps_pauses_in_lists_of_ids() -> None:
     request = BrokerHeartbeatRequest(offline_log_dirs=[UUID(int=number) for number in range(1, 3 * STEPS)])
     frame = bytearray()
     encode(request, 1, frame)
     assert run(pieces_decoder(BrokerHeartbeatRequest, 1)(frame, 0)) == ((request, len(frame)), 2)
 
 
-def test_what_cannot_be_written_is_rejected() -> None:
+def test_encoding_in_steps_rejects_an_invalid_message() -> None:
     bad = MetadataRequest(topics=[MetadataRequestTopic(name=None)])
     with pytest.raises(EncodeError, match=r"^MetadataRequest v1: "):
         run(pieces_encoder(MetadataRequest, 1)(bad, bytearray(), None))
 
 
-def test_a_framed_answer_is_that_of_the_framer() -> None:
+def test_a_response_framed_in_steps_equals_the_plain_frame() -> None:
     data = [FetchPartitionData(partition_index=number, records=b"batch") for number in range(2 * STEPS)]
     response = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=data)])
     buffers, stops = run(pieces_framer(FetchResponse, 11)(7, response))

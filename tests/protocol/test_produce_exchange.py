@@ -137,7 +137,7 @@ def answer_of(partition: ProducedPartition, version: int) -> PartitionProduceRes
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_damaged_frames_are_judged_alike(version: int) -> None:
+def test_damaged_frames_give_the_same_result_with_both_decoders(version: int) -> None:
     """Both codecs reject the same frames, and decode the others to the same values."""
     random_source = random.Random(version)
     topic = TopicProduceData(partition_data=[PartitionProduceData(index=3, records=b"records"), PartitionProduceData()])
@@ -176,7 +176,7 @@ def test_too_many_partitions_are_rejected_before_they_are_made(version: int) -> 
 
 
 @pytest.mark.parametrize("version", [8, FLEXIBLE_SINCE])
-def test_a_message_that_does_not_fit_is_our_error(version: int) -> None:
+def test_an_error_message_that_is_too_long_is_an_encode_error(version: int) -> None:
     exchange = ProduceExchange(None, 1, 0)
     exchange.topics.append(ProducedTopic("t", None))
     exchange.topics[0].partitions.append(ProducedPartition(0, None))

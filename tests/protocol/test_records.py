@@ -158,7 +158,7 @@ def test_a_length_smaller_than_a_header_is_no_batch():
         list(iterate_headers(data))
 
 
-def test_every_truncation_is_noticed():
+def test_every_truncation_is_detected():
     data = bytes(encode_batch([Record(key=b"k", value=b"v", headers=[("h", b"1"), ("n", None)])] * 2))
     for length in range(len(data)):
         with pytest.raises(InvalidRecordsError):

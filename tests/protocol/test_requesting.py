@@ -68,7 +68,7 @@ def test_the_answer_to_api_versions_has_the_oldest_header() -> None:
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\0\0\7\0\x7f"])
-def test_what_is_cut_off_is_rejected(frame: bytes) -> None:
+def test_a_truncated_response_is_rejected(frame: bytes) -> None:
     with pytest.raises(ProtocolError):
         result_of(parse_response_in_pieces(CreateTopicsRequest, 7, frame))
 

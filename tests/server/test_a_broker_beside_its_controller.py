@@ -33,7 +33,7 @@ def registration(running: RunningBroker) -> BrokerRegistrationRequest:
     )
 
 
-def test_a_stranger_does_not_get_the_id_of_the_broker_beside(tmp_path: Path) -> None:
+def test_another_broker_cannot_register_with_the_id_of_a_combined_node(tmp_path: Path) -> None:
     running = RunningBroker(
         tmp_path / "data",
         {

@@ -28,7 +28,7 @@ def abort_many(broker: RunningBroker, topic: str, index: int = 0) -> None:
     broker.call(append)
 
 
-def test_the_list_ends_where_the_read_ends(broker: RunningBroker, client: RawClient) -> None:
+def test_aborted_transactions_are_listed_up_to_the_end_of_the_read(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     abort_many(broker, topic)
     offset = reads = 0
@@ -41,7 +41,7 @@ def test_the_list_ends_where_the_read_ends(broker: RunningBroker, client: RawCli
     assert reads > 5
 
 
-def test_the_list_counts_as_what_is_read(broker: RunningBroker, client: RawClient) -> None:
+def test_aborted_transactions_count_towards_max_bytes(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client, 3)
     for index in range(3):
         abort_many(broker, topic, index)
@@ -67,14 +67,14 @@ def test_the_list_counts_as_what_is_read(broker: RunningBroker, client: RawClien
     assert sum(sizes) <= 220_000, "the list of the last partition comes with what is read of it"
 
 
-def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: RawClient) -> None:
+def test_deleting_a_partition_ends_the_check_of_its_transaction_index(broker: RunningBroker, client: RawClient) -> None:
     """The comparison uses file paths, which may belong to another log by then."""
     topic, _ = create_topic(client)
     abort_many(broker, topic)
     partition = broker.server.services.partitions.find(topic, 0)
     index = partition.log.segments.active.transaction_index
 
-    def looks_after_deletion() -> int:
+    def checks_after_deletion() -> int:
         index.is_checked = False
         unready = UnreadyLogs()
         unready.add_aborted(partition, 0, 2 * ABORTS)
@@ -84,4 +84,4 @@ def test_a_comparison_ends_with_its_partition(broker: RunningBroker, client: Raw
         partition.is_removed = True
         return len(list(pieces))
 
-    assert broker.call(looks_after_deletion) == 0
+    assert broker.call(checks_after_deletion) == 0

@@ -111,7 +111,7 @@ def unreachable(destination: Destination, request: Any) -> Any:
     raise Unreachable(f"node {destination.node_id}")
 
 
-def test_what_a_node_asks_for_itself_goes_as_it_is() -> None:
+def test_a_nodes_own_request_is_sent_without_an_envelope() -> None:
     channel = Channel(lambda destination, request: OK)
 
     async def scenario(way: ActiveController) -> None:
@@ -121,7 +121,7 @@ def test_what_a_node_asks_for_itself_goes_as_it_is() -> None:
     run(Log(ONE), channel, scenario)
 
 
-def test_the_node_that_leads_serves_itself() -> None:
+def test_the_active_controller_serves_its_own_requests() -> None:
     log = Log(None)
     log.is_active = True
     seen: list[tuple[Any, int | None]] = []
@@ -138,7 +138,7 @@ def test_the_node_that_leads_serves_itself() -> None:
     run(log, Channel(unreachable), scenario, here=later)
 
 
-def test_a_client_is_forwarded_in_an_envelope_with_who_it_is() -> None:
+def test_a_client_request_is_forwarded_in_an_envelope_with_its_principal() -> None:
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
     def answer(destination: Destination, envelope: EnvelopeRequest) -> EnvelopeResponse:
@@ -158,7 +158,7 @@ def test_a_client_is_forwarded_in_an_envelope_with_who_it_is() -> None:
 
 
 @pytest.mark.parametrize("rejection", [BrokerHeartbeatResponse(error_code=ErrorCode.NOT_CONTROLLER), None])
-def test_who_leads_no_more_is_not_asked_for_long(rejection: Any) -> None:
+def test_a_former_leader_is_soon_replaced_by_the_new_one(rejection: Any) -> None:
     log = Log(ONE)
 
     def answer(destination: Destination, request: Any) -> Any:
@@ -191,7 +191,7 @@ def test_a_leader_that_does_not_answer_is_given_up_when_another_one_leads() -> N
     run(log, channel, scenario)
 
 
-def test_those_who_wait_for_a_free_way_do_not_take_it_to_who_leads_no_more() -> None:
+def test_requests_that_wait_for_a_connection_are_not_sent_to_a_former_leader() -> None:
     def answer(destination: Destination, envelope: EnvelopeRequest) -> EnvelopeResponse:
         response = CreateTopicsResponse()
         return EnvelopeResponse(response_data=b"".join(encode_response(42, response, 7))[SIZE_BYTES:])
@@ -210,7 +210,7 @@ def test_those_who_wait_for_a_free_way_do_not_take_it_to_who_leads_no_more() -> 
     run(log, channel, scenario)
 
 
-def test_giving_up_the_question_gives_up_the_answer() -> None:
+def test_cancelling_a_forwarded_request_cancels_its_response() -> None:
     log, channel = Log(ONE), Channel(lambda destination, request: OK)
     channel.held.add(1)
 
@@ -226,7 +226,7 @@ def test_giving_up_the_question_gives_up_the_answer() -> None:
 
 
 @pytest.mark.parametrize("leader", [None, ONE])
-def test_nobody_answers(leader: Destination | None) -> None:
+def test_requests_time_out_when_no_controller_responds(leader: Destination | None) -> None:
     async def scenario(way: ActiveController) -> None:
         with pytest.raises(NoActiveControllerError):
             await way.send(HEARTBEAT)
@@ -239,7 +239,7 @@ def test_nobody_answers(leader: Destination | None) -> None:
     run(Log(leader), Channel(unreachable), scenario)
 
 
-def test_a_node_that_no_controller_has_ever_answered_says_so() -> None:
+def test_a_request_fails_when_no_controller_has_ever_responded() -> None:
     log = Log(None)
     log.metadata_age_ms = math.inf
 
@@ -292,7 +292,7 @@ def test_an_envelope_that_is_rejected_is_an_error_of_the_server(answer: Envelope
 
 
 @pytest.mark.parametrize(("api", "reject"), administration._PASSED_ON)
-def test_a_rejection_fits_into_every_version(api: Any, reject: Callable[[Any, KafkaError], Any]) -> None:
+def test_an_error_response_can_be_encoded_in_every_version(api: Any, reject: Callable[[Any, KafkaError], Any]) -> None:
     response = asyncio.run(whole(reject(api.request(), KafkaError(ErrorCode.REQUEST_TIMED_OUT))))
     assert isinstance(response, api.response)
     for version in range(api.min_version, api.max_version + 1):
@@ -303,7 +303,7 @@ def test_a_rejection_fits_into_every_version(api: Any, reject: Callable[[Any, Ka
     assert getattr(response, "error_code", None) == (ErrorCode.REQUEST_TIMED_OUT if "error_code" in names else None)
 
 
-def test_a_rejection_of_many_names_each() -> None:
+def test_an_error_response_names_each_topic_once() -> None:
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a", "b", "a")])
     rejected = at_once(create_topics.reject(wanted, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
     assert [(each.name, each.error_code) for each in rejected.topics] == [("a", 7), ("b", 7)]

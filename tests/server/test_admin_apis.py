@@ -131,7 +131,7 @@ def test_resources_with_configurations_are_listed(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_no_leader_needs_an_election(client: RawClient, version: int) -> None:
+def test_elect_leaders_of_one_broker_returns_election_not_needed(client: RawClient, version: int) -> None:
     topic, _ = create_topic(client)
 
     def elect(wanted: list[tuple[str, list[int]]] | None, **more: int) -> Any:
@@ -166,7 +166,9 @@ def test_no_leader_needs_an_election(client: RawClient, version: int) -> None:
         (0, [], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_replicas_cannot_move(client: RawClient, index: int, replicas: list[int] | None, code: ErrorCode) -> None:
+def test_reassignments_to_other_brokers_are_rejected_by_a_single_broker(
+    client: RawClient, index: int, replicas: list[int] | None, code: ErrorCode
+) -> None:
     topic, _ = create_topic(client)
     partitions = [ReassignablePartition(partition_index=index, replicas=replicas)]
     topics = [ReassignableTopic(name=name, partitions=partitions) for name in (topic, NEVER_MADE)]
@@ -180,7 +182,7 @@ def test_replicas_cannot_move(client: RawClient, index: int, replicas: list[int]
     assert (listed.error_code, listed.error_message, listed.topics) == (0, None, [])
 
 
-def test_replicas_are_where_they_are(tmp_path: Path) -> None:
+def test_alter_replica_log_dirs_accepts_the_current_directory(tmp_path: Path) -> None:
     first, second = str(tmp_path / "a"), str(tmp_path / "b")
     with RunningBroker(tmp_path, {"log.dirs": f"{first},{second}"}) as broker, broker.client() as client:
         topic, _ = create_topic(client)
@@ -200,7 +202,7 @@ def test_replicas_are_where_they_are(tmp_path: Path) -> None:
         assert client.ask(request, 1).results[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_nobody_has_credentials(client: RawClient) -> None:
+def test_scram_credentials_of_unknown_users_are_not_found(client: RawClient) -> None:
     assert client.ask(DescribeUserScramCredentialsRequest(users=None), 0).results == []
     users = [DescribeUserScramCredentialsUserName(name=name) for name in ("once", "twice", "twice")]
     results = client.ask(DescribeUserScramCredentialsRequest(users=users), 0).results
@@ -211,7 +213,7 @@ def test_nobody_has_credentials(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_access_control_is_off(broker: RunningBroker, client: RawClient, version: int) -> None:
+def test_acl_apis_are_disabled(broker: RunningBroker, client: RawClient, version: int) -> None:
     anything: dict[str, Any] = {"operation": 1, "permission_type": 1}
     described = client.ask(DescribeAclsRequest(resource_type_filter=1, **anything), version)
     assert (described.error_code, described.error_message) == (
@@ -262,7 +264,7 @@ class Reject:
         return False
 
 
-def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> None:
+def test_admin_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
     broker.authorize_by(Reject())
@@ -284,6 +286,6 @@ def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> No
         broker.authorize_by(allowing)
 
 
-def test_the_directory_id_is_no_placeholder(client: RawClient) -> None:
+def test_the_directory_id_of_the_voter_is_not_reserved(client: RawClient) -> None:
     (partition,) = describe_quorum(client, (METADATA, [0])).topics[0].partitions
     assert partition.current_voters[0].replica_directory_id.int > UUID(int=100).int

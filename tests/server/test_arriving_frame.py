@@ -18,7 +18,7 @@ def length_in(data: bytes, position: int) -> int:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=9), st.lists(st.integers(1, 70), min_size=1))
-def test_a_frame_is_what_was_sent_however_it_is_cut(content: bytes, behind: bytes, cuts: list[int]) -> None:
+def test_a_frame_is_complete_however_its_bytes_arrive(content: bytes, behind: bytes, cuts: list[int]) -> None:
     stream = memoryview(sized(content) + behind)
     frame = ArrivingFrame()
     position, turn = 0, 0
@@ -37,14 +37,14 @@ def test_a_frame_is_what_was_sent_however_it_is_cut(content: bytes, behind: byte
     assert frame.end() == b"next"
 
 
-def test_what_claims_to_be_long_takes_little() -> None:
+def test_a_large_frame_length_allocates_little_memory() -> None:
     frame = ArrivingFrame()
     frame.take(memoryview(struct.pack(">i", 100_000_000) + bytes(1000)), length_in)
     assert frame._content is not None
     assert frame._content.getbuffer().nbytes == 2000
 
 
-def test_a_length_that_is_rejected_is_told_at_once() -> None:
+def test_an_invalid_frame_length_is_rejected_at_once() -> None:
     def reject(data: bytes, position: int) -> int:
         raise ValueError(data[position:])
 

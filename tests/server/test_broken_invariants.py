@@ -136,7 +136,7 @@ def test_a_broken_invariant_has_an_exit_status_of_its_own(
     assert "stopped, because broken" in capsys.readouterr().err
 
 
-def test_a_failure_without_words_is_told_by_its_kind_and_place() -> None:
+def test_a_failure_without_a_message_is_described_by_type_and_place() -> None:
     def fail() -> None:
         raise AssertionError
 

@@ -80,7 +80,7 @@ def test_a_failed_fsync_of_the_metadata_log_stops_the_broker(tmp_path: Path) -> 
     broker.stop()
 
 
-def test_a_full_disk_rejects_records_and_goes_on(tmp_path: Path) -> None:
+def test_a_broker_with_a_full_disk_rejects_records_and_continues(tmp_path: Path) -> None:
     disk = FaultyDisk()
     with RunningBroker(tmp_path, disk=disk) as broker, broker.client() as client:
         topic, _ = create_topic(client)
@@ -93,7 +93,7 @@ def test_a_full_disk_rejects_records_and_goes_on(tmp_path: Path) -> None:
         create_topic(client)
 
 
-def test_a_broken_log_directory_is_offline_and_says_so(tmp_path: Path) -> None:
+def test_a_failed_log_directory_is_offline_and_described_with_an_error(tmp_path: Path) -> None:
     disk = FaultyDisk()
     broker = RunningBroker(tmp_path, disk=disk)
     with broker.client() as client:
@@ -109,7 +109,7 @@ def test_a_broken_log_directory_is_offline_and_says_so(tmp_path: Path) -> None:
         assert values_in(fetch(client, topic).records) == [b"a"]
 
 
-def test_a_start_that_fails_gives_everything_back(tmp_path: Path) -> None:
+def test_a_failed_start_releases_its_resources(tmp_path: Path) -> None:
     disk = FaultyDisk()
     disk.fail = lambda operation, path: broken(operation, path) if path.endswith("quorum-state") else None
     with pytest.raises(Exception, match="quorum-state"):

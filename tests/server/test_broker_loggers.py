@@ -84,7 +84,7 @@ def test_other_loggers_of_the_process_keep_their_level(client: RawClient) -> Non
         (("root", DELETE, None), ErrorCode.INVALID_REQUEST, "root logger is not allowed"),
     ],
 )
-def test_what_cannot_be_changes_nothing(client: RawClient, change: Change, code: ErrorCode, why: str) -> None:
+def test_an_invalid_logger_change_changes_nothing(client: RawClient, change: Change, code: ErrorCode, why: str) -> None:
     before = level_of(client, "kwire.server")
     answer = alter(client, ("kwire.server", SET, "FATAL"), change)
     assert answer.error_code == code

@@ -132,7 +132,7 @@ def test_quotas_are_found_by_filters_and_outlive_the_broker(data_dir: Path) -> N
         ),
     ],
 )
-def test_quotas_that_cannot_be(client: RawClient, entity: Entity, operations: list[Any], why: str) -> None:
+def test_invalid_quotas_are_rejected(client: RawClient, entity: Entity, operations: list[Any], why: str) -> None:
     before = describe(client)
     ((code, message),) = alter(client, entry(entity, *operations))
     assert code == ErrorCode.INVALID_REQUEST
@@ -153,7 +153,7 @@ def test_quotas_that_cannot_be(client: RawClient, entity: Entity, operations: li
         ([("user", EXACT, "a"), ("ip", SPECIFIED, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_filters_that_cannot_be(client: RawClient, components: list[Any], code: ErrorCode) -> None:
+def test_invalid_quota_filters_are_rejected(client: RawClient, components: list[Any], code: ErrorCode) -> None:
     assert describe(client, *components) == code
 
 
@@ -245,7 +245,7 @@ def test_mutations_over_the_quota_are_rejected_or_delayed(broker: RunningBroker,
     assert deleted.throttle_time_ms > 0
 
 
-def test_an_address_that_connects_too_often_is_sent_away(data_dir: Path) -> None:
+def test_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> None:
     with RunningBroker(data_dir, {"quota.window.num": "2"}) as broker, broker.client() as client:
         address = (("ip", "127.0.0.1"),)
         assert alter(client, entry(address, ("connection_creation_rate", 2.0))) == [(0, "")]

@@ -40,7 +40,7 @@ def push(to: ClientTelemetry, subscription_id: int, *, image: MetadataImage = NO
     return ErrorCode.NONE
 
 
-def test_without_a_subscription_a_client_comes_back_every_five_minutes() -> None:
+def test_without_subscriptions_the_push_interval_is_five_minutes() -> None:
     asked, clock = telemetry()
     first_id, first = at_once(asked.subscribe(ZERO_UUID, APP, NOTHING))
     assert (first.metrics, first.interval_ms) == ([], 300_000)
@@ -54,7 +54,7 @@ def test_without_a_subscription_a_client_comes_back_every_five_minutes() -> None
     assert other.subscription_id != first.subscription_id
 
 
-def test_pushes_keep_the_pace() -> None:
+def test_pushes_before_the_interval_are_throttled() -> None:
     asked, clock = telemetry()
     _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     number = instance.subscription_id
@@ -106,7 +106,7 @@ def test_subscriptions_choose_clients_and_changes_reach_them() -> None:
     assert (everything.metrics, everything.interval_ms) == (["*"], 5000)
 
 
-def test_any_change_of_subscriptions_makes_a_client_new() -> None:
+def test_a_subscription_change_resets_the_state_of_a_client() -> None:
     asked, clock = telemetry()
     mine = {"metrics": "a.", "interval.ms": "5000"}
     one = MetadataImage(configs={(16, "mine"): mine})
@@ -123,7 +123,7 @@ def test_any_change_of_subscriptions_makes_a_client_new() -> None:
     assert again.subscription_id == instance.subscription_id
 
 
-def test_a_client_does_not_keep_the_configurations_of_its_time() -> None:
+def test_a_telemetry_client_does_not_reference_the_configurations() -> None:
     class Configs(dict[tuple[int, str], dict[str, str]]):
         """Dict whose changes can be watched."""
 
@@ -149,7 +149,7 @@ def test_a_silent_client_is_forgotten_after_three_intervals() -> None:
     assert push(asked, number, image=often) == 0
 
 
-def test_who_is_told_to_ask_again_may_do_so_once() -> None:
+def test_after_unknown_subscription_id_one_early_request_is_allowed() -> None:
     asked, clock = telemetry()
     _, instance = at_once(asked.subscribe(ME, APP, NOTHING))
     clock.ms += 1
@@ -186,7 +186,7 @@ def test_the_apis_answer_though_they_are_not_offered(client: RawClient) -> None:
     assert pushed.error_code == 0
 
 
-def test_a_client_costs_no_more_memory_for_the_metrics_that_it_is_told() -> None:
+def test_the_memory_of_a_client_does_not_grow_with_its_metrics() -> None:
     asked, _ = telemetry()
     many = MetadataImage(configs={(16, "many"): {"metrics": ",".join(f"m{number}" for number in range(5000))}})
     _, told = at_once(asked.subscribe(ZERO_UUID, APP, many))

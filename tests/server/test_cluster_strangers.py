@@ -43,7 +43,7 @@ async def still_works(simulation: Simulation, cluster: SimulatedCluster, name: s
     assert all(node.is_serving and node.failure is None for node in cluster.nodes)
 
 
-def test_a_broker_of_another_cluster_is_told_so() -> None:
+def test_a_broker_of_another_cluster_does_not_start() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)
         other = stranger(simulation, cluster, cluster_id="another-cluster-000000")
@@ -59,7 +59,7 @@ def test_a_broker_of_another_cluster_is_told_so() -> None:
         assert set(cluster.nodes[0].metadata_log.image.brokers) == {1}
 
 
-def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_broker_with_the_same_id_waits_until_the_first_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=2)
         second = stranger(simulation, cluster, node_id=2)
@@ -81,7 +81,7 @@ def test_a_second_broker_of_an_id_waits_until_the_first_one_is_gone(caplog: pyte
         simulation.run(scenario(), seconds=300)
 
 
-def test_a_voters_id_in_another_directory_votes_for_nobody() -> None:
+def test_a_node_with_a_voter_id_and_another_directory_id_does_not_vote() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)
         lost = cluster.controllers[2]
@@ -105,7 +105,7 @@ def test_a_voters_id_in_another_directory_votes_for_nobody() -> None:
         simulation.run(scenario(), seconds=300)
 
 
-def test_a_controller_of_another_cluster_leads_nobody() -> None:
+def test_a_controller_of_another_cluster_is_not_elected() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)
         hosts = {FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)}
@@ -140,7 +140,9 @@ async def write_what_is_unknown(metadata_log: MetadataLog, record: Any) -> None:
         (FeatureLevelRecord(name="metadata.version", feature_level=31), "metadata.version is at level 31"),
     ],
 )
-def test_a_record_of_tomorrow_ends_a_broker_and_not_the_controller(record: Any, words: str, seconds_down: int) -> None:
+def test_an_unknown_metadata_record_stops_a_broker_and_not_the_controller(
+    record: Any, words: str, seconds_down: int
+) -> None:
     """The broker is running already, or starts after the record was written."""
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1, controllers=1)

@@ -57,7 +57,7 @@ def warm(cold: cold_reads.ColdReads, is_wanted: Any = lambda: True) -> None:
     asyncio.run(ColdReader(InlineWorkers()).warm(cold, is_wanted))
 
 
-def test_a_client_that_has_left_is_read_for_no_more() -> None:
+def test_reading_stops_when_the_client_has_disconnected() -> None:
     file = cold_file(bytes(3000))
     cold = cold_reads.ColdReads()
     assert all(note(cold, file, position, 100) for position in (0, 1000, 2000))
@@ -67,7 +67,7 @@ def test_a_client_that_has_left_is_read_for_no_more() -> None:
     assert file.read_at == [0, 1000, 1010], "nothing is kept for a client that has left"
 
 
-def test_what_a_worker_has_handed_over_is_not_read_again() -> None:
+def test_ranges_read_by_a_worker_are_not_read_again() -> None:
     file = cold_file(bytes(range(200)))
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, 100)
@@ -79,7 +79,7 @@ def test_what_a_worker_has_handed_over_is_not_read_again() -> None:
     assert file.read_at == [0, 90]
 
 
-def test_what_is_not_due_waits_for_the_next_fetch_when_there_is_no_room() -> None:
+def test_an_optional_read_without_room_waits_for_the_next_fetch() -> None:
     file = cold_file(bytes(cold_reads.COLD_BYTES_MAX + 3000))
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, cold_reads.COLD_BYTES_MAX)
@@ -89,7 +89,7 @@ def test_what_is_not_due_waits_for_the_next_fetch_when_there_is_no_room() -> Non
     assert file.read_at == [0, cold_reads.COLD_BYTES_MAX]
 
 
-def test_of_two_stretches_with_a_position_the_longer_one_counts() -> None:
+def test_the_longer_of_two_ranges_at_a_position_is_used() -> None:
     """If a batch is larger than the first requested range, it is requested whole."""
     file = cold_file(bytes(range(200)))
     cold = cold_reads.ColdReads()
@@ -103,7 +103,7 @@ def test_of_two_stretches_with_a_position_the_longer_one_counts() -> None:
     assert file.read_at == [0, 0]
 
 
-def test_what_was_found_in_the_page_cache_is_not_asked_about_twice() -> None:
+def test_the_page_cache_is_not_checked_twice_for_a_range() -> None:
     asked: list[int] = []
     file = cold_file(bytes(10_000))
 
@@ -120,7 +120,7 @@ def test_what_was_found_in_the_page_cache_is_not_asked_about_twice() -> None:
     assert asked == [0, 101, 0]
 
 
-def test_what_a_file_has_gained_since_is_read_as_well() -> None:
+def test_bytes_appended_after_the_worker_read_are_read() -> None:
     file = cold_file(b"0123456789")
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, 10)
@@ -131,7 +131,7 @@ def test_what_a_file_has_gained_since_is_read_as_well() -> None:
     assert file.read_at == [0, 5]
 
 
-def test_what_was_cut_off_meanwhile_is_not_answered() -> None:
+def test_bytes_truncated_after_the_worker_read_are_not_returned() -> None:
     """A new leader's records replace those that a worker has read."""
     file = cold_file(b"0123456789")
     cold = cold_reads.ColdReads()

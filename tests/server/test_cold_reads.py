@@ -92,7 +92,9 @@ def test_a_worker_reads_what_is_cold(broker: RunningBroker, cache: Cache) -> Non
     assert cache.readers[0] != loop_thread
 
 
-def test_what_is_cold_again_is_waited_for(broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_evicted_again_are_read_synchronously(
+    broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With little memory, the system may evict a range before it is read; the retry does not check the cache again."""
     monkeypatch.setattr(WatchedFile, "is_cached", lambda *_: False)
     with broker.client() as client:
@@ -107,7 +109,7 @@ def test_a_failing_device_is_still_reported(broker: RunningBroker, cache: Cache,
         assert fetch(client, topic, 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_what_was_just_written_is_not_asked_about(
+def test_recent_records_are_read_without_a_page_cache_check(
     broker: RunningBroker, cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kwire.log.segment.HOT_BYTES", cold_reads.HOT_BYTES)
@@ -168,7 +170,7 @@ def test_the_search_for_an_offset_waits_for_no_device(
     assert read_by_worker == [True]
 
 
-def test_what_a_worker_has_read_is_given_back_while_a_fetch_waits(broker: RunningBroker, cache: Cache) -> None:
+def test_bytes_read_by_a_worker_are_released_while_a_fetch_waits(broker: RunningBroker, cache: Cache) -> None:
     """A fetch waits for more data than exists; bytes that a worker has read must not stay in memory meanwhile."""
     with broker.client() as client, broker.client() as other:
         topic = filled(client)
@@ -241,7 +243,7 @@ def filled_before_an_open_transaction(client: Any, partitions: int) -> str:
 @pytest.mark.parametrize("isolation_level", [0, 1])
 @pytest.mark.parametrize("is_forgetful", [False, True])
 @pytest.mark.parametrize(("partitions", "bytes_each"), [(1, 10 << 20), (6, 1 << 20), (3, 5 << 20), (2, 1)])
-def test_each_fetch_of_cold_records_gets_on_and_the_loop_waits_for_none(
+def test_each_fetch_of_cold_records_progresses_and_never_blocks_the_loop(
     tmp_path: Path,
     disk: FaultyDisk,
     monkeypatch: pytest.MonkeyPatch,

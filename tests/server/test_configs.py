@@ -131,7 +131,7 @@ def test_static_settings_of_the_broker_are_read_only(client: RawClient) -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_resources_that_cannot_be_described(client: RawClient, kind: int, name: str, code: ErrorCode) -> None:
+def test_describe_configs_rejects_invalid_resources(client: RawClient, kind: int, name: str, code: ErrorCode) -> None:
     asked = [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)]
     (result,) = client.ask(DescribeConfigsRequest(resources=asked), 4).results
     assert (result.error_code, result.configs) == (code, [])
@@ -149,13 +149,13 @@ def test_resources_that_cannot_be_described(client: RawClient, kind: int, name: 
         ([("retention.ms", SET, "1"), ("retention.ms", SET, "1")], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_changes_that_cannot_be(client: RawClient, changes: list[Any], code: ErrorCode) -> None:
+def test_invalid_config_changes_are_rejected(client: RawClient, changes: list[Any], code: ErrorCode) -> None:
     topic, _ = create_topic(client)
     assert alter(client, TOPIC, topic, *changes) == code
     assert describe(client, TOPIC, topic, "retention.ms")["retention.ms"].config_source == DEFAULT
 
 
-def test_a_broker_has_many_names_of_which_one_counts(data_dir: Path) -> None:
+def test_a_broker_resource_name_is_parsed_as_a_number(data_dir: Path) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         for name, value in {"01": None, "+1": None, "0" * 5000 + "1": None, "1": "77"}.items():
             assert alter(client, BROKER, name, ("log.retention.ms", SET, "77")) == 0

@@ -120,7 +120,9 @@ def test_a_client_that_leaves_a_long_poll_leaves_no_waiter(broker: RunningBroker
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 104857601, 2**31 - 1])
-def test_a_size_out_of_bounds_closes_at_once_and_takes_nothing(broker: RunningBroker, size: int) -> None:
+def test_a_frame_size_out_of_bounds_closes_the_connection_and_allocates_nothing(
+    broker: RunningBroker, size: int
+) -> None:
     with broker.client() as client:
         client.send_bytes(struct.pack(">i", size))
         assert client.is_closed()
@@ -146,7 +148,7 @@ def test_a_size_out_of_bounds_closes_at_once_and_takes_nothing(broker: RunningBr
         b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     ],
 )
-def test_what_cannot_be_read_closes_the_connection(broker: RunningBroker, frame: bytes) -> None:
+def test_malformed_requests_close_the_connection(broker: RunningBroker, frame: bytes) -> None:
     with broker.client() as client:
         client.send_bytes(sized(frame))
         assert client.is_closed()
@@ -159,7 +161,7 @@ def test_a_plain_http_request_closes_the_connection(broker: RunningBroker) -> No
         assert client.is_closed()
 
 
-def test_garbage_never_hurts_others(broker: RunningBroker, client: RawClient) -> None:
+def test_random_requests_do_not_affect_other_connections(broker: RunningBroker, client: RawClient) -> None:
     random_source = random.Random(11)
     for _ in range(60):
         with broker.client() as bad:
@@ -171,7 +173,7 @@ def test_garbage_never_hurts_others(broker: RunningBroker, client: RawClient) ->
     eventually(lambda: broker.memory_used == 0, "their memory to be given back")
 
 
-def test_nothing_behind_a_rejected_request_is_served(broker: RunningBroker, client: RawClient) -> None:
+def test_requests_after_a_rejected_request_are_not_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:
         rejected = bad.frame(produce_request(unique("missing"), batch(b"a"), acks=0), 11)
@@ -182,7 +184,9 @@ def test_nothing_behind_a_rejected_request_is_served(broker: RunningBroker, clie
 
 
 @pytest.mark.parametrize("tail", ["unknown API", "acks 0", "bad length"])
-def test_what_was_stored_before_the_end_is_answered(broker: RunningBroker, client: RawClient, tail: str) -> None:
+def test_stored_produce_requests_get_responses_before_an_error_closes_the_connection(
+    broker: RunningBroker, client: RawClient, tail: str
+) -> None:
     """Each produce request still waits for a flush when an error ends the connection."""
     topic, _ = create_topic(client, flush_messages=1)
     with broker.client() as bad:
@@ -198,7 +202,7 @@ def test_what_was_stored_before_the_end_is_answered(broker: RunningBroker, clien
     assert fetch(client, topic).high_watermark == 3
 
 
-def test_nothing_behind_garbage_is_served(broker: RunningBroker, client: RawClient) -> None:
+def test_requests_after_a_malformed_request_are_not_served(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     with broker.client() as bad:
         good = bad.frame(produce_request(topic, batch(b"b"), acks=0), 11)
@@ -223,7 +227,7 @@ def test_a_version_of_api_versions_that_is_too_new_is_answered_in_version_0(clie
     assert client.ask(VERSIONS, 3).error_code == 0
 
 
-def test_a_software_name_that_is_none_is_rejected(client: RawClient) -> None:
+def test_an_invalid_client_software_name_is_rejected(client: RawClient) -> None:
     odd = ApiVersionsRequest(client_software_name="-raw", client_software_version="1")
     assert client.ask(odd, 3).error_code == ErrorCode.INVALID_REQUEST
     assert client.ask(VERSIONS, 3).error_code == 0
@@ -235,7 +239,7 @@ def test_a_client_without_a_client_id_is_served(broker: RunningBroker) -> None:
         assert client.ask(VERSIONS, 3).error_code == 0
 
 
-def test_half_a_request_and_a_goodbye_leave_nothing_behind(broker: RunningBroker) -> None:
+def test_a_disconnect_within_a_request_releases_its_memory(broker: RunningBroker) -> None:
     with broker.client() as client:
         client.send_bytes(struct.pack(">i", 50_000_000) + b"x" * 300_000)
         eventually(lambda: broker.memory_used == 300_004, "the bytes that came, and no more, to be held")

@@ -94,7 +94,7 @@ def test_names_of_overridden_addresses_are_looked_up() -> None:
     assert limits.max_from("10.0.0.1") == UNLIMITED
 
 
-def test_a_name_stands_for_its_first_address_of_version_4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_name_limits_its_first_ipv4_address(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [(socket.AF_INET6, 0, 0, "", ("::1", 0, 0, 0)), (socket.AF_INET, 0, 0, "", ("10.1.1.1", 0))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
     assert address_of("both") == "10.1.1.1"
@@ -102,7 +102,7 @@ def test_a_name_stands_for_its_first_address_of_version_4(monkeypatch: pytest.Mo
     assert address_of("six") == "::1"
 
 
-def test_a_slow_name_server_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_name_server_does_not_block_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     system, may_answer = socket.getaddrinfo, threading.Event()
 
     def slow(host: str, port: object, *, flags: int = 0) -> object:
@@ -144,7 +144,7 @@ def test_the_limit_of_a_name_changes_while_the_broker_runs(broker: RunningBroker
 
 
 @pytest.mark.parametrize("name", ["x" * 70, "a..b", "no.such.host.invalid"])
-def test_what_is_no_name_fits_nobody(data_dir: Path, name: str) -> None:
+def test_an_override_for_an_invalid_host_name_limits_no_address(data_dir: Path, name: str) -> None:
     for _ in range(2):
         with RunningBroker(data_dir) as broker, broker.client() as client:
             assert alter(client, BROKER, "", ("max.connections.per.ip.overrides", SET, f"{name}:0")) == 0

@@ -13,11 +13,12 @@ import pytest
 from kwire import event_loop
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.seams import SystemClock
+from kwire.server.network.connection import Connection
 from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
 from kwire.server.settings.config import SettingError, make_config
-from tests.server.connection_harness import ConnectionHarness, play
+from tests.server.connection_harness import ConnectionHarness, Transport, play
 from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
 
@@ -32,7 +33,7 @@ def test_a_client_that_has_left_before_it_is_accepted_has_no_address() -> None:
     play(act)
 
 
-def test_nothing_is_served_of_what_comes_after_the_close() -> None:
+def test_requests_received_after_the_close_are_not_served() -> None:
     async def act(_: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.receive(sized(b"one"))
@@ -71,7 +72,7 @@ def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
     play(act)
 
 
-def test_the_time_that_a_client_takes_nothing_is_not_begun_again_by_a_close() -> None:
+def test_closing_a_connection_does_not_restart_its_stall_timer() -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.transport.unsent = 100
@@ -107,7 +108,7 @@ def test_a_client_that_reads_responses_is_not_idle() -> None:
     play(act)
 
 
-def test_what_is_unsent_at_the_clients_end_is_not_waited_for_without_end() -> None:
+def test_unsent_output_after_end_of_input_stalls_the_connection() -> None:
     async def act(loop: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.transport.unsent = 100
@@ -118,7 +119,7 @@ def test_what_is_unsent_at_the_clients_end_is_not_waited_for_without_end() -> No
     play(act)
 
 
-def test_a_connection_is_read_from_again_when_nothing_holds_it_back() -> None:
+def test_reading_resumes_when_no_pause_reason_is_left() -> None:
     async def act(_: VirtualLoop) -> None:
         harness = ConnectionHarness()
         harness.connection.pause_for_memory()
@@ -240,3 +241,15 @@ def test_a_connection_that_has_ended_is_part_of_no_reference_cycle() -> None:
         play(act)
     finally:
         gc.enable()
+
+
+def test_a_connection_that_arrives_after_the_listener_was_closed_is_aborted() -> None:
+    async def act(_: VirtualLoop) -> None:
+        harness = ConnectionHarness()
+        harness.listener.stop_accepting()
+        late = Transport(("10.0.0.2", 98))
+        Connection(harness.listener).connection_made(cast("Any", late))
+        assert late.calls.count("abort") == 1
+        assert harness.count_calls("abort") == 0, "the connection that was open stays"
+
+    play(act)

@@ -107,7 +107,9 @@ def test_the_setting_names_directories_of_the_broker(client: RawClient) -> None:
     assert cordoned(client) == []
 
 
-def test_a_file_of_settings_says_so_too(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
+def test_cordoned_log_dirs_can_be_set_at_startup(
+    data_dir: Path, config: dict[str, str], directories: list[str]
+) -> None:
     with RunningBroker(data_dir, config | {"cordoned.log.dirs": directories[2]}) as broker, broker.client() as client:
         assert cordoned(client) == [directories[2]]
         eventually(lambda: told(broker) == {directories[2]}, "one is cordoned")
@@ -126,7 +128,7 @@ def test_a_directory_is_cordoned_by_the_name_that_the_settings_give_it(
     assert cordoned == directories[:1]
 
 
-def test_a_relative_path_is_none_where_the_current_directory_was_deleted(
+def test_a_relative_log_directory_is_unknown_without_a_current_directory(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = tmp_path / "gone"

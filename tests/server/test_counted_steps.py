@@ -24,7 +24,7 @@ class Quotas:
         return self.now_ms - self.began_ms
 
 
-def test_each_step_counts_and_no_wait() -> None:
+def test_processing_time_counts_and_waiting_time_does_not() -> None:
     quotas = Quotas()
 
     async def handler() -> str:
@@ -59,7 +59,7 @@ def test_each_step_counts_and_no_wait() -> None:
         loop.run_until_complete(main())
 
 
-def test_a_cancelled_one_is_cancelled() -> None:
+def test_cancelling_a_counted_handler_cancels_its_wait() -> None:
     ended: list[str] = []
 
     async def handler() -> None:

@@ -142,7 +142,7 @@ def test_an_api_that_is_not_advertised_closes_the_connection(broker: RunningBrok
 
 
 @pytest.mark.parametrize("api", [pytest.param(api, id=api.key.name) for api in SERVED])
-def test_every_api_has_its_place_in_the_tables(api: Api) -> None:
+def test_every_api_has_an_access_rule_and_a_response_class(api: Api) -> None:
     assert api.key in ACCESS
     response = find_message("response", api.key)
     assert response is not None
@@ -164,7 +164,7 @@ class Reject:
         return False
 
 
-def test_the_authorizer_is_asked(broker: RunningBroker, client: RawClient) -> None:
+def test_topic_group_and_cluster_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
     broker.authorize_by(Reject())

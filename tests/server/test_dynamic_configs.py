@@ -179,7 +179,7 @@ def test_ignored_keys_are_taken_and_shown(client: RawClient) -> None:
         ("1", "some.plugin.key", "x", ErrorCode.NONE),
     ],
 )
-def test_changes_of_brokers_are_judged(
+def test_changes_of_broker_configs_are_validated(
     client: RawClient, resource: str, name: str, value: str, code: ErrorCode
 ) -> None:
     assert alter(client, BROKER, resource, (name, SET, value), validate_only=True) == code
@@ -205,7 +205,7 @@ def test_groups_and_subscriptions_have_configurations(client: RawClient) -> None
     assert alter(client, CLIENT_METRICS, "m", ("interval.ms", DELETE, None)) == 0
 
 
-def test_layers_outlive_the_broker(data_dir: Path) -> None:
+def test_broker_and_cluster_configs_survive_a_restart(data_dir: Path) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         assert alter(client, BROKER, "", ("max.connections.per.ip", SET, "70"), ("log.roll.ms", SET, "7000")) == 0
         assert alter(client, BROKER, "1", ("max.connections.per.ip", SET, "90")) == 0

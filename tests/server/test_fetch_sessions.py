@@ -43,7 +43,7 @@ def opened(client: RawClient, topic: str) -> int:
     return session_id
 
 
-def test_a_full_fetch_opens_a_session_and_incremental_ones_carry_news_only(client: RawClient) -> None:
+def test_a_full_fetch_opens_a_session_and_incremental_ones_return_changes(client: RawClient) -> None:
     topic, _ = create_topic(client)
     session = opened(client, topic)
     quiet = ask(client, "", (session, 1))
@@ -81,7 +81,7 @@ def test_a_session_is_replaced_by_epoch_0(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("epoch", [2, 3, 2**31 - 1])
-def test_an_epoch_out_of_turn(client: RawClient, epoch: int) -> None:
+def test_a_wrong_session_epoch_is_rejected(client: RawClient, epoch: int) -> None:
     topic, _ = create_topic(client)
     session = opened(client, topic)
     assert ask(client, "", (session, epoch)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -89,7 +89,7 @@ def test_an_epoch_out_of_turn(client: RawClient, epoch: int) -> None:
     assert ask(client, "", (session, 1)).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
-def test_a_session_that_never_was(client: RawClient) -> None:
+def test_an_unknown_session_id_is_rejected(client: RawClient) -> None:
     assert ask(client, "", (123456, 5)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -120,7 +120,7 @@ def test_names_and_ids_do_not_mix_in_a_session(client: RawClient) -> None:
     assert ask(client, "", (by_id, 1), version=12).error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-def test_an_error_stays_news_until_it_is_gone(client: RawClient) -> None:
+def test_a_partition_error_is_returned_until_it_ends(client: RawClient) -> None:
     topic = unique()
     answer = ask(client, topic, FULL)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -189,7 +189,7 @@ def lives(sessions: FetchSessions, session_id: int, epoch: int = 1) -> bool:
     return True
 
 
-def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
+def test_a_restarted_follower_replaces_its_earlier_sessions() -> None:
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     open_one(sessions, "a", replica_id=2, broker_epoch=5)
     open_one(sessions, "b", replica_id=2, broker_epoch=5)
@@ -203,7 +203,7 @@ def test_sessions_of_a_followers_earlier_life_go_when_it_is_back() -> None:
     assert set(sessions._cache._sessions) == {others[0], others[2], newest}
 
 
-def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
+def test_followers_evict_consumer_sessions_and_not_the_reverse() -> None:
     sessions = FetchSessions(slots=2, random_source=SystemRandomSource(1), clock=ManualClock())
     large, small = open_one(sessions, "a", size=5), open_one(sessions, "b", size=2)
     first = open_one(sessions, "c", replica_id=2)
@@ -218,7 +218,7 @@ def test_consumers_make_room_for_followers_and_never_the_other_way() -> None:
     assert lives(sessions, second)
 
 
-def test_sessions_in_use_for_long_give_way_to_larger_ones() -> None:
+def test_old_sessions_are_evicted_for_larger_ones() -> None:
     clock = ManualClock()
     sessions = FetchSessions(slots=3, random_source=SystemRandomSource(1), clock=clock)
     follower = open_one(sessions, "a", replica_id=2)
@@ -253,7 +253,7 @@ def test_followers_find_room_for_their_partitions(monkeypatch: pytest.MonkeyPatc
     assert dropped.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_follower_that_does_not_fit_takes_nobodys_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_follower_session_above_the_partition_limit_evicts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 6)
     clock = ManualClock()
     sessions = FetchSessions(slots=3, random_source=SystemRandomSource(1), clock=clock)
@@ -296,12 +296,12 @@ def test_a_session_that_is_being_opened_counts_as_a_whole(monkeypatch: pytest.Mo
     assert sessions._cache._partition_count() == 2000
 
 
-def test_no_slots_no_sessions() -> None:
+def test_with_zero_slots_no_session_is_created() -> None:
     sessions = FetchSessions(slots=0, random_source=SystemRandomSource(1), clock=ManualClock())
     assert open_one(sessions, "a") == 0
 
 
-def test_the_epoch_goes_round() -> None:
+def test_the_session_epoch_wraps_to_one() -> None:
     sessions = FetchSessions(slots=1, random_source=SystemRandomSource(1), clock=ManualClock())
     session = open_one(sessions, "a")
     sessions._cache._sessions[session].epoch = 2**31 - 1
@@ -310,7 +310,7 @@ def test_the_epoch_goes_round() -> None:
     assert sessions._cache._sessions[session].epoch == 2
 
 
-def test_a_session_that_is_being_taken_apart_looks_at_what_is_left() -> None:
+def test_a_session_closed_between_two_steps_checks_the_remaining_partitions() -> None:
     """Another connection may end the session between two steps of a fetch."""
     session = FetchSession(session_id=1, created_ms=0.0, last_used_ms=0.0, uses_topic_ids=False, follower=None)
     for index in range(3):
@@ -350,7 +350,7 @@ def test_a_session_gets_an_id_that_no_other_has() -> None:
     assert (first, sessions._new_id()) == (5, 6)
 
 
-def test_what_has_not_moved_is_no_reason_to_answer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_partitions_do_not_complete_a_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     """A follower that may not join in-sync sets is checked on each fetch."""
     monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 1)
     known: dict[Key, SessionPartition] = {

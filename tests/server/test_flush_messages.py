@@ -78,7 +78,7 @@ def receive(client: RawClient, topic: str, correlation_id: int) -> Any:
     return answer.responses[0].partition_responses[0]
 
 
-def test_an_answer_leaves_after_the_fsync(client: RawClient, disk: FaultyDisk) -> None:
+def test_a_produce_response_follows_the_fsync(client: RawClient, disk: FaultyDisk) -> None:
     topic, _ = create_topic(client)
     disk.operations.clear()
     assert produce(client, topic, batch(b"a")).base_offset == 0
@@ -86,7 +86,7 @@ def test_an_answer_leaves_after_the_fsync(client: RawClient, disk: FaultyDisk) -
     assert ours == ["append", "fsync"]
 
 
-def test_nobody_reads_what_is_not_acknowledged_yet(
+def test_unacknowledged_records_are_not_fetched(
     broker: RunningBroker, client: RawClient, workers: GatedWorkers
 ) -> None:
     topic, _ = create_topic(client)
@@ -118,7 +118,9 @@ def test_a_repeated_batch_waits_for_the_first(broker: RunningBroker, client: Raw
     assert partition.log.log_end_offset == 1
 
 
-def test_the_topic_is_deleted_meanwhile(broker: RunningBroker, client: RawClient, workers: GatedWorkers) -> None:
+def test_a_produce_request_fails_when_its_topic_is_deleted_during_the_fsync(
+    broker: RunningBroker, client: RawClient, workers: GatedWorkers
+) -> None:
     topic, _ = create_topic(client)
     partitions: Any = broker.server.services.partitions
     partition = partitions.find(topic, 0)
@@ -133,7 +135,7 @@ def test_the_topic_is_deleted_meanwhile(broker: RunningBroker, client: RawClient
     client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
 
 
-def test_a_client_that_leaves_leaves_nothing_behind(
+def test_a_client_that_disconnects_during_the_fsync_leaves_no_waiter(
     broker: RunningBroker, client: RawClient, workers: GatedWorkers
 ) -> None:
     topic, _ = create_topic(client)
@@ -160,7 +162,7 @@ def test_committed_offsets_are_durable_too(client: RawClient, disk: FaultyDisk) 
     assert ours == ["append", "fsync"]
 
 
-def test_a_small_request_of_many_partitions_is_answered_in_its_place(client: RawClient) -> None:
+def test_a_long_produce_response_keeps_the_order_of_the_connection(client: RawClient) -> None:
     """The response is long enough to be built in steps, while later requests of the connection are already served."""
     topic, _ = create_topic(client)
     asked = [PartitionProduceData(index=0, records=bytes(batch(b"a")))]

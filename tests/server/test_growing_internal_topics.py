@@ -66,7 +66,7 @@ def partitions_of(broker: RunningBroker, topic: str) -> int:
     return broker.call(lambda: len(broker.server.services.image.topics[topic].partitions))
 
 
-def test_groups_and_transactions_stay_where_they_are(broker: RunningBroker, client: RawClient) -> None:
+def test_adding_partitions_to_internal_topics_moves_no_coordinator(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     for group in GROUPS:
         await_coordinator(client, GROUP, group)
@@ -97,7 +97,7 @@ def test_groups_and_transactions_stay_where_they_are(broker: RunningBroker, clie
         assert client.ask(end, 5).error_code == ErrorCode.NONE
 
 
-def test_a_topic_that_is_made_anew_has_its_own_size(broker: RunningBroker, client: RawClient) -> None:
+def test_a_recreated_internal_topic_has_its_own_partition_count(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     await_coordinator(client, GROUP, "g")
     partition_for = broker.server.services.groups.partition_for

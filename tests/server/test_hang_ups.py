@@ -80,7 +80,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("as_task", [False, True])
-def test_what_only_waits_ends_with_its_client(*, as_task: bool) -> None:
+def test_a_waiting_request_is_cancelled_when_its_client_disconnects(*, as_task: bool) -> None:
     async def main() -> None:
         waits: list[asyncio.Future[bytes]] = []
 
@@ -102,7 +102,7 @@ def test_what_only_waits_ends_with_its_client(*, as_task: bool) -> None:
     asyncio.run(main())
 
 
-def test_what_changes_something_runs_to_its_end_and_counts_as_held_until_then() -> None:
+def test_a_changing_request_completes_after_a_disconnect_and_holds_memory_until_then() -> None:
     async def main() -> None:
         ends: list[asyncio.Future[bytes]] = []
         done: list[bytes] = []
@@ -191,7 +191,7 @@ def test_half_frames_that_become_whole_are_served_one_at_a_time_when_memory_is_f
     asyncio.run(main())
 
 
-def test_unverified_batches_are_held_until_they_are_verified_though_their_client_has_gone() -> None:
+def test_batches_under_verification_hold_memory_after_a_disconnect() -> None:
     async def main() -> None:
         appends: list[Append] = []
         partitions: Any = None  # nothing is appended yet
@@ -209,7 +209,7 @@ def test_unverified_batches_are_held_until_they_are_verified_though_their_client
     asyncio.run(main())
 
 
-def test_verified_batches_are_not_waited_for_when_their_client_goes(tmp_path: Path) -> None:
+def test_verified_batches_hold_no_memory_after_a_disconnect(tmp_path: Path) -> None:
     async def main() -> None:
         partition = replica(tmp_path, image((1, 2)), KnownPeers())
         append(partition, b"a")

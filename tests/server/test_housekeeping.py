@@ -73,7 +73,7 @@ def test_a_flipped_bit_is_found_by_a_later_pass_at_a_bounded_rate(tmp_path: Path
     logs.close(clean=False)
 
 
-def test_flushes_go_on_when_a_directory_with_several_of_them_fails(tmp_path: Path) -> None:
+def test_flushes_continue_when_a_directory_with_several_of_them_fails(tmp_path: Path) -> None:
     disk = FaultyDisk()
     paths = [str(tmp_path / name) for name in ("d0", "d1")]
     logs = LogManager(paths, surroundings(disk))
@@ -107,7 +107,7 @@ class SlowWorkers:
         return result
 
 
-def test_checkpoints_that_are_due_at_once_do_not_take_each_others_files_away(tmp_path: Path) -> None:
+def test_concurrent_checkpoints_do_not_remove_each_others_files(tmp_path: Path) -> None:
     logs = LogManager([str(tmp_path / "d")], surroundings())
     logs.get_or_create("t", 0, LogConfig(), None)
     image = SimpleNamespace(replicas=(1, 2))
@@ -159,7 +159,7 @@ def test_producers_that_are_silent_are_forgotten(tmp_path: Path) -> None:
     logs.close(clean=False)
 
 
-def test_retention_goes_on_when_the_index_of_a_segment_is_whole(tmp_path: Path) -> None:
+def test_retention_waits_for_an_index_rebuild(tmp_path: Path) -> None:
     clock = ManualClock()
     config = LogConfig(retention_ms=1000)
     logs = LogManager([str(tmp_path / "d")], surroundings(clock=clock))

@@ -43,7 +43,9 @@ def test_ids_are_never_given_twice(client: RawClient, version: int) -> None:
         ({"transactional_id": "t", "transaction_timeout_ms": 10**9}, 0, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
     ],
 )
-def test_producers_that_cannot_be(client: RawClient, fields: dict[str, Any], version: int, code: ErrorCode) -> None:
+def test_invalid_init_producer_id_requests_are_rejected(
+    client: RawClient, fields: dict[str, Any], version: int, code: ErrorCode
+) -> None:
     given: dict[str, Any] = {"transactional_id": None, "transaction_timeout_ms": 1000} | fields
     answer = client.ask(InitProducerIdRequest(**given), version)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
@@ -81,7 +83,7 @@ def test_an_epoch_fences_older_ones(client: RawClient) -> None:
     assert send(client, topic, producer, 0, epoch=2).base_offset == 1
 
 
-def test_partitions_count_for_themselves(client: RawClient) -> None:
+def test_sequences_are_counted_per_partition(client: RawClient) -> None:
     topic, _ = create_topic(client, 2)
     producer = new_producer(client)
     for partition in (0, 1):

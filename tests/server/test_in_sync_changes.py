@@ -47,7 +47,7 @@ def changing(index: int) -> Any:
     return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=index, in_sync=SimpleNamespace(proposal=proposal))
 
 
-def test_more_changes_than_a_request_can_hold_are_told_in_several() -> None:
+def test_many_isr_changes_are_split_over_several_requests() -> None:
     controller: Any = Controller()
 
     async def acts() -> None:

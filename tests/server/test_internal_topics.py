@@ -28,7 +28,7 @@ MIN_ISR = "transaction.state.log.min.isr"
         (2, dict.fromkeys(FACTORS, 2) | {MIN_ISR: 2}, 2, 2),
     ],
 )
-def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
+def test_the_replication_factor_is_bounded_by_settings_and_brokers(
     brokers: int, given: dict[str, int], replicas: int, min_isr: int
 ) -> None:
     with Simulation(5) as simulation:
@@ -52,7 +52,7 @@ def test_they_have_as_many_replicas_as_their_settings_and_the_brokers_allow(
         simulation.run(acts(), seconds=600)
 
 
-def test_brokers_that_take_no_replicas_do_not_count() -> None:
+def test_brokers_with_all_directories_cordoned_do_not_count() -> None:
     """Broker 2 has cordoned all its log directories."""
     with Simulation(5) as simulation:
         few = {"offsets.topic.num.partitions": 1}
@@ -73,7 +73,7 @@ def test_brokers_that_take_no_replicas_do_not_count() -> None:
         simulation.run(acts(), seconds=120)
 
 
-def test_they_wait_for_voters_that_have_yet_to_register_as_brokers() -> None:
+def test_creation_waits_for_combined_nodes_that_have_not_registered() -> None:
     """Two of three combined nodes are up: otherwise the topic would keep one or two replicas forever."""
     with Simulation(5) as simulation:
         few = {"offsets.topic.num.partitions": 1}

@@ -64,7 +64,7 @@ def begin(client: RawClient, data_dir: Path) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_move_that_is_called_off_during_its_flush_changes_nothing(
+def test_a_move_cancelled_during_its_flush_changes_nothing(
     broker: RunningBroker, client: RawClient, disk: FaultyDisk, data_dir: Path, *, fails: bool
 ) -> None:
     held = HeldFlush(disk, broken if fails else None)
@@ -78,7 +78,7 @@ def test_a_move_that_is_called_off_during_its_flush_changes_nothing(
     assert not broker.call(lambda: broker.server._replicas.logs.directories.any_offline)
 
 
-def test_what_is_written_during_the_flush_is_copied_and_flushed_before_the_swap(
+def test_records_appended_during_the_flush_are_copied_and_flushed_before_the_swap(
     client: RawClient, disk: FaultyDisk, data_dir: Path
 ) -> None:
     held = HeldFlush(disk)
@@ -119,7 +119,7 @@ def test_a_future_log_that_cannot_be_made_is_no_move(client: RawClient, disk: Fa
     assert values_in(fetch(client, topic).records) == [b"a"]
 
 
-def test_a_move_into_a_directory_that_takes_no_replicas_any_more_does_not_go_on_after_a_restart(
+def test_a_move_into_a_cordoned_directory_does_not_continue_after_a_restart(
     data_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     given = settings(data_dir, "d0", "d1")

@@ -49,7 +49,7 @@ def played(act: Callable[[Worker, WorkersForLargeBatches], Awaitable[None]]) -> 
     play(acts)
 
 
-def test_one_after_the_other() -> None:
+def test_large_batches_are_decompressed_one_at_a_time() -> None:
     async def act(worker: Worker, place: WorkersForLargeBatches) -> None:
         tasks = [asyncio.ensure_future(in_turns(searching(place))) for _ in range(2)]
         for number in range(2):

@@ -70,7 +70,7 @@ def test_a_record_without_a_key_is_rejected_as_at_once() -> None:
     assert not place.is_acquired
 
 
-def test_what_unpacks_to_much_is_unpacked_elsewhere() -> None:
+def test_a_batch_that_decompresses_to_much_is_decompressed_by_a_worker() -> None:
     body = batch(bytes(3 << 20), codec=Codec.GZIP)
     place = InPlace()
     assert isinstance(through(validate_in_steps(body, COMPACTED, NOW_MS, place)), ValidatedBatch)
@@ -98,20 +98,22 @@ def test_requests_behind_a_long_one_are_appended_behind_it(client: RawClient, co
     assert values_in(fetch(client, compacted, offset=MANY).records) == [b"last"]
 
 
-def test_what_is_wrong_with_a_long_one_is_told(client: RawClient, compacted: str) -> None:
+def test_a_long_batch_returns_its_record_errors(client: RawClient, compacted: str) -> None:
     answer = produce(client, compacted, many_records(key=None))
     assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 100)
     assert produce(client, compacted, batch(b"v")).base_offset == 0
 
 
-def test_a_client_that_leaves_has_sent_what_it_sent(broker: RunningBroker, client: RawClient, compacted: str) -> None:
+def test_a_long_batch_of_a_disconnected_client_is_appended(
+    broker: RunningBroker, client: RawClient, compacted: str
+) -> None:
     with broker.client() as other:
         other.send_bytes(other.frame(produce_request(compacted, many_records(codec=Codec.LZ4), acks=0), 9))
     partition = broker.server.services.partitions.find(compacted, 0)
     eventually(lambda: broker.call(lambda: partition.log.log_end_offset) == MANY, "all records are stored")
 
 
-def test_the_time_of_the_append_is_stamped_behind_the_look(client: RawClient) -> None:
+def test_log_append_time_is_set_after_the_validation_in_steps(client: RawClient) -> None:
     topic, _ = create_topic(client, message_timestamp_type="LogAppendTime")
     answer = produce(client, topic, many_records(codec=Codec.GZIP))
     assert answer.error_code == 0
@@ -136,9 +138,7 @@ class Place:
         eventually(lambda: self._broker.call(lambda: len(self._batches._place._waiters or ())) == 1, "a batch waits")
 
 
-def test_a_topic_made_anew_does_not_get_what_was_sent_to_the_one_before(
-    broker: RunningBroker, client: RawClient
-) -> None:
+def test_a_batch_for_a_deleted_topic_is_not_appended_to_its_successor(broker: RunningBroker, client: RawClient) -> None:
     topic, topic_id = create_topic(client, cleanup_policy="compact")
     request = produce_request("", many_records(), topic_id=topic_id)
     with broker.client() as other:
@@ -153,9 +153,7 @@ def test_a_topic_made_anew_does_not_get_what_was_sent_to_the_one_before(
     assert fetch(client, topic).high_watermark == 0
 
 
-def test_a_batch_is_looked_at_again_when_its_configuration_changed_meanwhile(
-    broker: RunningBroker, client: RawClient
-) -> None:
+def test_a_batch_is_validated_again_after_a_config_change(broker: RunningBroker, client: RawClient) -> None:
     """A second check in a single step would block the event loop."""
     topic, _ = create_topic(client)
     request = produce_request(topic, many_records(key=None))
@@ -171,7 +169,7 @@ def test_a_batch_is_looked_at_again_when_its_configuration_changed_meanwhile(
     assert (answer.error_code, len(answer.record_errors)) == (ErrorCode.INVALID_RECORD, 100)
 
 
-def test_what_was_looked_at_for_another_configuration_is_not_stored() -> None:
+def test_a_batch_validated_for_another_config_is_not_appended() -> None:
     validated = through(validate_in_steps(many_records(), COMPACTED, NOW_MS, InPlace()))
     with pytest.raises(KafkaError) as rejection:
         ready_batch(many_records(), LogConfig(), AppendOrigin.CLIENT, NOW_MS, validated)
@@ -180,14 +178,14 @@ def test_what_was_looked_at_for_another_configuration_is_not_stored() -> None:
 
 @pytest.mark.skipif(IS_COMPILED, reason="compiled generators do not show their locals")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_what_waits_for_its_place_is_not_unpacked_yet(codec: Codec) -> None:
+def test_a_batch_that_waits_for_the_worker_is_not_decompressed(codec: Codec) -> None:
     steps: Any = validate_in_steps(many_records(codec=codec), COMPACTED, NOW_MS, InPlace())
     assert next(steps) is not None, "it waits for the place"
     assert inspect.getgeneratorlocals(steps.gi_yieldfrom)["body"] is None
     steps.close()
 
 
-def test_a_plain_batch_is_packed_elsewhere(broker: RunningBroker, client: RawClient) -> None:
+def test_an_uncompressed_batch_is_compressed_by_a_worker(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client, compression_type="gzip")
     request = produce_request(topic, batch(bytes(2 * PACKED_AT_ONCE_BYTES_MAX)))
     with broker.client() as other:

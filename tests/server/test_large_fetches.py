@@ -55,7 +55,7 @@ def test_an_error_ends_the_wait_of_a_large_fetch(client: RawClient) -> None:
 
 
 @replaces_methods
-def test_others_have_their_turn_between_large_fetches(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_fetches_do_not_block_other_requests(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     turn, concluded = 0, []
     conclude = FetchSessions.conclude
 

@@ -16,7 +16,7 @@ from tests.support.raw_client import sized
 from tests.virtual_loop import VirtualLoop
 
 
-def test_what_came_before_an_impossible_length_is_answered() -> None:
+def test_requests_before_an_invalid_frame_length_get_responses() -> None:
     """Apache Kafka reads one request after another; an invalid length closes the connection when its turn comes."""
 
     async def act(loop: VirtualLoop) -> None:
@@ -33,7 +33,7 @@ def test_what_came_before_an_impossible_length_is_answered() -> None:
     play(act)
 
 
-def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
+def test_a_pending_request_is_cancelled_when_its_client_disconnects() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 1)
         waited_for: asyncio.Future[str] = loop.create_future()
@@ -49,7 +49,7 @@ def test_who_leaves_with_nothing_but_a_wait_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("is_much", [False, True])
-def test_what_clients_leave_that_go_together_is_freed_in_turns_if_it_is_much(is_much: bool) -> None:
+def test_large_leftovers_of_disconnected_clients_are_freed_in_turns(is_much: bool) -> None:
     """Each client may leave a half-built response of millions of objects, a stack of frames, or a waiting request.
 
     Small leftovers are freed at once: otherwise a restart of many consumers would fill the queue of steps.

@@ -110,7 +110,7 @@ class Reader:
         self.paused = False
 
 
-def test_the_bearer_goes_on_and_passes_on() -> None:
+def test_one_connection_reads_beyond_the_budget_and_the_next_follows() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
     memory.acquire(first, 60)
@@ -127,7 +127,7 @@ def test_the_bearer_goes_on_and_passes_on() -> None:
     assert not any(reader.paused for reader in (first, second, third))
 
 
-def test_a_bearer_that_leaves_passes_on() -> None:
+def test_a_closed_over_budget_connection_lets_the_next_one_read() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
     memory.acquire(first, 90)
@@ -142,7 +142,7 @@ def test_a_bearer_that_leaves_passes_on() -> None:
     assert memory.used_bytes == 90
 
 
-def test_a_bearer_whose_request_is_whole_reads_no_more_and_bears_until_it_is_done() -> None:
+def test_a_complete_over_budget_request_is_served_before_the_next_one_is_read() -> None:
     memory = RequestMemory(100)
     first, second = Reader(), Reader()
     memory.acquire(first, 150)
@@ -156,7 +156,7 @@ def test_a_bearer_whose_request_is_whole_reads_no_more_and_bears_until_it_is_don
     assert (first.paused, second.paused) == (True, False)
 
 
-def test_a_bearer_that_waited_itself_does_not_bear_on_with_nothing() -> None:
+def test_a_connection_that_holds_no_memory_does_not_keep_the_over_budget_right() -> None:
     memory = RequestMemory(100)
     first, second = Reader(), Reader()
     memory.acquire(first, 110, is_whole=True)
@@ -167,7 +167,7 @@ def test_a_bearer_that_waited_itself_does_not_bear_on_with_nothing() -> None:
     assert (first.paused, second.paused) == (False, False)
 
 
-def test_a_bearer_that_leaves_a_request_behind_passes_on_when_it_is_done() -> None:
+def test_an_over_budget_request_of_a_closed_connection_lets_the_next_one_read() -> None:
     memory = RequestMemory(100)
     first, second, third = Reader(), Reader(), Reader()
     memory.acquire(first, 90)
@@ -181,7 +181,7 @@ def test_a_bearer_that_leaves_a_request_behind_passes_on_when_it_is_done() -> No
     assert not third.paused
 
 
-def test_more_is_never_given_back_than_was_taken() -> None:
+def test_releasing_more_memory_than_was_acquired_fails() -> None:
     memory = RequestMemory(100)
     memory.acquire(Reader(), 5)
     with pytest.raises(AssertionError):
@@ -235,7 +235,7 @@ def test_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> N
         assert waiting.is_closed()
 
 
-def test_little_is_read_behind_a_request_that_waits(data_dir: Path) -> None:
+def test_little_is_read_from_a_connection_whose_request_waits(data_dir: Path) -> None:
     """Otherwise two clients with large requests after a long poll would fill the shared memory budget."""
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
@@ -287,7 +287,7 @@ def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
         yield broker, throttle
 
 
-def test_a_throttled_client_is_told_and_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
+def test_a_throttled_client_gets_the_throttle_time_and_is_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
     broker, throttle = throttled
     with broker.client() as client:
         throttle.ms = 700
@@ -327,7 +327,7 @@ def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[Runn
         assert time.monotonic() - began > 0.25
 
 
-def test_a_reader_that_is_slow_is_not_taken_for_one_that_stopped(data_dir: Path) -> None:
+def test_a_slow_reader_is_not_dropped(data_dir: Path) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=20_000_000)
         client_of = broker.client(receive_buffer=4096)
@@ -377,7 +377,7 @@ def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
             eventually(lambda: broker.connection_count == 0, "the connection to be closed, and then dropped")
 
 
-def test_who_is_gone_and_waits_for_long_is_closed_as_an_idle_one(data_dir: Path) -> None:
+def test_a_half_closed_connection_with_waiting_requests_is_closed_when_idle(data_dir: Path) -> None:
     """After the client's end of stream, a request behind a long poll keeps the connection open; a later reset is not
     seen.
     """
@@ -390,7 +390,7 @@ def test_who_is_gone_and_waits_for_long_is_closed_as_an_idle_one(data_dir: Path)
         eventually(lambda: broker.connection_count == 0, "the connection to be closed")
 
 
-def test_a_reader_that_leaves_while_it_waits_is_not_passed_on_to() -> None:
+def test_a_closed_waiting_connection_does_not_get_the_over_budget_right() -> None:
     memory = RequestMemory(100)
     first, second, third, fourth = Reader(), Reader(), Reader(), Reader()
     memory.acquire(first, 90)

@@ -88,7 +88,7 @@ NOT_YET = (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
 @pytest.mark.parametrize("timestamp", [LATEST, MAX_TIMESTAMP, 101, 1000])
-def test_what_is_not_known_to_be_committed_is_not_available_yet(
+def test_a_new_leader_returns_offset_not_available_below_its_epoch_start(
     tmp_path: Path, timestamp: int, isolation_level: int
 ) -> None:
     partition = new_leader(tmp_path)
@@ -98,23 +98,23 @@ def test_what_is_not_known_to_be_committed_is_not_available_yet(
 
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(EARLIEST, 0), (0, 0), (LATEST_TIERED, -1)])
-def test_what_is_committed_is_available(tmp_path: Path, timestamp: int, offset: int) -> None:
+def test_a_new_leader_returns_committed_offsets(tmp_path: Path, timestamp: int, offset: int) -> None:
     assert ask(new_leader(tmp_path), timestamp) == (ErrorCode.NONE, offset)
 
 
-def test_old_clients_are_told_of_no_leader(tmp_path: Path) -> None:
+def test_before_version_5_offset_not_available_is_leader_not_available(tmp_path: Path) -> None:
     partition = new_leader(tmp_path)
     assert ask(partition, LATEST, version=4)[0] is ErrorCode.LEADER_NOT_AVAILABLE
     assert ask(partition, LATEST, version=5)[0] is ErrorCode.OFFSET_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("replica_id", [DEBUGGER, 2])
-def test_others_than_consumers_see_the_log_as_it_is(tmp_path: Path, replica_id: int) -> None:
+def test_followers_and_debug_consumers_see_the_log_end(tmp_path: Path, replica_id: int) -> None:
     assert ask(new_leader(tmp_path), LATEST, replica_id=replica_id) == (ErrorCode.NONE, 3)
     assert ask(new_leader(tmp_path), MAX_TIMESTAMP, replica_id=replica_id) == (ErrorCode.NONE, 2)
 
 
-def test_all_is_available_when_the_high_watermark_has_reached_the_epoch(tmp_path: Path) -> None:
+def test_offsets_are_available_when_the_high_watermark_reaches_the_epoch_start(tmp_path: Path) -> None:
     partition = new_leader(tmp_path)
     partition.append(batch(b"v", timestamp=103), 1)
     fetched(partition, 2, 3)
@@ -133,7 +133,7 @@ def test_a_timestamp_that_leaves_64_bits_is_just_another_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("timestamp", [MAX_TIMESTAMP, 0])
-def test_records_that_cannot_be_opened_fail_their_own_look_up(
+def test_records_that_cannot_be_decompressed_fail_only_their_lookup(
     tmp_path: Path, codec: Codec, timestamp: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     partition = replica(tmp_path, image((1,)), KnownPeers())

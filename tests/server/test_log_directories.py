@@ -46,7 +46,7 @@ def codes(client: RawClient, topic: str = "t") -> list[ErrorCode]:
     return [ErrorCode(produce(client, topic, batch(b"v"), partition=index).error_code) for index in range(PARTITIONS)]
 
 
-def test_one_directory_fails_and_the_others_go_on(
+def test_other_directories_are_served_when_one_fails(
     broker: RunningBroker, disk: FaultyDisk, directories: list[str]
 ) -> None:
     with broker.client() as client:
@@ -84,7 +84,7 @@ def test_a_directory_that_is_gone_is_described_beside_the_others(
 
 
 @pytest.mark.parametrize("has_slashes", [False, True])
-def test_the_controller_knows_which_replicas_a_failed_directory_had(
+def test_the_controller_lists_the_replicas_of_a_failed_directory(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str], has_slashes: bool
 ) -> None:
     eager = (with_slashes(config) if has_slashes else config) | {"broker.heartbeat.interval.ms": "50"}
@@ -127,7 +127,7 @@ def test_a_failed_directory_is_reported_at_once(
         eventually(lambda: leaders() == [-1, -1, 1, 1], "two have no leader")
 
 
-def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
+def test_a_start_without_one_directory_serves_the_others_and_recreates_no_log(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
 ) -> None:
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
@@ -149,7 +149,7 @@ def test_a_start_without_one_directory_serves_the_others_and_makes_nothing_anew(
         assert sorted(ends) == [2, 2, 4, 4]
 
 
-def test_a_directory_that_is_blank_one_day_does_not_make_its_partitions_empty(
+def test_partitions_of_a_blank_mount_point_stay_offline_until_the_volume_returns(
     data_dir: Path, config: dict[str, str], directories: list[str]
 ) -> None:
     volume, elsewhere = Path(directories[0]), data_dir / "unmounted"
@@ -186,7 +186,9 @@ def check_that_partitions_wait_for(volume: Path, data_dir: Path, metadata: str, 
         assert sorted(ends) == [1, 1, stored + 2, stored + 2]
 
 
-def test_a_directory_younger_than_the_newest_snapshot_is_missed(data_dir: Path, directories: list[str]) -> None:
+def test_partitions_of_a_missing_directory_newer_than_the_snapshot_stay_offline(
+    data_dir: Path, directories: list[str]
+) -> None:
     volume, metadata = directories
     often = {"log.dirs": metadata, "metadata.log.max.snapshot.interval.ms": "1"}
     with RunningBroker(data_dir, often):
@@ -199,7 +201,7 @@ def test_a_directory_younger_than_the_newest_snapshot_is_missed(data_dir: Path, 
     check_that_partitions_wait_for(Path(volume), data_dir, metadata)
 
 
-def test_a_directory_that_had_failed_before_it_is_not_mounted_is_missed(
+def test_partitions_of_a_failed_then_unmounted_directory_stay_offline(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
 ) -> None:
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
@@ -210,7 +212,9 @@ def test_a_directory_that_had_failed_before_it_is_not_mounted_is_missed(
     check_that_partitions_wait_for(Path(directories[0]), data_dir, directories[1], stored=2)
 
 
-def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: RunningBroker, disk: FaultyDisk) -> None:
+def test_a_topic_created_without_disk_space_is_served_when_space_is_free(
+    broker: RunningBroker, disk: FaultyDisk
+) -> None:
     with broker.client() as client:
         disk.fail = lambda operation, path: full(operation, path) if "/t-" in path and operation == "create" else None
         create_topic(client, name="t")
@@ -220,7 +224,7 @@ def test_a_topic_that_finds_no_space_is_there_as_soon_as_there_is_some(broker: R
         assert values_in(fetch(client, "t", 0).records)[-1] == b"v"
 
 
-def test_a_topic_of_a_failed_directory_can_be_deleted_and_made_again(
+def test_a_topic_of_a_failed_directory_can_be_deleted_and_recreated(
     broker: RunningBroker, disk: FaultyDisk, directories: list[str]
 ) -> None:
     with broker.client() as client:

@@ -129,7 +129,7 @@ def ends_of_wide(count: int) -> ListOffsetsRequest:
         (list_offsets.API, ends_of_wide(PARTITIONS), 7, PARTITIONS),
     ],
 )
-def test_much_is_answered_in_pieces_as_a_client_sees_it(
+def test_a_long_response_is_built_in_steps_and_is_complete(
     large: RunningBroker, asking: RawClient, api: Api, request_: Any, version: int, elements: int
 ) -> None:
     answer, steps = asked_of(large, api, request_, version)
@@ -147,7 +147,7 @@ def test_much_is_answered_in_pieces_as_a_client_sees_it(
         (list_offsets.API, ends_of_wide(1), 7),
     ],
 )
-def test_little_is_answered_at_once(large: RunningBroker, api: Api, request_: Any, version: int) -> None:
+def test_a_short_response_is_built_in_one_step(large: RunningBroker, api: Api, request_: Any, version: int) -> None:
     answer, steps = asked_of(large, api, request_, version)
     assert steps == 0
     assert len(answer.topics) == 1
@@ -231,7 +231,7 @@ def test_a_committed_offset_of_minus_one_is_among_all(asking: RawClient) -> None
     assert offsets_in(fetched.topics) == {("t000", 0): -1}
 
 
-def test_a_topic_that_was_cut_is_answered_once(asking: RawClient) -> None:
+def test_a_topic_split_over_two_steps_has_one_response_element(asking: RawClient) -> None:
     topics = [
         OffsetCommitRequestTopic(
             name=name,
@@ -257,7 +257,7 @@ def test_each_search_by_timestamp_is_a_piece(large: RunningBroker) -> None:
         assert asked_of(large, list_offsets.API, request, 7)[1] > 10
 
 
-def test_what_comes_after_an_answer_in_pieces_waits_for_it() -> None:
+def test_a_callback_runs_after_a_response_in_steps() -> None:
     """The callback releases reserved output memory once the response of a fetch is written."""
     calls: list[str] = []
 
@@ -278,7 +278,7 @@ def offsets_in(topics: list[Any]) -> dict[tuple[str, int], int]:
     return {(topic.name, each.partition_index): each.committed_offset for topic in topics for each in topic.partitions}
 
 
-def test_what_changes_meanwhile_is_not_in_the_answer(large: RunningBroker, asking: RawClient) -> None:
+def test_a_response_built_in_steps_shows_one_metadata_image(large: RunningBroker, asking: RawClient) -> None:
     name = "passing"
     made = asking.ask(
         CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)]), 7
@@ -315,7 +315,7 @@ def test_pages_of_topics_follow_each_other(large: RunningBroker, asking: RawClie
 
 
 @pytest.mark.parametrize("unknown", [3, 5 * CHUNK])
-def test_unknown_topics_do_not_hide_those_behind_them(asking: RawClient, unknown: int) -> None:
+def test_unknown_topics_do_not_hide_later_topics(asking: RawClient, unknown: int) -> None:
     names = [f"a{number:05}" for number in range(unknown)]
     topics = [DescribeTopicPartitionsTopicRequest(name=name) for name in [*names, "wide"]]
     answer = asking.ask(DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=1), 0)
@@ -351,5 +351,5 @@ def test_topics_named_by_id_are_described_in_pieces_as_well(large: RunningBroker
     ("sizes", "many"),
     [([], False), ([CHUNK], False), ([CHUNK, 1], True), ([0] * CHUNK, False), ([0] * (CHUNK + 1), True)],
 )
-def test_much_is_more_than_a_chunk(sizes: list[int], many: bool) -> None:
+def test_a_request_is_long_when_it_exceeds_one_chunk(sizes: list[int], many: bool) -> None:
     assert is_many(iter(sizes)) is many

@@ -57,7 +57,7 @@ def damage_below_recovery_point(scene: Scene, broker_id: int) -> str:
     return log.directory
 
 
-def test_a_replica_whose_log_is_damaged_at_its_start_is_told_as_lost() -> None:
+def test_a_replica_with_a_log_damaged_at_start_is_reported_to_the_controller() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         damaged = scene.leader_id
@@ -181,7 +181,7 @@ def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_com
     play(acts, min_insync_replicas=2)
 
 
-def test_where_all_disks_are_full_records_are_taken_again_when_there_is_space() -> None:
+def test_after_full_disks_records_are_accepted_again_with_space() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         devices = [broker.host.device for broker in scene.cluster.brokers]
@@ -214,7 +214,7 @@ def test_a_damaged_follower_is_left_out() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_a_damaged_leader_without_a_successor_stays_leader() -> None:
+def test_a_damaged_leader_without_another_in_sync_replica_stays_leader() -> None:
     async def acts(scene: Scene) -> None:
         scene.cut_off(*scene.followers)
         await scene.produce(b"a", acks=1)
@@ -228,7 +228,7 @@ def test_a_damaged_leader_without_a_successor_stays_leader() -> None:
     play(acts)
 
 
-def test_whoever_is_eligible_leads_in_place_of_a_damaged_replica_that_is_alone_in_sync() -> None:
+def test_an_eligible_replica_replaces_a_damaged_sole_in_sync_leader() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         others = scene.followers
@@ -299,7 +299,7 @@ def test_deleting_a_topic_on_a_full_disk_stops_no_broker() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_a_broker_whose_metadata_find_no_space_hands_over_and_stops() -> None:
+def test_a_broker_without_space_for_metadata_gives_up_leadership_and_stops() -> None:
     """Otherwise the partition would have no working leader: the broker is elected, but cannot store the election."""
 
     async def acts(scene: Scene) -> None:
@@ -328,7 +328,7 @@ def begin_an_epoch(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("file", ["", "leader-epoch-checkpoint"])
-def test_a_broker_that_has_no_space_for_a_new_epoch_hands_over_and_stops(file: str) -> None:
+def test_a_broker_without_space_for_a_new_epoch_gives_up_leadership_and_stops(file: str) -> None:
     """The broker cannot even receive metadata, but sends heartbeats."""
 
     async def acts(scene: Scene) -> None:
@@ -350,7 +350,7 @@ def test_a_broker_that_has_no_space_for_a_new_epoch_hands_over_and_stops(file: s
     play(acts)
 
 
-def test_a_broker_that_has_no_space_while_nobody_leads_goes_on_when_it_has_some() -> None:
+def test_a_broker_without_space_and_controller_continues_when_it_has_space() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
@@ -369,7 +369,7 @@ def test_a_broker_that_has_no_space_while_nobody_leads_goes_on_when_it_has_some(
     play(acts)
 
 
-def test_a_broker_that_was_left_behind_waits_with_all_others_when_nobody_leads_any_more() -> None:
+def test_a_lagging_broker_without_space_waits_while_there_is_no_controller() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         everybody: list[Any] = [*scene.cluster.brokers, *scene.cluster.controllers]
@@ -415,7 +415,7 @@ def test_a_disk_that_stays_full_causes_no_busy_loop() -> None:
     play(acts)
 
 
-def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_they_have_it() -> None:
+def test_brokers_without_space_for_uncommitted_metadata_continue_with_space() -> None:
     """Two of three controllers have no space either, so no record is committed that the brokers would miss."""
 
     async def acts(scene: Scene) -> None:
@@ -440,7 +440,7 @@ def test_brokers_without_space_for_metadata_that_nobody_could_commit_go_on_when_
     play(acts)
 
 
-def test_a_broker_that_cannot_hear_that_it_is_unfenced_does_not_go_on_starting() -> None:
+def test_a_broker_without_space_for_its_unfencing_does_not_start() -> None:
     """Otherwise the controllers would elect it, because it sends heartbeats."""
 
     async def acts(scene: Scene) -> None:

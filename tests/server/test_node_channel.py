@@ -215,11 +215,11 @@ async def cancel_all() -> None:
         channel.close()
 
 
-def test_an_address_where_nobody_listens_and_one_that_is_no_name_are_unreachable() -> None:
-    event_loop.run(reach_nobody())
+def test_closed_ports_and_invalid_host_names_are_unreachable() -> None:
+    event_loop.run(send_to_unreachable_addresses())
 
 
-async def reach_nobody() -> None:
+async def send_to_unreachable_addresses() -> None:
     async with other_node() as other:
         address = other.destination
     channel = new_channel()
@@ -229,12 +229,12 @@ async def reach_nobody() -> None:
     channel.close()
 
 
-def test_nodes_that_cannot_be_reached_leave_nothing() -> None:
+def test_unreachable_nodes_leave_no_state() -> None:
     """Any client may name unreachable nodes with AddRaftVoter."""
-    event_loop.run(ask_in_vain())
+    event_loop.run(send_to_unreachable_nodes())
 
 
-async def ask_in_vain() -> None:
+async def send_to_unreachable_nodes() -> None:
     channel = new_channel()
     for number in range(5):
         with pytest.raises(Unreachable):
@@ -243,12 +243,12 @@ async def ask_in_vain() -> None:
     channel.close()
 
 
-def test_connections_that_are_idle_give_way_to_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.network.outgoing.node_channel.CONNECTIONS_MAX", 2)
-    event_loop.run(ask_more_than_are_kept())
+    event_loop.run(send_on_more_connections_than_are_kept())
 
 
-async def ask_more_than_are_kept() -> None:
+async def send_on_more_connections_than_are_kept() -> None:
     async with other_node() as first, other_node() as second, other_node() as third:
         channel = new_channel()
         first.may_answer.clear()
@@ -264,7 +264,7 @@ async def ask_more_than_are_kept() -> None:
 
 
 @pytest.mark.parametrize(("most", "is_read"), [(100, False), (1000, True)])
-def test_an_answer_is_as_large_as_it_may_be(most: int, is_read: bool) -> None:
+def test_a_response_above_the_size_limit_is_rejected(most: int, is_read: bool) -> None:
     async def main() -> None:
         async with other_node() as other:
             other.may_answer.set()

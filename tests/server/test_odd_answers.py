@@ -101,7 +101,7 @@ def assignments(*answers: Any) -> tuple[DirectoryAssignments, Asked]:
     return known, asked
 
 
-def test_where_a_replica_is_is_told_until_the_controller_takes_note(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_assignment_is_resent_until_the_controller_accepts_it(caplog: pytest.LogCaptureFixture) -> None:
     async def act(loop: VirtualLoop) -> None:
         rejected = AssignReplicasToDirsResponse(error_code=E.STALE_BROKER_EPOCH)
         known, asked = assignments(KafkaError(E.REQUEST_TIMED_OUT), rejected, AssignReplicasToDirsResponse())
@@ -126,7 +126,7 @@ def test_a_promotion_to_where_the_controller_has_the_replica_already_needs_no_wa
     play(act)
 
 
-def test_a_replica_that_was_given_up_is_not_told_again_because_the_metadata_change() -> None:
+def test_a_lost_replica_is_not_reported_again_after_a_metadata_change() -> None:
     async def act(loop: VirtualLoop) -> None:
         known, asked = assignments(AssignReplicasToDirsResponse())
         running = loop.create_task(known.run())
@@ -163,7 +163,7 @@ def in_sync_changes(*answers: Any) -> tuple[InSyncChanges, Asked, Any]:
     return changes, asked, partition
 
 
-def test_a_change_is_proposed_again_while_the_controller_takes_none() -> None:
+def test_an_isr_change_is_retried_while_the_controller_rejects_it() -> None:
     async def act(loop: VirtualLoop) -> None:
         decided = AlterPartitionResponsePartitionData(partition_index=0, partition_epoch=3)
         done = AlterPartitionResponse(topics=[AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=[decided])])
@@ -189,7 +189,7 @@ def lost_replicas(disk: Any) -> LostReplicas:
     return lost
 
 
-def test_a_disk_that_does_not_tell_its_space_has_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_with_unknown_free_space_counts_as_full(caplog: pytest.LogCaptureFixture) -> None:
     def space(path: str) -> tuple[int, int]:
         raise DiskFailure("statvfs", path, OSError(5, "Input/output error"))
 
@@ -206,7 +206,7 @@ def test_a_disk_that_does_not_tell_its_space_has_none(caplog: pytest.LogCaptureF
     play(act)
 
 
-def test_a_replica_that_is_removed_is_in_no_trouble() -> None:
+def test_a_removed_replica_is_not_reported_as_lost() -> None:
     async def act(loop: VirtualLoop) -> None:
         lost = lost_replicas(None)
         partition = replica()
@@ -220,7 +220,7 @@ def test_a_replica_that_is_removed_is_in_no_trouble() -> None:
 # --- other responses
 
 
-def test_a_controller_that_is_not_registered_says_why_and_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_controller_whose_registration_fails_logs_the_reason_and_retries(caplog: pytest.LogCaptureFixture) -> None:
     async def act(loop: VirtualLoop) -> None:
         asked = Asked(ControllerRegistrationResponse(error_code=E.UNSUPPORTED_VERSION))
         registration = ControllerRegistration(
@@ -239,7 +239,7 @@ def test_a_controller_that_is_not_registered_says_why_and_tries_again(caplog: py
     play(act)
 
 
-def test_producer_ids_that_the_controller_rejects_are_asked_for_again_by_clients() -> None:
+def test_a_rejected_producer_id_allocation_is_retriable_for_clients() -> None:
     async def act(loop: VirtualLoop) -> None:
         coordinators = Coordinators.__new__(Coordinators)
         coordinators._node = cast("Any", SimpleNamespace(config=SimpleNamespace(node_id=1)))
@@ -256,7 +256,7 @@ def test_producer_ids_that_the_controller_rejects_are_asked_for_again_by_clients
 
 
 @pytest.mark.parametrize(("level", "told"), [(METADATA_VERSION_4_3_IV0 - 1, None), (METADATA_VERSION_4_3_IV0, [HERE])])
-def test_cordoned_directories_are_told_to_controllers_that_can_store_them(level: int, told: list[UUID] | None) -> None:
+def test_cordoned_directories_are_sent_to_controllers_that_support_them(level: int, told: list[UUID] | None) -> None:
     directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
     config = make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"})
     reported = ReportedDirectories(
@@ -291,12 +291,12 @@ def test_a_connection_that_was_never_opened_may_be_closed() -> None:
     play(act)
 
 
-def test_nobody_leads_a_partition_that_is_not_there() -> None:
+def test_an_unknown_partition_has_no_current_leader() -> None:
     context = cast("Any", SimpleNamespace(services=SimpleNamespace(image=MetadataImage())))
     assert current_leader("t", 0, context) is None
 
 
-def test_a_warning_of_the_loop_without_an_error_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_loop_warning_does_not_stop_the_broker(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         background = Background("broker")
         loop = asyncio.get_running_loop()
@@ -313,7 +313,7 @@ def test_a_warning_of_the_loop_without_an_error_ends_nothing(caplog: pytest.LogC
     ("voters", "why"),
     [((), "the metadata log has no voters"), ((1, 2), "are the nodes 1, 2"), ((9,), "are the nodes 9")],
 )
-def test_a_node_without_a_quorum_does_not_lead_the_log_of_others_alone(voters: tuple[int, ...], why: str) -> None:
+def test_a_single_node_rejects_a_metadata_log_with_other_voters(voters: tuple[int, ...], why: str) -> None:
     found = VoterSet(Voter(key=ReplicaKey(node, UUID(int=node))) for node in voters)
     history = SimpleNamespace(voters=found)
     log = SimpleNamespace(node=SimpleNamespace(quorum=SimpleNamespace(history=history)))
@@ -324,7 +324,7 @@ def test_a_node_without_a_quorum_does_not_lead_the_log_of_others_alone(voters: t
     reject_other_voters(cast("Any", log), cast("Any", quorum))
 
 
-def test_so_many_topics_are_wanted_at_once(tmp_path: Path) -> None:
+def test_the_number_of_pending_auto_created_topics_is_bounded(tmp_path: Path) -> None:
     async def act(loop: VirtualLoop) -> None:
         creator = TopicCreator(*(cast("Any", None) for _ in range(4)))
         creator.create_soon(f"topic-{number}" for number in range(REQUESTED_TOPICS_MAX + 5))

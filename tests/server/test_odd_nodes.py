@@ -97,14 +97,14 @@ def test_a_response_of_no_possible_size_ends_the_connection(size: int) -> None:
     check_unreachable(lambda _: struct.pack(">i", size), f"a response claims {size} bytes")
 
 
-def test_a_node_that_does_not_tell_its_versions_is_unreachable() -> None:
+def test_a_node_that_fails_api_versions_is_unreachable() -> None:
     def reject(frame: bytes) -> bytes:
         return versions(frame, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
     check_unreachable(beaten, "ApiVersions was answered with error 31", reject)
 
 
-def test_a_response_that_nobody_waits_for_ends_the_connection() -> None:
+def test_an_unexpected_response_closes_the_connection() -> None:
     async def main() -> None:
         async with odd_node(lambda frame: beaten(frame) * 2) as (other, channel):
             sending = asyncio.ensure_future(channel.send(other.destination, HEARTBEAT))
@@ -128,7 +128,7 @@ def test_an_api_that_the_other_node_does_not_have_is_named() -> None:
     event_loop.run(main())
 
 
-def test_a_request_that_cannot_be_encoded_leaves_the_connection() -> None:
+def test_a_request_that_cannot_be_encoded_keeps_the_connection_open() -> None:
     async def main() -> None:
         async with odd_node(beaten) as (other, channel):
             with pytest.raises(Unreachable):
@@ -138,7 +138,7 @@ def test_a_request_that_cannot_be_encoded_leaves_the_connection() -> None:
     event_loop.run(main())
 
 
-def test_a_node_that_knows_no_pre_vote_is_not_asked_for_one() -> None:
+def test_a_node_without_pre_vote_support_gets_no_pre_vote_request() -> None:
     async def main() -> None:
         asked = VoteRequestPartitionData(partition_index=0, replica_id=1, replica_epoch=3, pre_vote=True)
         vote = VoteRequest(topics=[VoteRequestTopicData(topic_name="__cluster_metadata", partitions=[asked])])
@@ -150,7 +150,7 @@ def test_a_node_that_knows_no_pre_vote_is_not_asked_for_one() -> None:
     event_loop.run(main())
 
 
-def test_an_older_node_reads_who_fetches_where_it_looks_for_it() -> None:
+def test_an_older_node_gets_the_replica_id_in_the_old_field() -> None:
     async def main() -> None:
         request = FetchRequest(replica_state=FetchReplicaState(replica_id=5, replica_epoch=9))
         async with odd_node(lambda frame: framed(frame, FetchResponse())) as (other, channel):
@@ -163,7 +163,7 @@ def test_an_older_node_reads_who_fetches_where_it_looks_for_it() -> None:
     event_loop.run(main())
 
 
-def test_the_other_node_is_told_which_software_this_is() -> None:
+def test_api_versions_carries_the_software_name_and_version() -> None:
     async def main() -> None:
         told: list[ApiVersionsRequest] = []
 

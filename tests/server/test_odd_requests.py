@@ -56,7 +56,7 @@ def test_describe_cluster_answers_its_own_endpoint_type(client: RawClient, endpo
     assert answer.endpoint_type == 1
 
 
-def test_a_resource_of_an_unknown_type_spoils_a_whole_describe_configs(client: RawClient) -> None:
+def test_an_unknown_resource_type_fails_all_of_describe_configs(client: RawClient) -> None:
     topic, _ = create_topic(client)
     wanted = [(2, topic), (99, "x")]
     resources = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in wanted]
@@ -65,7 +65,7 @@ def test_a_resource_of_an_unknown_type_spoils_a_whole_describe_configs(client: R
     assert {(each.error_code, len(each.configs)) for each in results} == {(ErrorCode.INVALID_REQUEST, 0)}
 
 
-def test_reassignments_tell_the_flag_of_the_request_only_where_something_is_asked(client: RawClient) -> None:
+def test_reassignments_return_the_factor_flag_only_with_topics(client: RawClient) -> None:
     for topics in ([], [ReassignableTopic(name=unique(), partitions=[ReassignablePartition(replicas=[1])])]):
         request = AlterPartitionReassignmentsRequest(allow_replication_factor_change=False, topics=topics)
         answer = client.ask(request, 1)
@@ -73,7 +73,7 @@ def test_reassignments_tell_the_flag_of_the_request_only_where_something_is_aske
 
 
 @pytest.mark.parametrize(("name", "index", "is_too_long"), [("n" * 213, 9, False), ("n" * 213, 10, True)])
-def test_a_name_without_room_for_the_directory_of_a_move(
+def test_a_topic_name_too_long_for_a_future_directory_cannot_move(
     client: RawClient, name: str, index: int, is_too_long: bool
 ) -> None:
     topics = [AlterReplicaLogDirTopic(name=name, partitions=[index])]
@@ -84,7 +84,7 @@ def test_a_name_without_room_for_the_directory_of_a_move(
 
 
 @pytest.mark.parametrize("name", [".", "..", "bad name!", "n" * 250])
-def test_a_name_that_no_topic_can_have_is_told_from_one_that_none_has(client: RawClient, name: str) -> None:
+def test_describe_topic_partitions_tells_invalid_from_unknown_topics(client: RawClient, name: str) -> None:
     topics = [DescribeTopicPartitionsTopicRequest(name=each) for each in (name, "z" * 249)]
     answer = client.ask(DescribeTopicPartitionsRequest(topics=topics), 0)
     assert {each.name: each.error_code for each in answer.topics} == {
@@ -137,7 +137,7 @@ def test_a_partition_rejected_before_reading_has_no_aborted_transactions_and_one
     assert (beyond.error_code, beyond.aborted_transactions) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
-def test_the_start_of_the_log_stands_beside_what_the_log_rejected(client: RawClient) -> None:
+def test_the_log_start_offset_is_returned_with_invalid_record_only(client: RawClient) -> None:
     topic, _ = create_topic(client)
     rejected = produce(client, topic, batch(b"a", producer_id=7, producer_epoch=0, sequence=-1))
     assert (rejected.error_code, rejected.log_start_offset) == (ErrorCode.INVALID_RECORD, 0)
@@ -158,7 +158,7 @@ def test_a_session_keeps_the_name_of_a_topic_that_was_deleted(client: RawClient)
     assert fresh.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "without a session nobody knows the name"
 
 
-def test_an_old_version_cannot_be_told_where_logs_part(client: RawClient) -> None:
+def test_diverging_epochs_in_an_empty_old_fetch_return_unsupported_version(client: RawClient) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"a"))
     session = client.ask(fetch_request(topic, session=(0, 0)), 12).session_id
@@ -168,7 +168,7 @@ def test_an_old_version_cannot_be_told_where_logs_part(client: RawClient) -> Non
     assert (old.error_code, old.session_id, old.responses) == (ErrorCode.UNSUPPORTED_VERSION, session, [])
 
 
-def test_a_new_topics_configuration_is_told_as_it_was_sent_and_described_as_it_is_read(client: RawClient) -> None:
+def test_created_configs_are_returned_as_sent_and_described_as_parsed(client: RawClient) -> None:
     sent = {"segment.ms": " 7 ", "retention.bytes": "+0012", "cleanup.policy": " delete , compact "}
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in sent.items()]
     topic = CreatableTopic(name=unique(), num_partitions=1, replication_factor=1, configs=configs)
@@ -180,7 +180,7 @@ def test_a_new_topics_configuration_is_told_as_it_was_sent_and_described_as_it_i
     assert {each.name: each.value for each in described.configs} == read
 
 
-def test_without_room_for_the_next_batch_there_are_no_aborted_transactions_to_tell(client: RawClient) -> None:
+def test_a_partition_beyond_max_bytes_has_null_aborted_transactions(client: RawClient) -> None:
     first, _ = create_topic(client)
     second, _ = create_topic(client)
     for topic in (first, second):
@@ -193,7 +193,7 @@ def test_without_room_for_the_next_batch_there_are_no_aborted_transactions_to_te
 
 
 @pytest.mark.parametrize("election_type", [0, 2])
-def test_electing_nothing_is_done_whatever_the_kind_of_election(client: RawClient, election_type: int) -> None:
+def test_elect_leaders_of_no_partitions_succeeds_with_any_type(client: RawClient, election_type: int) -> None:
     answer = client.ask(ElectLeadersRequest(election_type=election_type, topic_partitions=[]), 2)
     assert (answer.error_code, answer.replica_election_results) == (0, [])
 
@@ -210,7 +210,7 @@ def test_a_session_that_forgets_all_it_has_answers_what_was_named_and_ends(clien
 @pytest.mark.parametrize(
     ("leader_epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_a_follower_that_is_none_is_told_by_what_it_knows(
+def test_a_fetch_by_a_broker_that_is_no_replica_is_rejected(
     client: RawClient, leader_epoch: int, code: ErrorCode
 ) -> None:
     topic, _ = create_topic(client)
@@ -219,7 +219,7 @@ def test_a_follower_that_is_none_is_told_by_what_it_knows(
     assert client.ask(request, 12).responses[0].partitions[0].error_code == code
 
 
-def test_a_new_producers_epoch_is_none_below_none(client: RawClient) -> None:
+def test_a_producer_epoch_below_minus_one_is_rejected(client: RawClient) -> None:
     topic, _ = create_topic(client)
     for epoch, code in ((-2, ErrorCode.INVALID_PRODUCER_EPOCH), (-1, 0)):
         sent = batch(b"a", producer_id=7, producer_epoch=epoch, sequence=0)
@@ -235,7 +235,7 @@ def test_a_partition_named_twice_in_list_offsets_is_rejected_once(client: RawCli
     assert len(answer.partitions) == 2
 
 
-def test_described_producers_of_a_partition_that_is_not_there_say_so_in_words(client: RawClient) -> None:
+def test_describe_producers_of_an_unknown_partition_has_an_error_message(client: RawClient) -> None:
     topics = [DescribeProducersTopicRequest(name=unique(), partition_indexes=[0])]
     ((partition,),) = [each.partitions for each in client.ask(DescribeProducersRequest(topics=topics), 0).topics]
     assert (partition.error_code, bool(partition.error_message)) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)

@@ -198,7 +198,7 @@ def test_a_broker_without_the_listener_of_brokers_is_unreachable() -> None:
         loop.run_until_complete(main())
 
 
-def test_a_transactional_id_that_nobody_coordinates_now_is_asked_for_again() -> None:
+def test_verification_without_a_coordinator_returns_coordinator_not_available() -> None:
     known = others(ThereChannel())
     known.image.topics[TRANSACTION_STATE_TOPIC].partitions[0].leader = NO_LEADER  # type: ignore[misc]
     everywhere = ClusterTransactions(cast("Any", SimpleNamespace(partition_for=lambda _: 0)), known)

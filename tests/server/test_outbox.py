@@ -55,7 +55,7 @@ def outbox(turns: Turns) -> Any:
     return Outbox(turns.call_soon, turns.now)
 
 
-def test_an_answer_leaves_after_one_look_without_requests(outbox: Any, turns: Turns) -> None:
+def test_a_response_is_sent_after_one_loop_iteration_without_requests(outbox: Any, turns: Turns) -> None:
     taker = Taker()
     outbox.put(taker, [b"a"])
     turns.turn()
@@ -80,7 +80,7 @@ def test_answers_wait_while_requests_keep_coming(outbox: Any, turns: Turns) -> N
     assert first.written == [b"a", b"c"]
 
 
-def test_turns_that_take_long_do_not_keep_answers(outbox: Any, turns: Turns) -> None:
+def test_a_response_is_held_for_a_bounded_time(outbox: Any, turns: Turns) -> None:
     taker, slow = Taker(), Taker()
     outbox.put(taker, [b"a"])
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_the_answers_of_a_connection_leave_in_one_piece(outbox: Any, turns: Turn
     assert (first.written, second.written) == ([b"abc"], [b"12"])
 
 
-def test_many_leave_at_once(outbox: Any, turns: Turns) -> None:
+def test_many_responses_are_sent_at_once(outbox: Any, turns: Turns) -> None:
     taker = Taker()
     sent = [bytes([number]) for number in range(ANSWERS_MAX)]
     for answer in sent:
@@ -133,7 +133,7 @@ def test_a_large_answer_leaves_at_once_behind_those_before_it(outbox: Any, large
 
 
 @pytest.mark.parametrize("requests", [1, 3, 70])
-def test_a_client_that_sends_no_more_is_answered_all_it_asked(client: RawClient, requests: int) -> None:
+def test_held_responses_are_sent_after_end_of_input(client: RawClient, requests: int) -> None:
     client.send_bytes(client.frame(ApiVersionsRequest(), 0) * requests)
     client.socket.shutdown(socket.SHUT_WR)
     for _ in range(requests):
@@ -141,7 +141,7 @@ def test_a_client_that_sends_no_more_is_answered_all_it_asked(client: RawClient,
     assert client.is_closed()
 
 
-def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: RawClient) -> None:
+def test_queued_requests_get_responses_after_end_of_input(client: RawClient) -> None:
     """Each request takes longer than a connection's share of a turn, so the end of stream arrives before most are
     served.
     """
@@ -155,7 +155,7 @@ def test_a_client_that_sends_no_more_is_answered_what_stands_in_line(client: Raw
     assert client.is_closed()
 
 
-def test_a_client_that_sends_no_more_and_reads_slowly_is_answered_all_it_asked(broker: RunningBroker) -> None:
+def test_a_slow_reader_gets_all_responses_after_end_of_input(broker: RunningBroker) -> None:
     """The responses fill the output buffer, so the remaining requests wait until the client reads."""
     with broker.client(receive_buffer=4096) as client:
         node_id = client.ask(DescribeClusterRequest(), 0).brokers[0].broker_id

@@ -26,7 +26,7 @@ class Writer:
         self.dropped = why
 
 
-def test_the_one_that_has_not_drained_for_longest_is_dropped() -> None:
+def test_the_connection_that_has_not_drained_for_longest_is_dropped() -> None:
     memory = OutputMemory(100)
     first, second, third = Writer(60), Writer(30), Writer(30)
     for writer in (first, second, third):
@@ -35,7 +35,7 @@ def test_the_one_that_has_not_drained_for_longest_is_dropped() -> None:
     assert memory.used_bytes == 60
 
 
-def test_who_drains_meanwhile_is_not_dropped() -> None:
+def test_a_draining_connection_is_not_dropped() -> None:
     memory = OutputMemory(100)
     first, second = Writer(60), Writer(60)
     memory.set_unsent(first, 60)
@@ -46,7 +46,7 @@ def test_who_drains_meanwhile_is_not_dropped() -> None:
     assert memory.used_bytes == 60
 
 
-def test_one_alone_may_be_larger_than_the_limit() -> None:
+def test_a_single_connection_may_exceed_the_limit() -> None:
     memory = OutputMemory(100)
     only = Writer(1000)
     memory.set_unsent(only, 1000)

@@ -78,13 +78,13 @@ def test_every_codec_comes_back_as_it_was_sent(client: RawClient, codec: Codec) 
 
 
 @pytest.mark.parametrize("acks", [-2, 2, 100])
-def test_acks_that_do_not_exist(client: RawClient, acks: int) -> None:
+def test_invalid_acks_are_rejected(client: RawClient, acks: int) -> None:
     topic, _ = create_topic(client)
     assert produce(client, topic, batch(b"a"), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert fetch(client, topic).high_watermark == 0
 
 
-def test_unknown_topics_and_partitions(client: RawClient) -> None:
+def test_produce_and_fetch_reject_unknown_topics_and_partitions(client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert produce(client, "never-made", batch(b"a")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for partition in (1, -1):
@@ -116,7 +116,7 @@ def corrupted(position: int, value: bytes) -> bytes:
         (batch(b"a", timestamp=NOW_MS * 1000), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
-def test_records_that_cannot_be_stored(client: RawClient, records: bytes | None, code: ErrorCode) -> None:
+def test_invalid_records_are_rejected(client: RawClient, records: bytes | None, code: ErrorCode) -> None:
     topic, _ = create_topic(client)
     answer = produce(client, topic, records)
     assert (answer.error_code, answer.base_offset) == (code, -1)
@@ -139,7 +139,7 @@ def test_log_append_time_is_returned_and_stored(client: RawClient) -> None:
     assert header.max_timestamp == answer.log_append_time_ms
 
 
-def test_more_insync_replicas_than_there_are_replicas_are_not_asked_for(client: RawClient) -> None:
+def test_min_insync_replicas_is_capped_by_the_replication_factor(client: RawClient) -> None:
     topic, _ = create_topic(client, min_insync_replicas=2)
     assert produce(client, topic, batch(b"a")).error_code == 0
     assert produce(client, topic, batch(b"a"), acks=1).base_offset == 1
@@ -154,7 +154,7 @@ def test_internal_topics_are_not_for_producers(broker: RunningBroker, client: Ra
         assert produce(admin, "__consumer_offsets", batch(b"a")).error_code == 0
 
 
-def test_a_transactional_id_without_transactions_is_only_a_name(client: RawClient) -> None:
+def test_a_transactional_id_with_plain_batches_is_ignored(client: RawClient) -> None:
     topic, _ = create_topic(client)
     request = produce_request(topic, batch(b"a"))
     request.transactional_id = "t"
@@ -163,7 +163,7 @@ def test_a_transactional_id_without_transactions_is_only_a_name(client: RawClien
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 2**62])
-def test_offsets_that_are_not_there(client: RawClient, offset: int) -> None:
+def test_a_fetch_outside_the_log_returns_offset_out_of_range(client: RawClient, offset: int) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"a", b"b"))
     answer = fetch(client, topic, offset)
@@ -179,7 +179,7 @@ def test_leader_epochs_are_checked(client: RawClient) -> None:
     assert list_offset(client, topic, -1, epoch=1).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_limits_of_bytes(client: RawClient) -> None:
+def test_fetch_byte_limits_are_applied(client: RawClient) -> None:
     topic, _ = create_topic(client)
     size = len(batch(b"x" * 1000))
     for _ in range(5):
@@ -209,7 +209,7 @@ def test_only_the_first_partition_with_data_may_pass_the_limit(client: RawClient
     assert [len(each.records) for each in answer] == [0, size, 0]
 
 
-def test_no_wait_when_nothing_is_asked_for(client: RawClient) -> None:
+def test_a_fetch_with_min_bytes_0_or_no_partitions_does_not_wait(client: RawClient) -> None:
     topic, _ = create_topic(client)
     answer = client.ask(fetch_request(topic, max_wait_ms=600_000, min_bytes=0), 12)
     assert answer.responses[0].partitions[0].records == b""
@@ -233,7 +233,7 @@ def test_deleting_a_topic_wakes_its_readers(broker: RunningBroker, client: RawCl
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_made_anew_under_the_same_name_has_another_id(client: RawClient) -> None:
+def test_a_recreated_topic_has_another_id(client: RawClient) -> None:
     topic, old_id = create_topic(client)
     produce(client, topic, batch(b"old"))
     client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=5000), 6)
@@ -294,7 +294,7 @@ def epoch_end(
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_where_a_leader_epoch_ends(client: RawClient, version: int) -> None:
+def test_offset_for_leader_epoch_at_every_version(client: RawClient, version: int) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"a", b"b"))
     assert epoch_end(client, topic, 0, version=version) == (0, 0, 2)

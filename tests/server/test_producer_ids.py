@@ -38,7 +38,7 @@ def run(scenario: Callable[[Blocks, ProducerIds], Awaitable[None]]) -> None:
         loop.run_until_complete(main())
 
 
-def test_each_is_given_once_and_a_block_serves_all_who_wait() -> None:
+def test_each_producer_id_is_unique_and_a_block_serves_all_waiters() -> None:
     async def scenario(blocks: Blocks, ids: ProducerIds) -> None:
         given = await asyncio.gather(*(ids.next() for _ in range(7)))
         assert sorted(given) == [10, 11, 12, 20, 21, 22, 30]
@@ -47,7 +47,7 @@ def test_each_is_given_once_and_a_block_serves_all_who_wait() -> None:
     run(scenario)
 
 
-def test_a_rejection_is_told_to_all_who_wait_at_once() -> None:
+def test_a_failed_block_allocation_fails_all_waiters_at_once() -> None:
     async def scenario(blocks: Blocks, ids: ProducerIds) -> None:
         blocks.rejects = True
         outcomes = await asyncio.gather(*(ids.next() for _ in range(5)), return_exceptions=True)
@@ -59,7 +59,7 @@ def test_a_rejection_is_told_to_all_who_wait_at_once() -> None:
     run(scenario)
 
 
-def test_who_goes_takes_nothing_from_the_others() -> None:
+def test_a_cancelled_waiter_uses_no_producer_id() -> None:
     async def scenario(blocks: Blocks, ids: ProducerIds) -> None:
         one, other = asyncio.ensure_future(ids.next()), asyncio.ensure_future(ids.next())
         await asyncio.sleep(0.5)

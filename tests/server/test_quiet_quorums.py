@@ -7,7 +7,7 @@ import asyncio
 from kwire.simulation import Simulation
 
 
-def test_a_snapshot_that_ends_where_everything_does_is_enough() -> None:
+def test_a_broker_catches_up_from_a_snapshot_without_later_records() -> None:
     """No record is committed after the snapshot, so no further record would show that the broker has caught up."""
     with Simulation(5) as simulation:
         often = {"metadata.log.max.snapshot.interval.ms": 1000}

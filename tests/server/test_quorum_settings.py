@@ -62,7 +62,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_what_can_be_together_is_taken(text: str) -> None:
+def test_valid_combinations_of_quorum_settings_are_accepted(text: str) -> None:
     config = configured(text)
     assert config.is_broker or config.is_controller
     assert bool(config.listeners) == bool(config.advertised_listeners) == config.is_broker
@@ -136,14 +136,14 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "words"), BAD)
-def test_what_cannot_be_together_is_rejected_in_one_line(text: str, words: str) -> None:
+def test_invalid_combinations_of_quorum_settings_are_rejected_in_one_line(text: str, words: str) -> None:
     with pytest.raises(SettingError) as rejected:
         configured(text)
     assert words in str(rejected.value)
     assert "\n" not in str(rejected.value)
 
 
-def test_a_broker_alone_joins_nothing() -> None:
+def test_auto_join_is_rejected_for_a_broker_only_node() -> None:
     """Another rule rejects the setting before this one, as long as kwire does not support it."""
     given = {"process.roles": "broker", "controller.quorum.voters": "2@h:2", "listeners": CLIENTS}
     typed = dict(make_config(given).parsed) | {"controller.quorum.auto.join.enable": True}
@@ -151,7 +151,7 @@ def test_a_broker_alone_joins_nothing() -> None:
         check_quorum(read_quorum(typed), read_listeners(given, typed), given=given, typed=typed)
 
 
-def test_voters_and_servers_are_told_in_parts() -> None:
+def test_voters_and_bootstrap_servers_are_parsed() -> None:
     config = configured(f"listeners={BOTH} voters=3@c:30,1@[::1]:10 servers=x:1,[::2]:2")
     assert config.quorum_voters == ((1, "::1", 10), (3, "c", 30))
     assert config.quorum_bootstrap_servers == (("x", 1), ("::2", 2))
@@ -172,7 +172,7 @@ def test_listeners_are_clients_or_controllers() -> None:
     assert config.controller_listener_names == ("FIRST", "SECOND")
 
 
-def test_controllers_are_advertised_as_told() -> None:
+def test_advertised_listeners_of_controllers_are_used() -> None:
     config = configured(f"listeners={BOTH} servers={SERVERS} advertised=PLAINTEXT://a:1,CONTROLLER://b:7")
     assert config.advertised_listeners == (address("PLAINTEXT", "a", 1),)
     assert config.advertised_controller_listeners == (address("CONTROLLER", "b", 7),)

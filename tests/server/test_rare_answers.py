@@ -29,7 +29,7 @@ from tests.virtual_loop import VirtualLoop
 
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
-def test_offsets_are_added_once_their_topic_is_made_whether_that_is_written_or_known(is_waited_for: bool) -> None:
+def test_add_offsets_waits_until_the_offsets_topic_is_created(is_waited_for: bool) -> None:
     done: list[str] = []
 
     async def written() -> None:
@@ -58,7 +58,7 @@ class RejectGroups:
         return False
 
 
-def test_no_topic_of_coordinators_is_made_for_who_may_not_ask(tmp_path: Path) -> None:
+def test_an_unauthorized_find_coordinator_creates_no_topic(tmp_path: Path) -> None:
     running = RunningBroker(tmp_path / "data")
     try:
         running.authorize_by(RejectGroups())
@@ -70,7 +70,7 @@ def test_no_topic_of_coordinators_is_made_for_who_may_not_ask(tmp_path: Path) ->
         running.stop()
 
 
-def test_topics_that_were_rejected_are_not_told_beside_a_group_that_was() -> None:
+def test_unauthorized_topics_are_not_returned_for_a_failed_group() -> None:
     rejected = [OffsetFetchResponseTopics(name="t", partitions=[])]
     known = OffsetFetchResponseGroup(group_id="g", topics=[])
     assert _whole([known], rejected).topics == rejected
@@ -80,7 +80,7 @@ def test_topics_that_were_rejected_are_not_told_beside_a_group_that_was() -> Non
     assert _whole([known, loading], rejected) is loading, "a shard may go between two looks"
 
 
-def test_heartbeats_that_are_rejected_are_told_once_and_again_after_good_ones(caplog: pytest.LogCaptureFixture) -> None:
+def test_rejected_heartbeats_are_logged_once_until_one_succeeds(caplog: pytest.LogCaptureFixture) -> None:
     fine, rejected = (BrokerHeartbeatResponse(error_code=code) for code in (0, ErrorCode.STALE_BROKER_EPOCH))
 
     async def act(loop: VirtualLoop) -> None:
@@ -115,7 +115,7 @@ def test_a_large_request_waits_for_the_answer_to_the_one_before(client: RawClien
     assert topic.partition_responses[0].error_code == 0
 
 
-def test_a_directory_that_does_not_tell_whether_it_holds_metadata_rejects_the_start() -> None:
+def test_a_directory_whose_metadata_log_cannot_be_checked_prevents_the_start() -> None:
     def is_directory(path: str) -> bool:
         assert path == f"/other/{METADATA_DIRECTORY}"
         raise broken("open", path)

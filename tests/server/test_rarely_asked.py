@@ -46,7 +46,7 @@ CLIENT_METRICS, GROUP = 16, 32
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, E.INVALID_REQUEST), (6, E.TOPIC_DELETION_DISABLED)])
-def test_a_broker_that_deletes_no_topics_says_so(data_dir: Path, version: int, code: ErrorCode) -> None:
+def test_delete_topics_is_rejected_when_disabled(data_dir: Path, version: int, code: ErrorCode) -> None:
     with RunningBroker(data_dir, {"delete.topic.enable": "false"}) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         named = DeleteTopicsRequest(topic_names=[topic])
@@ -63,7 +63,7 @@ def test_a_broker_that_deletes_no_topics_says_so(data_dir: Path, version: int, c
         (CLIENT_METRICS, "Client metrics subscription name must not be empty"),
     ],
 )
-def test_configurations_of_what_has_no_name_are_not_described(client: RawClient, kind: int, why: str) -> None:
+def test_describe_configs_rejects_an_empty_resource_name(client: RawClient, kind: int, why: str) -> None:
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=kind, resource_name="")])
     (rejected,) = client.ask(request, 4).results
     assert (rejected.error_code, rejected.error_message) == (E.INVALID_REQUEST, why)
@@ -84,7 +84,7 @@ def two_doors(data_dir: Path) -> Iterator[RunningBroker]:
         yield running
 
 
-def test_clients_are_told_the_address_of_the_listener_that_they_came_by(two_doors: RunningBroker) -> None:
+def test_metadata_names_the_listener_of_the_client_connection(two_doors: RunningBroker) -> None:
     ports = list(two_doors.call(two_doors.server._listeners.ports).values())
     assert len(set(ports)) == 2
     for port in ports:
@@ -107,7 +107,7 @@ def test_old_versions_of_produce_carry_no_zstd(client: RawClient) -> None:
     assert produce(client, topic, packed, version=7).error_code == E.NONE
 
 
-def test_a_transactional_batch_without_a_producer_is_stored_and_holds_nobody_up(client: RawClient) -> None:
+def test_a_transactional_batch_without_a_producer_id_is_stored_unverified(client: RawClient) -> None:
     """Kafka verifies only batches with a producer id as well."""
     topic, _ = create_topic(client)
     records = bytearray(batch(b"a"))
@@ -124,7 +124,7 @@ def test_an_epoch_that_the_log_has_never_had_is_out_of_range(client: RawClient) 
     assert fetch(client, topic, last_fetched_epoch=5).error_code == E.OFFSET_OUT_OF_RANGE
 
 
-def test_an_old_version_that_cannot_be_told_where_logs_part_hears_it_for_each_partition(client: RawClient) -> None:
+def test_diverging_epochs_in_an_old_fetch_session_return_unsupported_version(client: RawClient) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"a"))
     session = client.ask(fetch_request(topic, session=(0, 0)), 12).session_id
@@ -162,7 +162,7 @@ def test_a_long_poll_of_a_client_with_a_quota_counts_its_own_time_only(broker: R
 
 
 @pytest.mark.parametrize("operation", ["read", "replace"])
-def test_a_disk_that_fails_under_a_question_is_told(data_dir: Path, operation: str) -> None:
+def test_disk_errors_in_list_offsets_and_delete_records_are_returned(data_dir: Path, operation: str) -> None:
     """ListOffsets reads batches; DeleteRecords rewrites the leader epochs of the log."""
     disk = FaultyDisk()
     with RunningBroker(data_dir, disk=disk) as broker, broker.client() as client:

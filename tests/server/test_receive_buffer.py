@@ -64,7 +64,7 @@ def test_a_frame_of_many_long_reads_is_served_whole() -> None:
     play(act)
 
 
-def test_who_sends_many_small_requests_receives_little_at_a_time() -> None:
+def test_small_requests_are_read_with_a_small_buffer() -> None:
     """Each small request takes a hundred times its size in CPU work and memory."""
 
     async def act(_: VirtualLoop) -> None:

@@ -22,7 +22,7 @@ SETTING = "num.recovery.threads.per.data.dir"
 
 
 @pytest.mark.parametrize(("setting", "directories", "threads"), [(1, 1, 1), (2, 3, 6), (2**31 - 1, 3, PARTS_MAX)])
-def test_they_are_bounded_whatever_is_set(
+def test_the_number_of_recovery_threads_is_bounded(
     monkeypatch: pytest.MonkeyPatch, setting: int, directories: int, threads: int
 ) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (100_000, 100_000))
@@ -32,7 +32,9 @@ def test_they_are_bounded_whatever_is_set(
     )
 
 
-def test_a_start_and_a_stop_use_as_many_lanes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_and_stop_use_the_configured_number_of_recovery_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lanes: list[int] = []
 
     async def noted(stages: Iterable[Stage], workers: Workers, *, at_once: int) -> None:

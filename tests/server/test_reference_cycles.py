@@ -53,7 +53,7 @@ def is_freed(fail: Callable[[Work], Awaitable[Any]], error: type[Exception]) -> 
     return event_loop.run(main())
 
 
-def test_a_call_that_fails_on_a_worker() -> None:
+def test_a_failed_worker_call_leaves_no_reference_cycle() -> None:
     workers = TrackedWorkers(ThreadWorkers(1))
 
     async def fail(work: Work) -> None:
@@ -63,7 +63,7 @@ def test_a_call_that_fails_on_a_worker() -> None:
     workers.close()
 
 
-def test_steps_that_wait_for_what_fails() -> None:
+def test_steps_that_wait_for_a_failed_future_leave_no_reference_cycle() -> None:
     async def later(work: Work) -> int:
         return work[5]
 
@@ -79,7 +79,7 @@ def test_steps_that_wait_for_what_fails() -> None:
     assert is_freed(fail, ValueError)
 
 
-def test_a_controller_that_cannot_be_reached() -> None:
+def test_an_unreachable_controller_leaves_no_reference_cycle() -> None:
     watched: list[weakref.ref[Work]] = []
 
     async def scenario(way: ActiveController) -> None:
@@ -95,7 +95,7 @@ def test_a_controller_that_cannot_be_reached() -> None:
     assert watched[0]() is None
 
 
-def test_a_node_that_rejects_the_connection() -> None:
+def test_a_refused_connection_leaves_no_reference_cycle() -> None:
     channel = NodeChannel(client_id="c", software_version="1", timeout_ms=5000)
 
     async def fail(work: Work) -> None:
@@ -106,7 +106,7 @@ def test_a_node_that_rejects_the_connection() -> None:
     assert is_freed(fail, Unreachable)
 
 
-def test_what_is_asked_of_another_broker_in_vain() -> None:
+def test_a_failed_request_batch_leaves_no_reference_cycle() -> None:
     async def send(_: int, items: Sequence[Work]) -> Sequence[None]:
         raise Unreachable(f"{len(items)} items")
 

@@ -44,7 +44,7 @@ class Pipeline:
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_answers_that_come_late_do_not_let_a_batch_pass_the_rejected_one(is_known: bool) -> None:
+def test_late_verifications_keep_the_order_behind_a_rejected_batch(is_known: bool) -> None:
     async def acts(scene: Scene) -> None:
         partition, broker = await led_partition(scene)
 
@@ -91,7 +91,7 @@ async def led_partition(scene: Scene) -> tuple[Partition, Any]:
 
 
 @pytest.mark.parametrize("version", [11, 12])
-def test_what_follows_the_first_batch_of_a_transaction_is_rejected_as_that_was(
+def test_batches_after_a_rejected_first_batch_of_a_transaction_are_rejected(
     client: RawClient, broker: RunningBroker, version: int
 ) -> None:
     topic, _ = create_topic(client)

@@ -94,7 +94,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
             create_topic(client, name=TOPIC)
             for kind, key in ((1, "x"), (0, "g")):
                 client.ask(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
-            (committed,) = client.ask(commit_as_nobody(), 8).topics
+            (committed,) = client.ask(commit_without_a_member(), 8).topics
             assert committed.partitions[0].error_code == E.NONE
         yield running
 
@@ -173,7 +173,7 @@ def delete_offsets() -> OffsetDeleteRequest:
     return OffsetDeleteRequest(group_id="g", topics=[topic])
 
 
-def commit_as_nobody() -> OffsetCommitRequest:
+def commit_without_a_member() -> OffsetCommitRequest:
     topic = OffsetCommitRequestTopic(name=TOPIC, partitions=[OffsetCommitRequestPartition(committed_offset=1)])
     return OffsetCommitRequest(group_id="g", topics=[topic])
 
@@ -233,7 +233,7 @@ CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("name", "request_", "version", "kind", "code"), CASES, ids=[case[0] for case in CASES])
-def test_what_is_rejected_is_answered_with_its_code(
+def test_unauthorized_requests_return_the_authorization_error(
     broker: RunningBroker,
     client: RawClient,
     reject: Callable[[ResourceType], None],
@@ -248,7 +248,7 @@ def test_what_is_rejected_is_answered_with_its_code(
     assert broker.call(lambda: TOPIC in broker.server.services.image.topics)
 
 
-def test_a_topic_may_be_created_with_leave_for_it_or_for_the_cluster(
+def test_create_topics_requires_authorization_for_the_topic_or_the_cluster(
     broker: RunningBroker, client: RawClient, reject: Callable[[ResourceType], None]
 ) -> None:
     for kind, name in ((R.CLUSTER, "by-topic"), (R.TOPIC, "by-cluster")):
@@ -301,7 +301,7 @@ def test_a_transaction_is_described_without_topics_that_the_client_may_not_see(
     assert (state.transaction_state, state.topics) == ("Ongoing", [])
 
 
-def test_operations_that_are_rejected_are_not_listed(client: RawClient, reject: Callable[[ResourceType], None]) -> None:
+def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Callable[[ResourceType], None]) -> None:
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=True)
     assert client.ask(request, 10).cluster_authorized_operations > 0
     reject(R.CLUSTER)
@@ -311,7 +311,7 @@ def test_operations_that_are_rejected_are_not_listed(client: RawClient, reject: 
 @pytest.mark.parametrize(
     "make", ["heartbeat", "registration", "producer_ids", "assign", "vote", "begin_epoch", "fetch"]
 )
-def test_a_controller_rejects_nodes_that_may_not_act_for_the_cluster(
+def test_controller_apis_require_cluster_action(
     broker: RunningBroker, reject: Callable[[ResourceType], None], make: str
 ) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
@@ -321,9 +321,7 @@ def test_a_controller_rejects_nodes_that_may_not_act_for_the_cluster(
     assert answer.error_code == E.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_an_envelope_of_a_node_that_may_not_act_for_the_cluster_is_rejected(
-    broker: RunningBroker, reject: Callable[[ResourceType], None]
-) -> None:
+def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[[ResourceType], None]) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     reject(R.CLUSTER)
     answer = broker.start(at_controller(broker, controller_requests.envelope()(world))).result(30)

@@ -53,7 +53,7 @@ LOCAL_MS, LOCAL_BYTES = "log.local.retention.ms", "log.local.retention.bytes"
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_broker_does_not_start_with_these(settings: dict[str, str], why: str) -> None:
+def test_a_broker_does_not_start_with_invalid_settings(settings: dict[str, str], why: str) -> None:
     with pytest.raises(SettingError) as rejected:
         make_config(settings)
     assert why in str(rejected.value)
@@ -69,12 +69,12 @@ def test_a_broker_does_not_start_with_these(settings: dict[str, str], why: str) 
     ],
     ids=lambda value: next(iter(value)),
 )
-def test_a_broker_starts_with_these(settings: dict[str, str]) -> None:
+def test_a_broker_starts_with_unusual_valid_settings(settings: dict[str, str]) -> None:
     config = make_config(settings)
     assert all(config.values[name] == text for name, text in settings.items())
 
 
-def test_a_broker_id_that_is_none_counts_as_not_given() -> None:
+def test_a_negative_broker_id_counts_as_not_given() -> None:
     assert make_config({"broker.id": "-1"}).node_id == make_config({}).node_id
 
 
@@ -119,7 +119,7 @@ def change(client: RawClient, name: str, value: str, operation: int = AlterOpera
         ("metric.reporters", "org.example.Mine", "failed with class class kafka.server.DynamicMetricsReporters"),
     ],
 )
-def test_a_running_broker_does_not_take_these(client: RawClient, name: str, value: str, why: str) -> None:
+def test_a_running_broker_rejects_invalid_dynamic_settings(client: RawClient, name: str, value: str, why: str) -> None:
     code, message = change(client, name, value)
     assert code is ErrorCode.INVALID_REQUEST
     assert message.startswith(INVALID)
@@ -135,7 +135,7 @@ def test_a_running_broker_does_not_take_these(client: RawClient, name: str, valu
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
     ],
 )
-def test_a_running_broker_takes_these(client: RawClient, name: str, value: str) -> None:
+def test_a_running_broker_accepts_unusual_valid_dynamic_settings(client: RawClient, name: str, value: str) -> None:
     assert change(client, name, value) == (ErrorCode.NONE, "")
 
 
@@ -164,7 +164,7 @@ def image_with(**layers: dict[str, str]) -> MetadataImage:
     )
 
 
-def test_dynamic_settings_that_cannot_be_together_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_dynamic_settings_that_contradict_each_other_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """A controller stores such settings if a client sends them to it directly."""
     settings = CurrentSettings(make_config({}).parsed)
     dynamic = DynamicConfigs(1, settings)
@@ -188,7 +188,7 @@ def test_a_part_that_cannot_apply_a_change_stops_no_other(caplog: pytest.LogCapt
     assert "a change of the settings could not be applied" in caplog.text
 
 
-def test_a_brokers_whole_configuration_is_judged_too(client: RawClient) -> None:
+def test_a_replacement_of_all_broker_configs_is_validated(client: RawClient) -> None:
     wrong = AlterConfigsAlterableConfig(name="num.io.threads", value="100")
     resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=[wrong])
     (answer,) = client.ask(AlterConfigsRequest(resources=[resource]), 2).responses

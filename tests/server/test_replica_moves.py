@@ -100,7 +100,7 @@ def moved(client: RawClient, directories: list[str], topic: str, partition: int 
     return away
 
 
-def wait_until_told(broker: RunningBroker, topic: str, directory: str) -> None:
+def wait_until_assigned(broker: RunningBroker, topic: str, directory: str) -> None:
     """Wait until the controller has the directory as the location of the topic's first partition."""
     known = broker.server._node.storage.directory_ids[directory]
     images = broker.server.services
@@ -168,7 +168,7 @@ def test_a_move_under_load_keeps_every_record_and_offset(
     assert everything(client, topic) == sent
 
 
-def test_what_has_moved_is_there_after_a_restart_and_the_controller_knows(
+def test_a_moved_replica_survives_a_restart_and_is_assigned_at_the_controller(
     data_dir: Path, disk: FaultyDisk, config: dict[str, str], directories: list[str]
 ) -> None:
     with RunningBroker(data_dir, config, disk=disk) as running, running.client() as client:
@@ -176,7 +176,7 @@ def test_what_has_moved_is_there_after_a_restart_and_the_controller_knows(
         produce(client, topic, batch(b"a", b"b"))
         away = moved(client, directories, topic)
         produce(client, topic, batch(b"c"))
-        wait_until_told(running, topic, away)
+        wait_until_assigned(running, topic, away)
         assert not Path(away, f"{topic}-0", ".moved").exists()
         (gone,) = set(directories) - {away}
         eventually(lambda: not [name for name in names_in(gone) if name.startswith(topic)], "the old one is removed")
@@ -284,7 +284,7 @@ def test_partitions_that_move_together_all_arrive(client: RawClient, directories
     assert [end_of(client, topic, index) for index in range(6)] == [10] * 6
 
 
-def test_who_asks_for_where_it_is_ends_a_move(client: RawClient, directories: list[str]) -> None:
+def test_moving_a_replica_to_its_current_directory_cancels_the_move(client: RawClient, directories: list[str]) -> None:
     topic, home, away = beginning_to_move(client, directories)
     assert ask_to_move(client, home, topic) == [ErrorCode.NONE]
     assert list(places(client, topic)) == [home]
@@ -324,9 +324,7 @@ def test_a_disk_that_fails_ends_the_move(
     assert ask_to_move(client, failing, topic) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_a_full_disk_ends_the_move_and_nothing_else(
-    client: RawClient, disk: FaultyDisk, directories: list[str]
-) -> None:
+def test_a_full_disk_ends_only_the_move(client: RawClient, disk: FaultyDisk, directories: list[str]) -> None:
     topic, home, away = beginning_to_move(client, directories)
     disk.fail = lambda operation, path: (
         full(operation, path) if operation == "append" and path.startswith(f"{away}/{topic}") else None
@@ -378,7 +376,7 @@ def test_clients_know_log_directories_by_their_absolute_paths(
         assert list(places(client, topic)) == [away]
 
 
-def test_a_move_goes_on_after_a_restart(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
+def test_a_move_continues_after_a_restart(data_dir: Path, config: dict[str, str], directories: list[str]) -> None:
     with RunningBroker(data_dir, config) as running, running.client() as client:
         topic, home, away = beginning_to_move(client, directories)
     assert [name for name in names_in(away) if name.endswith("-future")]
@@ -392,7 +390,7 @@ def test_a_move_goes_on_after_a_restart(data_dir: Path, config: dict[str, str], 
         assert list(places(client, topic)) == [away], "nothing is left to go on with"
 
 
-def test_the_controller_is_told_before_the_log_takes_its_new_place(
+def test_the_directory_assignment_is_committed_before_the_future_log_replaces_the_log(
     broker: RunningBroker, client: RawClient, directories: list[str]
 ) -> None:
     topic, topic_id = create_topic(client)
@@ -461,7 +459,7 @@ def test_a_log_that_does_not_exist_yet_is_made_where_it_was_asked_for(
         assert list(places(client, f"new{number}")) == [path]
 
 
-def test_a_directory_that_is_none_of_the_brokers(client: RawClient) -> None:
+def test_a_move_to_an_unknown_directory_returns_log_dir_not_found(client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert ask_to_move(client, "/elsewhere", topic) == [ErrorCode.LOG_DIR_NOT_FOUND]
 
@@ -472,7 +470,7 @@ def test_a_replica_that_only_other_brokers_have(
     topic, _ = create_topic(client)
     home, away = home_and_away(client, directories, topic)
     partitions = broker.server.services.partitions
-    wait_until_told(broker, topic, home)
+    wait_until_assigned(broker, topic, home)
     kept = broker.call(lambda: partitions._by_topic[topic].pop(0))
     assert ask_to_move(client, away, topic) == [ErrorCode.REPLICA_NOT_AVAILABLE]
     broker.call(lambda: partitions._by_topic[topic].update({0: kept}))

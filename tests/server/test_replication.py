@@ -31,7 +31,7 @@ from tests.support.compiled import replaces_methods
 from tests.support.requests import batch, create_request, fetch_request
 
 
-def test_what_is_acknowledged_is_on_every_replica() -> None:
+def test_records_acknowledged_with_acks_all_are_on_every_replica() -> None:
     async def acts(scene: Scene) -> None:
         answers = [await scene.produce(value) for value in (b"a", b"b")]
         assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1)]
@@ -87,7 +87,7 @@ def test_followers_are_answered_when_the_leaders_index_is_whole(monkeypatch: pyt
     play(acts)
 
 
-def test_acks_one_does_not_wait_and_is_read_when_all_have_it() -> None:
+def test_records_of_acks_1_are_readable_when_all_in_sync_replicas_have_them() -> None:
     async def acts(scene: Scene) -> None:
         scene.cut_off(*scene.followers)
         answer = await scene.produce(b"a", acks=1)
@@ -101,7 +101,7 @@ def test_acks_one_does_not_wait_and_is_read_when_all_have_it() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_an_answer_waits_no_longer_than_its_client_does() -> None:
+def test_an_uncommitted_produce_request_times_out_after_timeout_ms() -> None:
     async def acts(scene: Scene) -> None:
         scene.cut_off(*scene.followers)
         began = scene.simulation.now
@@ -129,7 +129,7 @@ def test_a_lost_follower_is_left_out_and_comes_back() -> None:
     play(acts, min_insync_replicas=2)
 
 
-def test_too_few_in_sync_replicas_take_nothing_with_acks_all() -> None:
+def test_acks_all_is_rejected_below_min_insync_replicas() -> None:
     async def acts(scene: Scene) -> None:
         scene.cut_off(*scene.followers)
         began = await scene.produce(b"a", timeout_ms=10 * LAG_MAX_MS)
@@ -188,7 +188,7 @@ def test_leadership_goes_back_to_the_preferred_replica_by_itself() -> None:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
+def test_waiting_produce_requests_get_not_leader_when_leadership_ends(acks: int) -> None:
     async def acts(scene: Scene) -> None:
         deposed = scene.leader
         scene.cut_off(*scene.followers)
@@ -202,7 +202,7 @@ def test_a_leader_that_is_deposed_says_so_to_who_waits(acks: int) -> None:
     play(acts)
 
 
-def test_deleted_records_are_gone_everywhere_when_it_is_said() -> None:
+def test_delete_records_waits_until_all_replicas_have_deleted() -> None:
     async def acts(scene: Scene) -> None:
         for value in (b"a", b"b", b"c"):
             await scene.produce(value)
@@ -216,7 +216,7 @@ def test_deleted_records_are_gone_everywhere_when_it_is_said() -> None:
     play(acts)
 
 
-def test_who_waits_for_deleted_records_hears_of_the_topics_end() -> None:
+def test_a_waiting_delete_records_ends_when_its_topic_is_deleted() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         leader = scene.leader_id
@@ -262,7 +262,7 @@ def test_deleted_records_are_not_waited_for_where_there_is_no_replica_any_more()
     play(acts)
 
 
-def test_who_hangs_up_waits_for_no_followers_any_more() -> None:
+def test_a_waiting_delete_records_is_cancelled_when_its_client_disconnects() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         scene.cut_off(scene.followers[0])
@@ -282,7 +282,7 @@ def test_who_hangs_up_waits_for_no_followers_any_more() -> None:
     play(acts)
 
 
-def test_a_consumer_is_sent_to_the_replica_in_its_rack() -> None:
+def test_a_consumer_gets_the_replica_in_its_rack_as_preferred_read_replica() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
         other = scene.followers[0]
@@ -316,7 +316,7 @@ def test_a_consumer_at_a_follower_is_answered_when_there_are_as_many_bytes_as_it
     play(acts)
 
 
-def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
+def test_a_replica_behind_the_fetch_offset_is_not_the_preferred_read_replica() -> None:
     async def acts(scene: Scene) -> None:
         late = scene.followers[0]
         scene.cut_off(late)
@@ -327,7 +327,7 @@ def test_a_replica_that_has_not_got_so_far_is_not_sent_to() -> None:
     play(acts)
 
 
-def test_a_replica_that_is_not_in_sync_is_not_sent_to() -> None:
+def test_a_replica_out_of_sync_is_not_the_preferred_read_replica() -> None:
     """The replica has the requested records, but may never get more."""
 
     async def acts(scene: Scene) -> None:
@@ -356,7 +356,7 @@ def test_an_old_consumer_reads_from_the_leader_only() -> None:
     play(acts)
 
 
-def test_more_fetchers_are_had_while_brokers_run() -> None:
+def test_num_replica_fetchers_can_be_raised_at_runtime() -> None:
     async def acts(scene: Scene) -> None:
         await scene.alter_all("num.replica.fetchers", "2")
         answer = await scene.ask(1, create_request("wide", 6, replicas=3), 7)

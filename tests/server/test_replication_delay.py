@@ -45,7 +45,7 @@ async def led_beside(scene: Scene) -> Partition:
     return partition
 
 
-def test_what_is_appended_while_a_follower_is_noted_does_not_wait_for_its_next_fetch() -> None:
+def test_an_append_during_the_update_of_a_follower_completes_its_waiting_fetch() -> None:
     async def acts(scene: Scene) -> None:
         other = await led_beside(scene)
         for first, second in [(scene.leader, other), (other, scene.leader)] * 2:
@@ -59,7 +59,7 @@ def test_what_is_appended_while_a_follower_is_noted_does_not_wait_for_its_next_f
     play(acts)
 
 
-def test_what_a_follower_has_flushed_does_not_wait_for_its_next_fetch() -> None:
+def test_a_follower_fetches_again_at_once_after_its_flush() -> None:
     async def acts(scene: Scene) -> None:
         await led_beside(scene)
         for _ in range(4):

@@ -32,7 +32,7 @@ async def turn(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_burst_leaves_in_few_requests() -> None:
+def test_many_items_at_once_are_sent_in_few_requests() -> None:
     async def burst() -> None:
         peers = Peers()
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
@@ -46,7 +46,7 @@ def test_a_burst_leaves_in_few_requests() -> None:
         loop.run_until_complete(burst())
 
 
-def test_what_is_wanted_while_requests_are_under_way_shares_the_next_one() -> None:
+def test_items_added_during_a_request_share_the_next_one() -> None:
     async def trickle() -> None:
         peers = Peers()
         batches: RequestBatches[int, int] = RequestBatches(peers.answer)
@@ -130,7 +130,7 @@ def test_an_item_of_many_partitions_has_a_request_to_itself() -> None:
         loop.run_until_complete(large())
 
 
-def test_items_cancelled_while_their_request_is_under_way_get_nothing_and_the_others_theirs() -> None:
+def test_items_cancelled_during_their_request_get_no_result_and_others_do() -> None:
     async def answer_both(error: Exception | None) -> None:
         peers = Peers()
         peers.error = error

@@ -54,7 +54,7 @@ def described(client: RawClient, *names: str) -> dict[str, list[tuple[int, int]]
     }
 
 
-def test_users_of_formatting_are_described(formatted: Path) -> None:
+def test_scram_users_created_by_formatting_are_described(formatted: Path) -> None:
     with RunningBroker(formatted) as broker, broker.client() as client:
         assert described(client) == USERS
         assert described(client, "bob", "carol", "alice", "alice", "") == {
@@ -65,7 +65,7 @@ def test_users_of_formatting_are_described(formatted: Path) -> None:
         }
 
 
-def test_they_outlive_snapshots_and_the_log_before_them(formatted: Path) -> None:
+def test_scram_users_survive_snapshots_and_log_cleaning(formatted: Path) -> None:
     metadata = formatted / "__cluster_metadata-0"
 
     def snapshots() -> list[Path]:

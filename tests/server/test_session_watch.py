@@ -96,7 +96,7 @@ class World:
 
     def change(self) -> None:
         what = self.random_source.choice(
-            [self.write, self.write, self.begin, self.end, self.cut, self.retain, self.make_anew]
+            [self.write, self.write, self.begin, self.end, self.cut, self.retain, self.recreate]
         )
         what()
 
@@ -137,7 +137,7 @@ class World:
 
         self.broker.call(move)
 
-    def make_anew(self) -> None:
+    def recreate(self) -> None:
         """Delete a topic and create it again; clients of this version do not use topic ids."""
         if self.random_source.random() < 0.3:
             topic = self.random_source.choice(self.topics)
@@ -156,7 +156,7 @@ def two(broker: RunningBroker) -> Iterator[tuple[Consumer, Consumer]]:
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_it_tells_what_one_tells_that_looks_at_everything(
+def test_a_watched_session_returns_the_same_changes_as_a_full_check(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer], seed: int
 ) -> None:
     world = World(broker, client, seed)
@@ -214,7 +214,7 @@ def opened(consumer: Consumer, topic: str) -> dict[tuple[str, int], int]:
     return offsets
 
 
-def test_nothing_is_looked_at_but_what_has_moved(
+def test_only_changed_partitions_are_checked(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -229,7 +229,7 @@ def test_nothing_is_looked_at_but_what_has_moved(
     assert unread(broker, consumer) == set()
 
 
-def test_what_had_no_room_is_looked_at_again(client: RawClient, two: tuple[Consumer, Consumer]) -> None:
+def test_a_partition_beyond_max_bytes_is_checked_again(client: RawClient, two: tuple[Consumer, Consumer]) -> None:
     topic, _ = create_topic(client, COUNT)
     consumer = two[0]
     opened(consumer, topic)
@@ -249,7 +249,7 @@ def test_what_had_no_room_is_looked_at_again(client: RawClient, two: tuple[Consu
 
 
 @pytest.mark.parametrize("isolation_level", [READ_UNCOMMITTED, READ_COMMITTED])
-def test_a_waiting_fetch_hears_of_any_of_them(
+def test_a_change_in_any_partition_wakes_a_waiting_fetch(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer], isolation_level: int
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -267,7 +267,7 @@ def test_a_waiting_fetch_hears_of_any_of_them(
         consumer.fetch({(topic, index): 1}, isolation_level=isolation_level)
 
 
-def test_partitions_forget_a_session_that_ended_or_has_them_no_more(
+def test_a_closed_session_releases_its_watches(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -296,7 +296,7 @@ def test_a_fetch_that_waits_in_a_session_that_ends_is_answered(
     assert consumer.take(request) == {}
 
 
-def test_a_partition_tells_a_session_once_that_nobody_waits_in(
+def test_a_partition_notifies_an_idle_session_once(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     """Sessions of disconnected clients must not slow appends down."""
@@ -310,7 +310,7 @@ def test_a_partition_tells_a_session_once_that_nobody_waits_in(
     assert watchers(broker, topic) == COUNT, "it is watched again when it is read"
 
 
-def test_what_a_session_had_of_a_deleted_topic_is_let_go(
+def test_deleting_a_topic_releases_its_watches(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -322,7 +322,7 @@ def test_what_a_session_had_of_a_deleted_topic_is_let_go(
     assert set(consumer.fetch({})) == {(topic, index) for index in range(COUNT)}
 
 
-def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
+def test_a_fetch_in_progress_adds_no_watches_to_a_closed_session(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -336,7 +336,7 @@ def test_a_fetch_under_way_watches_nothing_for_a_session_that_has_ended(
     assert watchers(broker, topic) == 0
 
 
-def test_two_connections_that_wait_in_one_session_both_hear(
+def test_two_fetches_waiting_in_one_session_are_both_woken(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -355,7 +355,7 @@ def test_two_connections_that_wait_in_one_session_both_hear(
         assert set(consumer.take(request)) == {(topic, 2)}
 
 
-def test_a_session_hears_of_a_log_that_is_damaged(
+def test_a_damaged_log_wakes_a_session(
     broker: RunningBroker, client: RawClient, two: tuple[Consumer, Consumer]
 ) -> None:
     topic, _ = create_topic(client, COUNT)
@@ -367,7 +367,7 @@ def test_a_session_hears_of_a_log_that_is_damaged(
     assert {key: data.error_code for key, data in answer.items()} == {(topic, 3): ErrorCode.KAFKA_STORAGE_ERROR}
 
 
-def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
+def test_a_fetch_checks_a_bounded_number_of_partitions_and_the_next_one_the_rest(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large session with many changes responds after a limited check; the following fetches check the rest."""
@@ -383,7 +383,7 @@ def test_a_fetch_looks_at_so_many_and_the_next_one_at_others(
     assert sorted(set(seen)) == [(topic, index) for index in range(10)]
 
 
-def test_what_a_request_names_is_looked_at_first_and_the_rest_of_much_by_the_next_fetches(
+def test_partitions_named_in_a_request_are_checked_first(
     client: RawClient, two: tuple[Consumer, Consumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch_session, "CHECKED_AT_ONCE", 2)

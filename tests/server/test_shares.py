@@ -120,7 +120,7 @@ def test_many_requests_do_not_delay_a_single_request() -> None:
     play(act)
 
 
-def test_time_is_shared_not_requests() -> None:
+def test_connections_share_time_and_not_numbers_of_requests() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 3)
         world.send(0, *["4"] * 20)
@@ -135,7 +135,7 @@ def test_time_is_shared_not_requests() -> None:
     play(act)
 
 
-def test_a_short_request_that_took_long_by_chance_does_not_make_its_client_wait() -> None:
+def test_one_slow_request_does_not_delay_the_next_one_of_its_client() -> None:
     """A garbage collection may run in one request; the client's next request still precedes those of busy clients."""
 
     async def act(loop: VirtualLoop) -> None:
@@ -158,7 +158,7 @@ def test_a_short_request_that_took_long_by_chance_does_not_make_its_client_wait(
     play(act)
 
 
-def test_a_turn_ends_also_while_each_takes_its_share() -> None:
+def test_a_turn_is_bounded_with_many_connections() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 40)
         for number in range(40):
@@ -187,7 +187,7 @@ def test_nodes_go_before_clients_until_they_have_taken_much_more() -> None:
     play(act)
 
 
-def test_the_listeners_of_nodes_are_known(data_dir: Path) -> None:
+def test_the_inter_broker_listener_excludes_clients(data_dir: Path) -> None:
     settings = {
         "listeners": "PLAINTEXT://127.0.0.1:0,NODES://127.0.0.1:0",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NODES:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -198,7 +198,7 @@ def test_the_listeners_of_nodes_are_known(data_dir: Path) -> None:
         assert found == {"PLAINTEXT": False, "NODES": True}
 
 
-def test_no_credit_for_having_been_idle() -> None:
+def test_an_idle_connection_gains_no_extra_share() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, 2)
         world.send(0, *["1"] * 50)
@@ -232,7 +232,7 @@ LONG = int(10 * FREE_MS)
 """Duration in ms of a response that needs a place for steps."""
 
 
-def test_few_long_answers_are_under_way() -> None:
+def test_the_number_of_long_responses_in_progress_is_bounded() -> None:
     async def act(loop: VirtualLoop) -> None:
         world = World(loop, PIECES_MAX + 4)
         for number in range(PIECES_MAX + 4):
@@ -333,7 +333,7 @@ def test_a_request_in_pieces_may_end_its_connection(
     play(act)
 
 
-def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
+def test_a_request_in_steps_may_wait_and_continue() -> None:
     async def act(loop: VirtualLoop) -> None:
         waits: asyncio.Future[bytes] = loop.create_future()
         steps: list[str] = []
@@ -364,7 +364,7 @@ def test_pieces_may_end_in_waiting_and_go_on_after_it() -> None:
     play(act)
 
 
-def test_what_stands_in_line_is_served_when_the_client_sends_no_more() -> None:
+def test_queued_requests_are_served_after_end_of_input() -> None:
     """A producer with acks=0 sends and disconnects."""
 
     async def act(loop: VirtualLoop) -> None:

@@ -62,7 +62,7 @@ def test_workers_sync_what_a_stop_makes_durable(tmp_path: Path) -> None:
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_the_quorum_goes_on_while_logs_are_flushed(tmp_path: Path) -> None:
+def test_the_quorum_continues_while_logs_are_flushed(tmp_path: Path) -> None:
     disk = ThreadNotingDisk()
     running = running_with_records(tmp_path / "data", disk)
     metadata_log = running.server.metadata_log
@@ -84,7 +84,7 @@ async def enter(large_batches: LargeBatches) -> None:
     await large_batches.acquire()
 
 
-def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(tmp_path: Path) -> None:
+def test_a_request_in_progress_writes_nothing_after_the_flush_of_a_stop(tmp_path: Path) -> None:
     """The request continues after its connection was closed, gets no response, and its records are rejected."""
     disk = ThreadNotingDisk()
     running = RunningBroker(tmp_path / "data", disk=disk)
@@ -112,7 +112,7 @@ def test_a_request_that_is_under_way_writes_nothing_behind_the_flush_of_a_stop(t
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
 
 
-def test_as_many_workers_flush_at_a_stop_as_the_configuration_says_by_then(tmp_path: Path) -> None:
+def test_a_stop_flushes_with_the_current_number_of_recovery_threads(tmp_path: Path) -> None:
     disk = ThreadNotingDisk()
     running = running_with_records(tmp_path / "data", disk)
     alteration = IncrementalAlterConfigsAlterConfigsResource(

@@ -229,7 +229,7 @@ def test_directories_of_two_clusters_are_rejected(tmp_path: Path) -> None:
         take(config(one, two))
 
 
-def test_a_directory_that_takes_no_lock_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_directory_that_cannot_be_locked_is_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A remounted read-only device is left out, unless it has the metadata log."""
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one, two))
@@ -256,7 +256,7 @@ class ReadOnlyDisk(RealDisk):
         raise self._reject(path)
 
 
-def test_a_device_that_takes_nothing_is_rejected(tmp_path: Path) -> None:
+def test_a_read_only_device_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(DirectoryRejected, match="Read-only file system; make the directory writable"):
         take(config(tmp_path / "data"), ReadOnlyDisk())
     assert not (tmp_path / "data").exists()
@@ -311,7 +311,7 @@ def test_a_directory_formatted_by_kafka_is_served(tmp_path: Path) -> None:
             assert values_in(fetch(client, topic).records) == [b"v"]
 
 
-def test_locks_are_given_back_when_a_later_directory_is_rejected(tmp_path: Path) -> None:
+def test_locks_are_released_when_a_later_directory_is_rejected(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     take_and_release(config(one))
     two.mkdir()

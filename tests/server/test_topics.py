@@ -42,7 +42,7 @@ def described(client: RawClient, name: str, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_topics_are_made_at_every_version(client: RawClient, version: int) -> None:
+def test_topics_are_created_at_every_version(client: RawClient, version: int) -> None:
     name = unique()
     (answer,) = client.ask(create_request(name, 3), version).topics
     assert (answer.name, answer.error_code) == (name, 0)
@@ -55,7 +55,7 @@ def test_topics_are_made_at_every_version(client: RawClient, version: int) -> No
     assert again.error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_one_bad_wish_leaves_the_others_alone(client: RawClient) -> None:
+def test_one_invalid_topic_does_not_affect_the_others(client: RawClient) -> None:
     good, twice = unique(), unique()
     wishes = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in (good, "a/b", twice, twice)]
     wishes.append(CreatableTopic(name=unique(), num_partitions=1, replication_factor=3))
@@ -80,7 +80,7 @@ def test_a_name_that_collides_is_rejected_until_the_other_is_gone(client: RawCli
     assert client.ask(create_request(other), 7).topics[0].error_code == 0
 
 
-def test_validate_only_makes_nothing(client: RawClient) -> None:
+def test_validate_only_creates_no_topic(client: RawClient) -> None:
     name = unique()
     request = create_request(name, 2)
     request.validate_only = True
@@ -132,7 +132,7 @@ def test_metadata_of_all_none_and_by_id(client: RawClient) -> None:
     assert (missing.error_code, missing.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
 
 
-def test_topics_are_made_by_asking_where_that_is_allowed(client: RawClient) -> None:
+def test_metadata_creates_topics_when_auto_creation_is_allowed(client: RawClient) -> None:
     name = unique()
     assert described(client, name).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     first = described(client, name, allow_auto_topic_creation=True)
@@ -143,7 +143,7 @@ def test_topics_are_made_by_asking_where_that_is_allowed(client: RawClient) -> N
     assert bad.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_authorized_operations_are_told_when_asked_for(client: RawClient) -> None:
+def test_authorized_operations_are_returned_when_requested(client: RawClient) -> None:
     topic, _ = create_topic(client)
     found = described(client, topic, include_topic_authorized_operations=True)
     assert found.topic_authorized_operations == sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))
@@ -183,7 +183,7 @@ def test_topics_are_deleted_by_id(client: RawClient) -> None:
     assert (answer.error_code, answer.name) == (0, topic)
 
 
-def test_topics_of_coordinators_that_are_not_served_are_not_made_by_asking(client: RawClient) -> None:
+def test_metadata_does_not_create_internal_topics_of_unserved_coordinators(client: RawClient) -> None:
     for name in ("__transaction_state", "__share_group_state", "__cluster_metadata"):
         topic = described(client, name, allow_auto_topic_creation=True)
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -197,7 +197,7 @@ def grow(
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_topics_grow_at_every_version(client: RawClient, version: int) -> None:
+def test_create_partitions_at_every_version(client: RawClient, version: int) -> None:
     topic, _ = create_topic(client)
     more = CreatePartitionsTopic(name=topic, count=3, assignments=None)
     assert grow(client, version, more, validate_only=True) == {topic: 0}
@@ -291,21 +291,21 @@ def test_special_timestamps(client: RawClient, timestamp: int, since: int, offse
     assert early.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_offsets_that_cannot_be_looked_up(client: RawClient) -> None:
+def test_list_offsets_rejects_unknown_timestamps_and_topics(client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert list_offset(client, topic, -9, version=11).error_code == ErrorCode.UNSUPPORTED_VERSION
     assert list_offset(client, "never-made", -1).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_versions_that_have_room_for_ids_too_early_reject_them(client: RawClient, version: int) -> None:
+def test_metadata_by_topic_id_is_rejected_before_version_12(client: RawClient, version: int) -> None:
     wishes = [MetadataRequestTopic(name="here"), MetadataRequestTopic(name="there", topic_id=UUID(int=77))]
     answer = metadata(client, version, topics=wishes)
     assert [(each.name, each.error_code) for each in answer.topics] == [("here", 42), ("there", 42)]
     assert (answer.brokers, answer.controller_id) == ([], -1)
 
 
-def test_names_are_passed_over_beside_ids(client: RawClient) -> None:
+def test_metadata_ignores_topic_names_beside_ids(client: RawClient) -> None:
     name = unique()
     create_topic(client, name=name)
     wishes = [MetadataRequestTopic(name=name), MetadataRequestTopic(topic_id=UUID(int=77), name=None)]
@@ -314,14 +314,14 @@ def test_names_are_passed_over_beside_ids(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("other", 0), ("wanted", -1)])
-def test_a_cursor_must_lie_in_what_is_asked_for(client: RawClient, topic: str, partition: int) -> None:
+def test_a_cursor_outside_the_requested_topics_is_rejected(client: RawClient, topic: str, partition: int) -> None:
     cursor = DescribeTopicPartitionsRequestCursor(topic_name=topic, partition_index=partition)
     wanted = [DescribeTopicPartitionsTopicRequest(name="wanted")]
     answer = client.ask(DescribeTopicPartitionsRequest(topics=wanted, cursor=cursor), 0)
     assert [(each.name, each.error_code) for each in answer.topics] == [("wanted", ErrorCode.INVALID_REQUEST)]
 
 
-def test_what_may_be_done_is_told_of_topics_that_are_not_there(client: RawClient) -> None:
+def test_authorized_operations_are_returned_for_unknown_topics(client: RawClient) -> None:
     (topic,) = client.ask(
         DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsTopicRequest(name="not-there")]), 0
     ).topics

@@ -30,7 +30,7 @@ def test_a_call_whose_task_was_cancelled_is_waited_for() -> None:
     asyncio.run(scene())
 
 
-def test_what_a_call_returns_and_raises_is_passed_on() -> None:
+def test_results_and_exceptions_of_a_call_are_passed_on() -> None:
     async def scene() -> None:
         workers = TrackedWorkers(InlineWorkers())
         assert await workers.run(lambda: 7) == 7

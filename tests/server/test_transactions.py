@@ -194,7 +194,7 @@ def test_a_later_batch_does_not_begin_the_transaction_of_a_rejected_one(client: 
 
 
 @pytest.mark.parametrize("topic", ["__transaction_state", "__consumer_offsets"])
-def test_no_client_takes_part_of_an_internal_topic(client: RawClient, topic: str) -> None:
+def test_internal_topics_cannot_be_added_to_a_transaction(client: RawClient, topic: str) -> None:
     own, _ = create_topic(client)
     producer = init(client, version=1)
     assert add(client, producer, topic, 0, version=3) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -202,7 +202,7 @@ def test_no_client_takes_part_of_an_internal_topic(client: RawClient, topic: str
     assert add(client, producer, own, 0, version=3) == [ErrorCode.NONE]
 
 
-def test_aborted_transactions_are_listed_to_readers_of_committed_records(client: RawClient) -> None:
+def test_a_read_committed_fetch_lists_aborted_transactions(client: RawClient) -> None:
     topic, _ = create_topic(client)
     producer = init(client)
     for number, commit in enumerate((False, True, False)):
@@ -230,7 +230,7 @@ def test_a_batch_that_comes_again_gets_its_offset(client: RawClient) -> None:
 @pytest.mark.parametrize(
     ("new", "code"), [(False, ErrorCode.INVALID_PRODUCER_EPOCH), (True, ErrorCode.PRODUCER_FENCED)]
 )
-def test_old_clients_are_told_of_fencing_in_their_words(client: RawClient, new: bool, code: ErrorCode) -> None:
+def test_fencing_has_the_error_code_of_the_request_version(client: RawClient, new: bool, code: ErrorCode) -> None:
     topic, _ = create_topic(client)
     old = init(client)
     init(client, old.transactional_id)
@@ -250,14 +250,14 @@ def test_old_clients_are_told_of_fencing_in_their_words(client: RawClient, new: 
     assert send(client, old, topic).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_nobody_answers_without_acks(client: RawClient) -> None:
+def test_a_transactional_produce_with_acks_0_has_no_response(client: RawClient) -> None:
     topic, _ = create_topic(client)
     producer = init(client)
     client.send_bytes(client.frame(send_request(producer, topic, b"a", 0, acks=0), 12))
     assert send(client, producer, topic, b"b", 1).base_offset == 1
 
 
-def test_without_acks_a_rejection_by_the_verifier_ends_the_connection(client: RawClient, broker: RunningBroker) -> None:
+def test_a_rejected_verification_with_acks_0_closes_the_connection(client: RawClient, broker: RunningBroker) -> None:
     """The rejection may arrive late: the request stays in progress until then."""
     topic, _ = create_topic(client)
     producer = init(client)
@@ -292,7 +292,7 @@ def test_transactions_and_producers_are_described(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["unknown", "x" * 32_000, "a\0b", "\U0001f600"])
-def test_unknown_names(client: RawClient, name: str) -> None:
+def test_unknown_transactional_ids_are_rejected(client: RawClient, name: str) -> None:
     topic, _ = create_topic(client)
     nobody = Producer(name, 5, 0)
     assert find(client, name).error_code == 0
@@ -304,7 +304,7 @@ def test_unknown_names(client: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("epoch", [-32768, -1, 7, 32766, 32767])
-def test_epochs_that_nobody_was_told(client: RawClient, epoch: int) -> None:
+def test_unknown_producer_epochs_are_fenced(client: RawClient, epoch: int) -> None:
     topic, _ = create_topic(client)
     producer = init(client)._replace(epoch=epoch)
     assert add(client, producer, topic, 0) == [ErrorCode.PRODUCER_FENCED]
@@ -314,7 +314,7 @@ def test_epochs_that_nobody_was_told(client: RawClient, epoch: int) -> None:
 
 
 @pytest.mark.parametrize("producer_id", [-(2**63), -1, 2**63 - 1])
-def test_producer_ids_that_nobody_was_told(client: RawClient, producer_id: int) -> None:
+def test_unknown_producer_ids_return_invalid_producer_id_mapping(client: RawClient, producer_id: int) -> None:
     topic, _ = create_topic(client)
     producer = init(client)._replace(producer_id=producer_id)
     assert add(client, producer, topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
@@ -331,7 +331,7 @@ def test_partitions_named_more_than_once(client: RawClient) -> None:
     assert rejected == [ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, unknown]
 
 
-def test_markers_that_nobody_needs(client: RawClient) -> None:
+def test_markers_of_unknown_transactions_and_partitions(client: RawClient) -> None:
     topic, _ = create_topic(client)
 
     def mark(*names: str) -> list[ErrorCode]:
@@ -359,7 +359,9 @@ def test_markers_that_nobody_needs(client: RawClient) -> None:
         ({"coordinator_epoch": -2}, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
     ],
 )
-def test_markers_with_numbers_below_none(client: RawClient, changes: dict[str, int], code: ErrorCode) -> None:
+def test_markers_with_negative_numbers_are_rejected(
+    client: RawClient, changes: dict[str, int], code: ErrorCode
+) -> None:
     topic, _ = create_topic(client)
     numbers = {"producer_id": 77, "producer_epoch": 0, "coordinator_epoch": 0} | changes
     topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[0])]
@@ -386,7 +388,7 @@ def test_a_topic_named_without_partitions_is_answered(client: RawClient) -> None
     assert found == {topic: [ErrorCode.NONE], "none": []}
 
 
-def test_a_restart_goes_on(data_dir: Any) -> None:
+def test_an_open_transaction_continues_after_a_restart(data_dir: Any) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
         producer = init(client)
@@ -400,9 +402,7 @@ def test_a_restart_goes_on(data_dir: Any) -> None:
         assert fetch(client, topic, isolation_level=1).last_stable_offset == 3
 
 
-def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(
-    client: RawClient, broker: RunningBroker
-) -> None:
+def test_a_read_committed_fetch_waits_for_the_end_of_a_transaction(client: RawClient, broker: RunningBroker) -> None:
     """The next batch of the transaction is not visible to the consumer and must not complete its fetch."""
     topic, _ = create_topic(client)
     producer = init(client)
@@ -416,7 +416,7 @@ def test_a_reader_of_committed_records_waits_for_the_end_of_a_transaction(
     assert values_in(answer.responses[0].partitions[0].records)[:2] == [b"a", b"b"]
 
 
-def test_a_reader_of_committed_records_counts_what_it_may_see(client: RawClient, broker: RunningBroker) -> None:
+def test_a_read_committed_fetch_counts_stable_bytes_for_min_bytes(client: RawClient, broker: RunningBroker) -> None:
     topic, _ = create_topic(client)
     producer = init(client)
     now_ms = int(time.time() * 1000)  # close to the marker's time, so that the marker starts no segment

@@ -28,7 +28,7 @@ def described(count: int) -> DescribeConfigsRequest:
     )
 
 
-def test_others_have_their_turn_in_a_pipeline(broker: RunningBroker, client: RawClient) -> None:
+def test_pipelined_requests_do_not_block_the_event_loop(broker: RunningBroker, client: RawClient) -> None:
     request = described(500)
     assert client.ask(request, 4) is not None
     port = client.socket.getsockname()[1]
@@ -63,7 +63,7 @@ def reset(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize(("leave", "count"), [(send_no_more, 300), (reset, 5000)])
-def test_nothing_is_left_of_what_clients_asked_that_have_left(
+def test_requests_of_disconnected_clients_are_dropped(
     broker: RunningBroker, client: RawClient, leave: Callable[[RawClient], None], count: int
 ) -> None:
     for _ in range(2 * PIECES_MAX):
@@ -75,7 +75,7 @@ def test_nothing_is_left_of_what_clients_asked_that_have_left(
     assert len(client.ask(described(300), 4).results) == 300
 
 
-def test_the_time_of_long_answers_is_paid_for(broker: RunningBroker, client: RawClient) -> None:
+def test_the_time_of_long_responses_counts_for_the_request_quota(broker: RunningBroker, client: RawClient) -> None:
     name = unique("client")
     set_quota(client, "request_percentage", 0.01, client_id=name)
     with broker.client(client_id=name) as limited:

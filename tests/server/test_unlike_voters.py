@@ -104,7 +104,7 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
         yield made
 
 
-def test_sets_that_overlap_have_one_leader_by_its_own_set(simulation: Simulation) -> None:
+def test_nodes_with_overlapping_voter_sets_elect_one_leader(simulation: Simulation) -> None:
     sets = {1: (1, 2), 2: (2, 3), 3: (1, 3)}
     nodes = Nodes(simulation, sets)
     nodes.start(*sets)

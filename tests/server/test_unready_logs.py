@@ -63,7 +63,7 @@ def test_a_fetch_is_answered_when_enough_logs_are_ready(data: Path) -> None:
         assert any(each == set(range(COUNT)) for each in fetches), "each fetch makes some ready"
 
 
-def test_a_fetch_that_wants_more_waits_for_all(data: Path) -> None:
+def test_a_fetch_with_large_min_bytes_waits_for_all_logs(data: Path) -> None:
     with RunningBroker(data) as broker, broker.client() as client:
         assert answered(client, min_bytes=COUNT * 900) == set(range(COUNT))
 
@@ -74,7 +74,7 @@ def test_a_fetch_that_may_not_wait_has_records_of_what_was_made_ready(data: Path
 
 
 @replaces_methods
-def test_one_step_meets_few_logs_that_are_not_ready(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_loop_iteration_prepares_a_bounded_number_of_logs(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunningBroker(data) as broker, broker.client() as client:
         read = PartitionLog.read
         turn, met = 0, [0]

@@ -98,7 +98,7 @@ def test_an_answer_waits_for_the_last_of_its_partitions() -> None:
     play(act)
 
 
-def test_too_few_replicas_after_the_append_are_told() -> None:
+def test_a_shrunken_isr_returns_not_enough_replicas_after_append() -> None:
     async def act() -> None:
         produced = Produced()
         produced.partitions[0].has_enough_in_sync = False
@@ -110,7 +110,7 @@ def test_too_few_replicas_after_the_append_are_told() -> None:
     play(act)
 
 
-def test_a_disk_that_fails_before_the_commit_is_told() -> None:
+def test_a_disk_failure_before_the_commit_returns_an_error() -> None:
     async def act() -> None:
         produced = Produced()
         produced.partitions[0].log.failure = DiskFailure("fsync", "x", OSError(5, "Input/output error"))
@@ -202,7 +202,7 @@ def test_a_read_that_fails_after_a_wait_is_handed_to_the_connection() -> None:
 
 
 @replaces_methods
-def test_a_reader_of_committed_records_looks_when_what_it_may_see_has_grown_and_only_then() -> None:
+def test_a_read_committed_fetch_wakes_only_when_the_last_stable_offset_advances() -> None:
     async def act() -> None:
         partition = Partition()
         partition.high_watermark = 5  # a transaction is open from the start
@@ -235,7 +235,7 @@ def large(partition: Partition) -> tuple[Fetch, DelayedFetch]:
 
 
 @replaces_methods
-def test_what_comes_while_many_partitions_are_read_is_read_as_well() -> None:
+def test_records_appended_while_a_fetch_reads_in_steps_wake_it() -> None:
     """The notification's partition may already have been read."""
 
     async def act() -> None:
@@ -284,7 +284,7 @@ def test_a_fetch_whose_time_ends_while_it_reads_is_answered() -> None:
 
 @replaces_methods
 @pytest.mark.parametrize("leaves", [False, True])
-def test_what_is_read_in_pieces_counts_as_output_at_once(leaves: bool) -> None:
+def test_bytes_read_in_steps_count_as_output_at_once(leaves: bool) -> None:
     """Other responses between two steps use the same memory budget."""
 
     async def act() -> None:

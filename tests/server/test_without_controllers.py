@@ -94,7 +94,7 @@ def test_a_broker_that_is_away_is_shown_as_fenced_and_unregistered_for_good() ->
     play(acts)
 
 
-def test_a_broker_that_is_unregistered_while_it_runs_says_that_its_heartbeats_are_rejected(
+def test_a_running_broker_that_is_unregistered_logs_rejected_heartbeats(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def acts(cluster: Cluster) -> None:
@@ -181,7 +181,7 @@ def test_a_response_to_a_misrouted_producer_names_each_leader_once() -> None:
     play(acts)
 
 
-def test_a_controller_says_what_it_serves() -> None:
+def test_a_controller_exposes_its_cluster_id_and_addresses() -> None:
     async def acts(cluster: Cluster) -> None:
         (controller,) = [node for node in cluster.cluster.nodes if node not in cluster.cluster.brokers]
         server: Any = controller.server
@@ -191,7 +191,7 @@ def test_a_controller_says_what_it_serves() -> None:
     play(acts)
 
 
-def test_reassignments_are_listed_by_the_active_controller_alone_whoever_is_asked() -> None:
+def test_only_the_active_controller_lists_reassignments() -> None:
     async def acts(cluster: Cluster) -> None:
         request = ListPartitionReassignmentsRequest(topics=None)
         listed = await cluster.ask(1, request, 0)
@@ -206,7 +206,7 @@ def test_reassignments_are_listed_by_the_active_controller_alone_whoever_is_aske
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_a_node_that_is_a_controller_too_leaves_the_quorum_when_it_is_told_to(*, leaves: bool) -> None:
+def test_a_combined_node_leaves_the_quorum_when_its_callback_allows_it(*, leaves: bool) -> None:
     with Simulation(3) as simulation:
         cluster = simulation.cluster(brokers=2, controllers=0, config=CONFIG, as_objects=True)
         asked: list[bool] = []

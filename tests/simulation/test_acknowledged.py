@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_what_was_acknowledged_is_there(seed: int) -> None:
+def test_acknowledged_records_survive_faults(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.faults >= 5
     assert outcome.operations > 700
@@ -23,7 +23,7 @@ def test_what_was_acknowledged_is_there(seed: int) -> None:
     assert len(set(outcome.read)) == len(outcome.read), "a record is there twice that was sent once"
 
 
-def test_without_flushes_a_power_cut_is_seen() -> None:
+def test_without_flushes_a_power_cut_loses_records() -> None:
     """Otherwise the test above would prove nothing."""
     with pytest.raises(AssertionError, match="lost, seed 3"):
         run_seed(3, 20.0, kinds=("power",), flush_messages=10**9)
@@ -39,7 +39,7 @@ def digest_elsewhere(seed: int, hash_seed: str) -> str:
     return done.stdout.strip()
 
 
-def test_a_seed_does_the_same_in_another_process() -> None:
+def test_a_seed_gives_the_same_run_in_another_process() -> None:
     """Check property P5."""
     here = run_seed(17, 20.0).digest
     assert here == run_seed(17, 20.0).digest

@@ -96,7 +96,7 @@ def run(scenario: Any, seed: int = 5) -> None:
         simulation.run(main(), seconds=600)
 
 
-def test_a_broker_registers_comes_to_life_and_is_fenced_when_it_is_silent() -> None:
+def test_a_broker_registers_is_unfenced_and_is_fenced_without_heartbeats() -> None:
     async def scenario(cluster: Cluster) -> None:
         registered = await cluster.ask(registration(7), 4)
         assert registered.error_code == ErrorCode.NONE
@@ -133,7 +133,7 @@ def test_another_process_waits_until_the_session_of_the_first_is_over() -> None:
     run(scenario)
 
 
-def test_who_does_not_belong_is_told_so_and_the_controller_goes_on() -> None:
+def test_invalid_registrations_are_rejected_and_the_controller_continues() -> None:
     async def scenario(cluster: Cluster) -> None:
         while (leader := cluster.leader()) is None:
             await asyncio.sleep(0.1)
@@ -173,7 +173,7 @@ def test_producer_ids_and_brokers_outlive_the_leader() -> None:
     run(scenario)
 
 
-def test_a_broker_that_wants_to_stop_may_when_it_leads_nothing() -> None:
+def test_a_broker_without_leaderships_may_shut_down() -> None:
     async def scenario(cluster: Cluster) -> None:
         epoch = (await cluster.ask(registration(7), 4)).broker_epoch
         await cluster.beat(7, epoch)
@@ -207,7 +207,7 @@ def test_every_controller_registers_and_again_after_a_restart() -> None:
     run(scenario)
 
 
-def test_what_a_controller_wrote_before_its_disk_was_full_is_not_told_to_be_there() -> None:
+def test_a_topic_written_before_the_disk_was_full_is_not_acknowledged() -> None:
     """The disk has space for the record of the first topic; at the second, another controller takes over."""
 
     async def scenario(cluster: Cluster) -> None:

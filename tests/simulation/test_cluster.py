@@ -38,7 +38,7 @@ def results(request: pytest.FixtureRequest) -> dict[int, Result]:
 
 
 @pytest.mark.parametrize("seed", by_length(SEEDS))
-def test_what_a_cluster_said_holds(seed: int, results: dict[int, Result]) -> None:
+def test_a_cluster_keeps_its_promises_under_faults(seed: int, results: dict[int, Result]) -> None:
     outcome = results[seed].outcome
     assert outcome is not None, results[seed].failure
     assert outcome.faults >= 5
@@ -60,7 +60,7 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
-def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
+def test_seeds_that_failed_earlier_pass(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome is not None, results[seed].failure
 
 
@@ -74,13 +74,13 @@ def test_a_failing_seed_prints_its_command_line(monkeypatch: pytest.MonkeyPatch)
     assert "python -m tests.simulation.cluster --seed 3 --seconds 1.0" in caught.value.__notes__
 
 
-def test_without_flushes_a_power_cut_is_seen() -> None:
+def test_without_flushes_a_power_cut_breaks_a_rule() -> None:
     """Otherwise the test above would prove nothing."""
     with pytest.raises(AssertionError, match=r"^(R1|R2|R6|G4|R15|S2)"):
         run_seed(2, 20.0, kinds=("blackout",), promise=Promise(name="too much", flush_messages=NEVER_FLUSH))
 
 
-def test_the_same_seed_does_the_same_in_any_process() -> None:
+def test_a_seed_gives_the_same_run_in_any_process() -> None:
     here = run_seed(3, 10.0)
     program = "from tests.simulation.cluster import run_seed; print(run_seed(3, 10.0).digest)"
     environment = os.environ | {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
@@ -90,7 +90,7 @@ def test_the_same_seed_does_the_same_in_any_process() -> None:
     assert done.stdout.strip() == here.digest
 
 
-def test_who_is_fenced_leads_nothing_and_is_shown_to_nobody() -> None:
+def test_a_fenced_broker_leads_nothing_and_is_not_in_metadata() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=2, controllers=3)
         away, here = cluster.brokers
@@ -114,7 +114,7 @@ def test_who_is_fenced_leads_nothing_and_is_shown_to_nobody() -> None:
         simulation.run(scenario(), seconds=120)
 
 
-def test_a_broker_whose_controllers_are_gone_waits_and_asks_now_and_then() -> None:
+def test_a_broker_without_controllers_retries_with_a_backoff() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=3, controllers=0)
         simulation.run(cluster.start())
@@ -142,7 +142,7 @@ def test_a_broker_whose_controllers_are_gone_waits_and_asks_now_and_then() -> No
         assert waits.is_serving
 
 
-def test_a_controller_that_leads_no_more_looks_after_no_sessions() -> None:
+def test_a_former_active_controller_fences_no_broker() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=1, controllers=3, as_objects=True)
         simulation.run(cluster.start())
@@ -158,7 +158,7 @@ def test_a_controller_that_leads_no_more_looks_after_no_sessions() -> None:
         assert simulation.timeline.events - events < QUIET_EVENTS_MAX
 
 
-def test_a_topic_that_could_not_be_deleted_is_not_said_to_be() -> None:
+def test_a_failed_topic_deletion_returns_an_error() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=1, controllers=1)
         (controller,) = cluster.controllers

@@ -22,13 +22,13 @@ def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_chance_finds_it_soon(name: str) -> None:
+def test_random_seeds_find_each_planted_bug_soon(name: str) -> None:
     found = RESULTS[name]
     assert len(found.counts) == len(STARTS)
     assert found.median <= MEDIAN_MAX
     assert found.most <= SEEDS_MAX
 
 
-def test_all_that_is_planted_was_measured() -> None:
+def test_each_planted_bug_has_a_measured_result() -> None:
     assert list(RESULTS) == list(CLUSTER_SEARCH.bugs)
     assert len(RESULTS) >= BUGS_LEAST

@@ -36,7 +36,7 @@ async def _depose(simulation: Simulation, cluster: SimulatedCluster, client: Cli
     return new
 
 
-def test_only_who_led_when_a_record_was_acknowledged_and_who_leads_later_must_have_it() -> None:
+def test_the_leader_at_the_acknowledgement_and_later_leaders_must_have_a_record() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=2, controllers=1)
         ledger = Ledger()

@@ -50,7 +50,7 @@ def busy_loop() -> Iterator[tuple[Timeline, ProcessLoop]]:
         yield timeline, loop
 
 
-def test_a_busy_process_runs_nothing_else_and_others_do(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
+def test_a_busy_process_does_not_block_other_processes(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
     timeline, busy = busy_loop
     other = ProcessLoop(timeline, name="other")
     ran: list[tuple[str, float]] = []
@@ -66,7 +66,7 @@ def test_a_busy_process_runs_nothing_else_and_others_do(busy_loop: tuple[Timelin
     assert ran[1][1] == pytest.approx(lines * SECONDS_PER_LINE, rel=0.01)
 
 
-def test_the_clock_goes_on_within_a_step(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
+def test_the_clock_advances_within_a_step(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
     timeline, loop = busy_loop
     shown: list[float] = []
 
@@ -82,7 +82,7 @@ def test_the_clock_goes_on_within_a_step(busy_loop: tuple[Timeline, ProcessLoop]
     assert shown[2] - shown[1] == pytest.approx(0.001, rel=0.01)
 
 
-def test_where_a_step_became_too_long_is_told(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
+def test_the_place_where_a_step_became_too_long_is_reported(busy_loop: tuple[Timeline, ProcessLoop]) -> None:
     timeline, loop = busy_loop
     costs = loop.costs = LineCosts()
     loop.call_soon(burn, round(LIMIT_SECONDS / SECONDS_PER_LINE) - 1000)
@@ -158,7 +158,7 @@ def test_no_request_starves_another_client(seed: int) -> None:
 
 
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
-def test_twenty_clients_that_flood_starve_nobody_either(key: ApiKey) -> None:
+def test_twenty_flooding_clients_do_not_starve_another_client(key: ApiKey) -> None:
     """All clients send at the same time; small requests precede large ones, and their responses are sent at once."""
     api, path = next(each for each in LISTS if each[0].key is key)
 
@@ -170,7 +170,7 @@ def test_twenty_clients_that_flood_starve_nobody_either(key: ApiKey) -> None:
     assert longest_wait < PATIENCE_SECONDS
 
 
-def test_a_turn_without_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_turn_without_a_time_limit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug runs all steps without a turn of the loop."""
     for name in ("TURN_MS", "SHARE_MS", "FREE_MS"):
         monkeypatch.setattr(turns, name, 1e9)

@@ -31,7 +31,7 @@ def started() -> tuple[Device, Disk]:
     return device, disk
 
 
-def test_what_was_synced_survives_and_the_rest_survives_in_part() -> None:
+def test_synced_data_survives_and_unsynced_data_survives_in_part() -> None:
     left = set()
     for seed in range(SEEDS):
         device, disk = started()
@@ -91,7 +91,7 @@ def test_a_replacement_is_whole_or_not_there() -> None:
     assert {after_cut(device, seed).read("/d/state") for seed in range(SEEDS)} == {b"new"}
 
 
-def test_a_full_device_takes_nothing_and_changes_nothing() -> None:
+def test_a_full_device_rejects_writes_and_changes_nothing() -> None:
     device, disk = started()
     file = disk.open("/d/log", create=True)
     file.append(b"1234")
@@ -107,7 +107,7 @@ def test_a_full_device_takes_nothing_and_changes_nothing() -> None:
     assert disk.space("/d")[1] > 1 << 30
 
 
-def test_operations_fail_as_told_until_healed() -> None:
+def test_operations_fail_as_configured_until_healed() -> None:
     device, disk = started()
     file = disk.open("/d/log", create=True)
     fault = device.fail("fsync", path=".log")
@@ -130,7 +130,7 @@ def test_bits_may_flip_and_devices_be_exchanged() -> None:
     assert not disk.exists("/d")
 
 
-def test_a_killed_process_reaches_nothing_and_holds_nothing() -> None:
+def test_a_killed_process_cannot_use_the_disk_and_holds_no_lock() -> None:
     device, _ = started()
     first, second = SimulatedDisk(device), SimulatedDisk(device)
     file = first.open("/d/log", create=True)

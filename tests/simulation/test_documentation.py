@@ -15,7 +15,7 @@ if not EXAMPLES:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda text: re.findall(r"def test_(\w+)", text)[-1])
-def test_example(example: str) -> None:
+def test_each_example_of_the_page_runs(example: str) -> None:
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(example, str(PAGE), "exec"), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]

@@ -49,7 +49,7 @@ def held(history: History) -> list[Fault]:
     return [each for each in history.operations if isinstance(each, Fault)]
 
 
-def test_an_end_is_held_until_its_answer_comes() -> None:
+def test_a_delayed_end_txn_is_pending_until_its_response() -> None:
     async def play(simulation: Simulation, cluster: SimulatedCluster, producer: ClassicProducer) -> None:
         clog(simulation, cluster)
         await producer.end("tx0/late", commit=True)
@@ -63,7 +63,7 @@ def test_an_end_is_held_until_its_answer_comes() -> None:
     assert CLOG_SECONDS * SECOND < fault.completed - fault.invoked < 10 * CLOG_SECONDS * SECOND
 
 
-def test_what_was_sent_to_a_process_that_is_gone_excuses_nothing() -> None:
+def test_a_request_to_a_process_that_ended_excuses_no_anomaly() -> None:
     async def play(simulation: Simulation, cluster: SimulatedCluster, producer: ClassicProducer) -> None:
         for broker in cluster.brokers:
             broker.pause()

@@ -42,7 +42,7 @@ async def _disorder(producer: Producer, leader: Leader) -> RejectedError:
     return rejected.value
 
 
-def test_only_who_was_deposed_before_the_last_record_may_miss_it() -> None:
+def test_only_a_leader_deposed_before_the_last_record_may_lack_it() -> None:
     with Simulation(seed=5) as simulation:
         cluster = simulation.cluster(brokers=3, controllers=1)
         ledger, history = Ledger(), History(simulation)

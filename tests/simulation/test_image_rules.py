@@ -69,14 +69,14 @@ def crash_of_the_leader(view: ControllerView) -> list[ControllerView]:
         (at_risk(eligible=()), 2, False),
     ],
 )
-def test_a_change_of_min_insync_leaves_a_partition_to_too_few(
+def test_a_min_insync_change_may_leave_too_few_eligible_replicas(
     before: ControllerView, value: int, is_left: bool
 ) -> None:
     after = with_min_insync(before, value)
     assert list(left_to_too_few(before.image, after.image)) == ([KEY] if is_left else [])
 
 
-def test_who_is_no_more_eligible_for_another_reason_leaves_it_to_nobody() -> None:
+def test_eligibility_lost_for_another_reason_does_not_excuse_a_loss() -> None:
     before = at_risk()
     assert not list(left_to_too_few(before.image, changed(before, lost=frozenset({1, 3})).image))
 
@@ -91,7 +91,7 @@ def forgiven(states: list[ControllerView]) -> set[Any]:
     return ledger.forgiven
 
 
-def test_only_what_was_left_to_too_few_may_be_lost_with_them() -> None:
+def test_only_a_partition_with_too_few_replicas_may_be_lost() -> None:
     before = at_risk()
     states = crash_of_the_leader(with_min_insync(before, 2))
     assert list(elections_of_others(states[-2].image, states[-1].image)) == [KEY]
@@ -99,7 +99,7 @@ def test_only_what_was_left_to_too_few_may_be_lost_with_them() -> None:
     assert not forgiven(states), "nobody has changed min.insync.replicas"
 
 
-def test_once_enough_are_in_sync_again_nothing_may_be_lost() -> None:
+def test_with_enough_in_sync_replicas_again_no_loss_is_excused() -> None:
     before = at_risk()
     left = with_min_insync(before, 2)
     again = changed(left, isr=(2, 3))
@@ -107,7 +107,7 @@ def test_once_enough_are_in_sync_again_nothing_may_be_lost() -> None:
     assert forgiven([before, left, again, *crash_of_the_leader(fewer)]) == set()
 
 
-def test_eligible_leaders_lead_when_nobody_has_changed_min_insync() -> None:
+def test_without_a_min_insync_change_only_eligible_replicas_lead() -> None:
     states = crash_of_the_leader(at_risk())
     assert not any(list(elections_of_others(old.image, new.image)) for old, new in pairwise(states))
 
@@ -142,7 +142,7 @@ def test_a_partition_changes_once_with_each_epoch() -> None:
             check_changes(old, altered(old, leader=1, partition_epoch=later))
 
 
-def test_who_becomes_eligible_was_in_sync() -> None:
+def test_a_replica_that_becomes_eligible_was_in_sync() -> None:
     old = at_risk(isr=(1, 2), eligible=()).image
     next_epoch = only(old).partition_epoch + 1
     check_changes(old, altered(old, isr=(2,), eligible_leader_replicas=(1,), partition_epoch=next_epoch))
@@ -152,7 +152,7 @@ def test_who_becomes_eligible_was_in_sync() -> None:
     check_changes(old, altered(old, **wrong, partition_epoch=next_epoch + 1, records=2))  # perhaps in sync meanwhile
 
 
-def test_who_comes_back_from_an_unclean_end_is_not_eligible() -> None:
+def test_a_replica_is_not_eligible_after_an_unclean_shutdown() -> None:
     old = at_risk().image
     again = with_broker(old, 3, broker_epoch=5000)
     wiped = with_broker(again, 3, directories=(KEY[0],))
@@ -165,7 +165,7 @@ def test_who_comes_back_from_an_unclean_end_is_not_eligible() -> None:
     check_unclean_start(at_risk(eligible=(1,)).image, 3)
 
 
-def test_who_leaves_because_of_itself_was_not_proposed() -> None:
+def test_a_replica_that_leaves_the_isr_by_itself_needs_no_proposal() -> None:
     old = at_risk(isr=(1, 2), eligible=()).image
     step = {"partition_epoch": only(old).partition_epoch + 1}
 

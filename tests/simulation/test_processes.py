@@ -9,7 +9,7 @@ import pytest
 from kwire.simulation import DeadlockError, Process, Simulation, UnhandledError
 
 
-def test_nothing_of_a_killed_process_runs_again() -> None:
+def test_no_code_of_a_killed_process_runs_again() -> None:
     said: list[str] = []
 
     async def work(process: Process) -> None:
@@ -67,7 +67,7 @@ def test_an_hour_takes_no_time_and_clocks_differ() -> None:
         assert process.clock.monotonic_ms() == pytest.approx(3_600_001, abs=1)
 
 
-def test_timers_of_a_pause_come_when_it_ends() -> None:
+def test_timers_that_expire_in_a_pause_fire_at_its_end() -> None:
     moments: list[float] = []
 
     async def tick(simulation: Simulation) -> None:
@@ -86,7 +86,7 @@ def test_timers_of_a_pause_come_when_it_ends() -> None:
     assert moments == [1, 2, 7.5, 8.5, 9.5]
 
 
-def test_waiting_for_nothing_is_told() -> None:
+def test_waiting_for_nothing_raises_deadlock_error() -> None:
     with Simulation() as simulation:
 
         async def wait() -> None:
@@ -123,7 +123,7 @@ async def _steps() -> None:
         await asyncio.sleep(1)
 
 
-def test_what_a_callback_raises_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_in_a_callback_ends_the_run(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(5) as simulation:
         process = simulation.host("a").start()
         process.loop.call_soon([].pop)
@@ -138,7 +138,7 @@ def test_a_failure_names_its_seed() -> None:
     assert "seed 77" in failed.value.__notes__[0]
 
 
-def test_the_machine_is_lent_while_the_simulation_runs() -> None:
+def test_clock_and_random_are_simulated_during_a_run() -> None:
     import random
     import time
 

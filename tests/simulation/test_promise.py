@@ -20,7 +20,7 @@ async def all_live(cluster: SimulatedCluster) -> None:
         await asyncio.sleep(0.1)
 
 
-def test_who_crashes_again_crashes_alone() -> None:
+def test_a_node_that_crashes_again_crashes_alone() -> None:
     with Simulation(seed=1) as simulation:
         cluster = simulation.cluster(brokers=3, controllers=3)
         crashes = Crashes(cluster, BOUNDED)

@@ -30,16 +30,16 @@ def test_nothing_that_a_quorum_acknowledged_is_lost(seed: int, results: dict[int
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
-def test_what_failed_once_does_no_more(seed: int, results: dict[int, Result]) -> None:
+def test_seeds_that_failed_earlier_pass(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome is not None, results[seed].failure
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_another_process_does_the_same(seed: int, results: dict[int, Result]) -> None:
+def test_a_seed_gives_the_same_run_in_another_process(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome == run_seed(seed)
 
 
-def test_the_same_seed_does_the_same() -> None:
+def test_a_seed_gives_the_same_run_twice() -> None:
     first, second = run_seed(3, 10.0), run_seed(3, 10.0)
     assert first == second
     assert first.digest != run_seed(4, 10.0).digest

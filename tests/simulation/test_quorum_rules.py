@@ -94,7 +94,7 @@ def lose(node: SimulatedController) -> None:
     file.content.clear()
 
 
-def test_a_log_whose_truncation_failed_may_come_back_cut() -> None:
+def test_a_log_may_be_truncated_after_a_failed_truncation() -> None:
     async def scenario(cluster: Cluster) -> None:
         deposed, end = await fail_in_truncation(cluster)
         deposed.kill()
@@ -104,7 +104,7 @@ def test_a_log_whose_truncation_failed_may_come_back_cut() -> None:
     run_with_rules(scenario)
 
 
-def test_a_log_whose_truncation_failed_keeps_what_was_not_to_be_cut() -> None:
+def test_a_failed_truncation_keeps_the_records_below_its_offset() -> None:
     async def scenario(cluster: Cluster) -> None:
         deposed, _ = await fail_in_truncation(cluster)
         deposed.kill()
@@ -115,7 +115,7 @@ def test_a_log_whose_truncation_failed_keeps_what_was_not_to_be_cut() -> None:
         run_with_rules(scenario)
 
 
-def test_a_log_that_failed_otherwise_keeps_what_was_on_its_disk() -> None:
+def test_a_log_that_failed_in_an_append_keeps_its_durable_records() -> None:
     async def scenario(cluster: Cluster) -> None:
         leader = await leader_other_than(cluster, None)
         await write(leader, 1)

@@ -108,14 +108,14 @@ def changed(image: MetadataImage, **fields: Any) -> MetadataImage:
     return dataclasses.replace(image, offset=image.offset + 1, topics=topics)
 
 
-def test_a_leader_that_does_without_somebody_in_sync_breaks_r3(stage: Stage) -> None:
+def test_a_leader_that_commits_without_an_in_sync_replica_breaks_r3(stage: Stage) -> None:
     leading = stage.leading
     leading.image = dataclasses.replace(leading.image, isr=(leading.leader_id,))
     with pytest.raises(AssertionError, match=r"^R3: .* do not count for it"):
         stage.rules.look()
 
 
-def test_a_leader_that_has_proposed_to_do_without_somebody_keeps_r3(stage: Stage) -> None:
+def test_a_leader_that_proposed_an_isr_shrink_keeps_r3(stage: Stage) -> None:
     leading = stage.leading
     assert leading.in_sync is not None
     leading.in_sync.proposal = proposal(leading, leading.leader_id)
@@ -132,7 +132,7 @@ def proposal(leading: Partition, *isr: int) -> Proposal:
     )
 
 
-def test_to_commit_what_somebody_in_sync_has_not_fetched_breaks_r3(stage: Stage) -> None:
+def test_committing_a_record_that_an_in_sync_replica_lacks_breaks_r3(stage: Stage) -> None:
     stage.append_another()
     assert stage.leading.in_sync is not None
     stage.leading.in_sync.follower(stage.a_follower).log_end_offset = 1
@@ -153,14 +153,14 @@ def test_other_records_below_the_leaders_high_watermark_break_r5(stage: Stage) -
     stage.rules.of_whole_logs()
 
 
-def test_an_in_sync_set_that_no_leader_asked_for_from_there_breaks_r10(stage: Stage) -> None:
+def test_an_isr_change_that_the_leader_did_not_propose_breaks_r10(stage: Stage) -> None:
     leading = stage.leading
     left = tuple(broker_id for broker_id in leading.image.isr if broker_id != stage.a_follower)
     with pytest.raises(AssertionError, match=r"^R10: .* has proposed None"):
         stage.rules.image_changed(changed(stage.image, isr=left))
 
 
-def test_an_in_sync_set_that_its_leader_asked_for_keeps_r10(stage: Stage) -> None:
+def test_an_isr_change_that_the_leader_proposed_keeps_r10(stage: Stage) -> None:
     leading = stage.leading
     left = tuple(broker_id for broker_id in leading.image.isr if broker_id != stage.a_follower)
     assert leading.in_sync is not None
@@ -169,7 +169,7 @@ def test_an_in_sync_set_that_its_leader_asked_for_keeps_r10(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_who_is_known_good_after_a_crash_breaks_r12(stage: Stage, *, cleanly: bool) -> None:
+def test_an_eligible_replica_after_an_unclean_restart_breaks_r12(stage: Stage, *, cleanly: bool) -> None:
     wrong = stage.restart(stage.a_follower, cleanly=cleanly)
     if cleanly:
         stage.rules.image_changed(wrong)
@@ -190,7 +190,7 @@ def test_a_high_watermark_that_goes_back_breaks_r7(stage: Stage) -> None:
     ("leader_start", "asked", "broken"),
     [(0, 1, ""), (1, 1, "begin before their leader"), (0, 0, "nobody asked to delete beyond 0")],
 )
-def test_where_replicas_begin_when_records_were_deleted(
+def test_log_start_offsets_may_differ_after_a_record_deletion(
     stage: Stage, leader_start: int, asked: int, broken: str
 ) -> None:
     """A leader that was deposed before its followers received the deletion has a higher log start than they have."""

@@ -27,14 +27,14 @@ def sessions(stage: Stage) -> list[FetchSession]:
     return [each for each in server.services.fetch_sessions._cache._sessions.values() if each.is_follower]
 
 
-def test_followers_that_have_all_are_not_looked_at(stage: Stage) -> None:
+def test_partitions_of_caught_up_followers_are_not_checked(stage: Stage) -> None:
     assert [session.unread for session in sessions(stage)] == [{}, {}]
     rules = SessionRules(stage.cluster)
     rules.look()
     assert rules.settled >= 2
 
 
-def test_all_that_happens_to_a_partition_has_it_looked_at(stage: Stage) -> None:
+def test_each_change_of_a_partition_marks_it_for_a_check(stage: Stage) -> None:
     rules = SessionRules(stage.cluster)
     stage.simulation.check_after_each_event(rules.look)
     for _ in range(3):
@@ -49,14 +49,14 @@ def test_all_that_happens_to_a_partition_has_it_looked_at(stage: Stage) -> None:
 
 
 @replaces_methods
-def test_a_partition_that_grew_without_a_word_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_without_a_notification_is_found(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FollowerWatch, "data_available", lambda watch, size: None)
     stage.leading.append(batch(b"unheard"), 1)
     with pytest.raises(AssertionError, match="does not look at"):
         SessionRules(stage.cluster).look()
 
 
-def test_one_that_is_not_looked_at_is_in_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_was_not_notified_is_checked_in_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each partition is checked once in a tenth of replica.lag.time.max.ms, even without a notification."""
     session = sessions(stage)[0]
     (known,) = session.partitions.values()

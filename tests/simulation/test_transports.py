@@ -57,7 +57,7 @@ async def ask(text: bytes) -> bytes:
     return answer
 
 
-def test_a_side_that_has_ended_still_hears_the_other(simulation: Simulation) -> None:
+def test_a_half_closed_side_still_receives_data(simulation: Simulation) -> None:
     process = serve(simulation, echo)
     text = bytes(range(256)) * 5000
     assert simulation.run(ask(text)) == text + b"end"
@@ -86,7 +86,7 @@ def test_names_and_addresses_are_the_same(simulation: Simulation) -> None:
     assert seen[0][1] == (address, PORT)
 
 
-def test_nobody_listens(simulation: Simulation) -> None:
+def test_connecting_to_a_closed_port_or_unknown_host_fails(simulation: Simulation) -> None:
     simulation.host("server")
     with pytest.raises(ConnectionRefusedError):
         simulation.run(ask(b""))
@@ -95,7 +95,7 @@ def test_nobody_listens(simulation: Simulation) -> None:
     assert simulation.now < 1
 
 
-def test_nobody_answers(simulation: Simulation) -> None:
+def test_connecting_to_an_isolated_host_times_out(simulation: Simulation) -> None:
     serve(simulation, echo)
     simulation.network.isolate("server")
     with pytest.raises(TimeoutError):
@@ -103,9 +103,7 @@ def test_nobody_answers(simulation: Simulation) -> None:
     assert simulation.now == pytest.approx(127, abs=1)
 
 
-def test_a_connection_may_break_before_its_protocol_hears_of_it(
-    simulation: Simulation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_may_break_before_connection_made(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     accept = Server.accept
     ends = []
 
@@ -178,7 +176,7 @@ def test_a_reader_that_does_not_read_stops_the_writer(simulation: Simulation) ->
 
 
 @pytest.mark.parametrize("source", ["client", "server"])
-def test_a_cut_delays_and_loses_nothing(simulation: Simulation, source: str) -> None:
+def test_a_network_partition_delays_data_and_loses_none(simulation: Simulation, source: str) -> None:
     serve(simulation, echo)
     target = "server" if source == "client" else "client"
 
@@ -258,7 +256,7 @@ def test_the_kernel_closes_what_a_killed_process_had(simulation: Simulation, unr
         assert simulation.run(scenario()) == b"hello"
 
 
-def test_a_host_without_power_says_nothing_until_it_is_back(simulation: Simulation) -> None:
+def test_a_host_without_power_sends_nothing_until_it_is_back(simulation: Simulation) -> None:
     serve(simulation, echo)
 
     async def scenario() -> None:
@@ -304,7 +302,7 @@ def test_a_link_has_its_own_speed(simulation: Simulation) -> None:
     assert simulation.now - started < 0.1
 
 
-def test_what_is_clogged_comes_later_in_its_order(simulation: Simulation) -> None:
+def test_clogged_data_arrives_later_in_order(simulation: Simulation) -> None:
     serve(simulation, echo)
 
     async def scenario() -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kwire.server.compaction.own_processes import command_of, environment
+from kwire.own_processes import command_of, environment
 from tests.support.processes import SECONDS
 
 

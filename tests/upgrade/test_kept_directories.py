@@ -52,7 +52,7 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[str
     return tmp_path / "data", json.loads((KEPT / f"{request.param}.json").read_text())
 
 
-def test_there_is_one_of_each_stage() -> None:
+def test_there_is_a_kept_directory_of_each_stage() -> None:
     assert NAMES == ["administration", "durable-log", "first-broker", "quorum", "transactions"]
 
 
@@ -80,7 +80,7 @@ def committed(client: RawClient) -> int:
     return eventually(lambda: max(0, offset()), "the committed offset")
 
 
-def test_what_was_written_is_served_and_goes_on(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_kept_data_is_served_and_accepts_new_records(kept: tuple[Path, dict[str, Any]]) -> None:
     directory, written = kept
     for again in range(2):
         with RunningBroker(directory, FOR_EVER) as broker, RawClient(broker.bootstrap_server) as client:
@@ -165,7 +165,7 @@ def place(client: RawClient, replicas: list[int]) -> None:
     assert [each.error_code for topic in answer.responses for each in topic.partitions] == [0, 0]
 
 
-def test_it_takes_part_in_a_cluster(kept: tuple[Path, dict[str, Any]]) -> None:
+def test_a_kept_directory_joins_a_cluster(kept: tuple[Path, dict[str, Any]]) -> None:
     """Partitions of the old node are copied to a new broker, written with both in sync, and moved there."""
     pair = Pair(kept[0])
     with (

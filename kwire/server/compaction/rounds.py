@@ -18,7 +18,7 @@ from kwire.log.compaction.plan import CleanedGroup, Progress, RoundEnd, RoundPla
 from kwire.log.compaction.round import run_round
 from kwire.log.disk import Disk, DiskFailure, DiskFullError
 from kwire.log.errors import CorruptLogError
-from kwire.server.compaction.own_processes import command_of, environment
+from kwire.own_processes import command_of, environment
 
 CHILD_MODULE: Final = "kwire.server.compaction.child"
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024

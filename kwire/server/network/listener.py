@@ -88,6 +88,7 @@ class Listener:
         self._table = table
         self._server: asyncio.AbstractServer | None = None
         self._descriptors: list[int] = []
+        self._is_closed = False
 
     async def bind(self, host: str, port: int) -> None:
         """Bind the address. Port 0 binds a free one, which `port` then contains. Raises OSError."""
@@ -113,6 +114,8 @@ class Listener:
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:
+        """Close the socket; a connection that the event loop accepted just before is aborted when it arrives."""
+        self._is_closed = True
         for descriptor in self._descriptors:
             forks.closing(descriptor)
         self._descriptors = []
@@ -124,6 +127,9 @@ class Listener:
     def connected(self, connection: Connection) -> None:
         table, limits = self._table, self.limits
         table.add(connection)
+        if self._is_closed:
+            connection.abort("the listener is closed")
+            return
         if table.per_host[connection.peer_host] > limits.max_from(connection.peer_host):
             connection.abort("too many connections from this address (max.connections.per.ip)")
         elif len(table.connections) > limits.connections_max:

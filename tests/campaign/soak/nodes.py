@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from kwire.server.compaction.own_processes import command_of, environment
+from kwire.own_processes import command_of, environment
 from tests.support.running_cluster import started
 
 STOP_SECONDS = 60

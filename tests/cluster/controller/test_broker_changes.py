@@ -147,7 +147,7 @@ def test_a_broker_that_has_stopped_may_get_replicas() -> None:
     ]
 
 
-def test_a_forgotten_broker_leaves_everything() -> None:
+def test_an_unregistered_broker_leaves_all_partitions() -> None:
     view = three_partitions(elr=True, min_insync=2)
     made = made_by(view, plan_unregistration, 3)
     assert shown(made)[-1] == ("UnregisterBrokerRecord", {})
@@ -211,7 +211,7 @@ def test_cordoned_directories_get_no_replicas() -> None:
     assert view.is_active(1), "what is there stays"
 
 
-def test_before_metadata_know_of_cordoned_directories_nothing_is_written() -> None:
+def test_cordoned_directories_are_not_written_before_their_metadata_version() -> None:
     view = three_partitions()
     older = records.FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_VERSION_4_3_IV0 - 1)
     assert plan_cordoned_directories(view.after([older]), 1, [directory(1)]) == []

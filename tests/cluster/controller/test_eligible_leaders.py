@@ -43,7 +43,9 @@ def test_the_cluster_gets_a_value_and_brokers_lose_theirs() -> None:
         (config(BROKER, "1", "2", "log.retention.ms"), False),
     ],
 )
-def test_changes_that_the_feature_cannot_bear(change: ConfigRecord, is_rejected: bool) -> None:
+def test_config_changes_that_break_eligible_leader_replicas_are_rejected(
+    change: ConfigRecord, is_rejected: bool
+) -> None:
     check_min_insync(one_partition([1]).image, [change])
     view = one_partition([1], elr=True)
     if not is_rejected:
@@ -54,7 +56,7 @@ def test_changes_that_the_feature_cannot_bear(change: ConfigRecord, is_rejected:
     assert rejected.value.code is ErrorCode.INVALID_CONFIG
 
 
-def test_a_change_of_min_insync_makes_everybody_ineligible() -> None:
+def test_a_min_insync_change_clears_all_eligible_leaders() -> None:
     view = one_partition([1, 2], elr=True, min_insync=2, isr=[1], eligible_leader_replicas=[2])
     for change, name in ((config(TOPIC, "t", "1"), "t"), (config(BROKER, "", "1"), "")):
         (clearing,) = plan_clearing(view.image, [change, config(TOPIC, "t", "5", "retention.ms")])
@@ -82,7 +84,7 @@ def test_the_nearest_setting_counts() -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["abc", "0", ""])
-def test_settings_that_make_no_sense_are_passed_over(nonsense: str) -> None:
+def test_malformed_settings_are_ignored(nonsense: str) -> None:
     view = one_partition([1, 2, 3], min_insync=1)
     topic = view.image.topics["t"]
     unclean = "unclean.leader.election.enable"
@@ -94,7 +96,7 @@ def test_settings_that_make_no_sense_are_passed_over(nonsense: str) -> None:
     assert view.min_insync_replicas(topic) == 2
 
 
-def test_planned_changes_of_configurations_obey_and_are_followed() -> None:
+def test_min_insync_changes_are_checked_and_clear_eligible_leaders() -> None:
     view = one_partition([1, 2], elr=True, min_insync=2)
     made = plan_incremental(view.image, (TOPIC, "t"), [(MIN_INSYNC, AlterOperation.SET, "1")], settings=SETTINGS)
     assert [type(each).__name__ for each in made] == ["ConfigRecord", "ClearElrRecord"]

@@ -47,7 +47,9 @@ TIMEOUT_MS = 9000
         (STOPPING, (False, False, True, False, True), STOP),
     ],
 )
-def test_the_next_state(current: BrokerState, wish: tuple[bool, ...], expected: BrokerState) -> None:
+def test_each_heartbeat_request_sets_the_broker_state(
+    current: BrokerState, wish: tuple[bool, ...], expected: BrokerState
+) -> None:
     fence, shut_down, is_caught_up, leads_any, can_shut_down = wish
     asked = RequestedState(
         fence=fence,
@@ -106,7 +108,7 @@ def test_a_broker_may_ask_to_be_fenced() -> None:
     assert cluster.view.image.brokers[1].fenced
 
 
-def test_a_broker_stops_when_the_others_know_who_leads() -> None:
+def test_a_broker_shuts_down_when_the_others_have_the_new_leaders() -> None:
     cluster = Cluster(one_partition([1, 2], brokers=(1, 2)))
     cluster.beat(2)
     made, answer = cluster.beat(1, want_shut_down=True)
@@ -123,7 +125,7 @@ def test_a_broker_stops_when_the_others_know_who_leads() -> None:
     assert answered(answer) == (True, True, True)
 
 
-def test_a_broker_waits_while_nobody_takes_its_place() -> None:
+def test_a_shutdown_waits_while_no_other_broker_can_lead() -> None:
     cluster = Cluster(one_partition([1, 2], isr=[1], brokers=(1, 2)))
     _, answer = cluster.beat(1, want_shut_down=True)
     assert not answer.should_shut_down
@@ -133,7 +135,7 @@ def test_a_broker_waits_while_nobody_takes_its_place() -> None:
     assert answer.should_shut_down, "it leads nothing any more"
 
 
-def test_who_leads_nothing_stops_at_once() -> None:
+def test_a_broker_without_leaderships_shuts_down_at_once() -> None:
     cluster = Cluster(one_partition([1, 2]))
     made, answer = cluster.beat(3, want_shut_down=True)
     assert [type(each) for each in made] == [records.BrokerRegistrationChangeRecord]
@@ -167,7 +169,7 @@ def test_a_broker_that_comes_back_without_a_directory_does_not_lead_from_it() ->
 
 
 @pytest.mark.parametrize(("broker", "broker_epoch"), [(1, epoch(1) - 1), (1, epoch(1) + 1), (9, epoch(9))])
-def test_an_earlier_process_is_rejected(broker: int, broker_epoch: int) -> None:
+def test_a_stale_broker_epoch_is_rejected(broker: int, broker_epoch: int) -> None:
     cluster = Cluster(one_partition([1, 2]))
     with pytest.raises(KafkaError) as rejected:
         cluster.beat(broker, broker_epoch=broker_epoch)
@@ -192,7 +194,7 @@ def test_sessions_end_one_after_the_other() -> None:
     assert sessions.next_expiry_ms() is None
 
 
-def test_who_is_silent_is_fenced() -> None:
+def test_a_broker_with_an_expired_session_is_fenced() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3), fenced=(3,))
     made = made_by(view, plan_expiry, BrokerIncarnation(1, epoch(1)))
     assert view.after(made).image.brokers[1].fenced
@@ -210,7 +212,7 @@ def test_a_controlled_shutdown_ends_with_a_fence() -> None:
     assert answer.should_shut_down
 
 
-def test_forgotten_brokers_hold_nobody_up() -> None:
+def test_unregistered_brokers_do_not_delay_a_shutdown() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
     for broker_id, state, offset in ((1, STOPPING, 10), (2, UNFENCED, 20)):
@@ -227,7 +229,7 @@ def test_forgotten_brokers_hold_nobody_up() -> None:
     assert sessions.state(view.image, 1) is UNFENCED
 
 
-def test_ids_of_brokers_that_were_never_registered_leave_nothing() -> None:
+def test_looking_up_unregistered_brokers_leaves_no_state() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
     before = len(sessions._progress)

@@ -260,7 +260,9 @@ EVENTS = [
     st.integers(1, 3),
     st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(1, 5), st.integers(0, 31)), max_size=30),
 )
-def test_partitions_stay_sound(elr: bool, unclean: bool, min_insync: int, events: list[Any]) -> None:
+def test_random_changes_keep_partitions_consistent(
+    elr: bool, unclean: bool, min_insync: int, events: list[Any]
+) -> None:
     world = World(elr=elr, unclean=unclean, min_insync=min_insync)
     for event, who, random_source in events:
         event(world, who, random_source)
@@ -269,7 +271,7 @@ def test_partitions_stay_sound(elr: bool, unclean: bool, min_insync: int, events
     assert not any(is_moving(partition) for partition in led)
 
 
-def test_views_are_left_alone_by_what_follows() -> None:
+def test_an_earlier_view_does_not_change() -> None:
     world = World(elr=True, unclean=False, min_insync=2)
     before: ControllerView = world.view
     world.fence(1, 0)

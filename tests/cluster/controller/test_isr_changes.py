@@ -70,7 +70,7 @@ def test_a_leader_shrinks_and_grows_its_in_sync_set(version: int) -> None:
     assert shown(answer) == (0, 1, 5, [1, 2, 3], 12)
 
 
-def test_what_changes_nothing_is_answered_all_the_same() -> None:
+def test_an_unchanged_isr_returns_the_current_state() -> None:
     made, (answer,) = altered(one_partition([1, 2, 3]), request(wish([1, 2, 3])))
     assert (made, shown(answer)) == ([], (0, 1, 5, [1, 2, 3], 10))
 
@@ -93,12 +93,14 @@ def test_what_changes_nothing_is_answered_all_the_same() -> None:
         (wish([1], leader_recovery_state=7), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_a_leader_may_not_say(wanted: AlterPartitionRequestPartitionData, code: ErrorCode) -> None:
+def test_invalid_alter_partition_requests_are_rejected(
+    wanted: AlterPartitionRequestPartitionData, code: ErrorCode
+) -> None:
     made, (answer,) = altered(one_partition([1, 2, 3]), request(wanted))
     assert (made, answer.error_code) == ([], code)
 
 
-def test_who_does_not_lead_is_rejected() -> None:
+def test_alter_partition_from_a_non_leader_is_rejected() -> None:
     view = one_partition([1, 2, 3])
     assert altered(view, request(wish([1, 2]), leader=2))[1][0].error_code == ErrorCode.INVALID_REQUEST
     assert altered(view, request(wish([1, 2]), topic=UUID(int=1)))[1][0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -111,7 +113,7 @@ def test_who_does_not_lead_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_who_may_not_be_in_sync(version: int) -> None:
+def test_ineligible_replicas_are_rejected(version: int) -> None:
     ineligible = ErrorCode.INELIGIBLE_REPLICA
     fenced = one_partition([1, 2, 3], isr=[1], fenced=(2,))
     assert altered(fenced, request(wish([1, 2])), version)[1][0].error_code == ineligible
@@ -122,7 +124,7 @@ def test_who_may_not_be_in_sync(version: int) -> None:
     assert altered(stopping, request(wish([1, 2])), version)[1][0].error_code == ineligible
 
 
-def test_the_process_that_was_seen_must_be_the_one_that_is() -> None:
+def test_a_replica_with_a_stale_broker_epoch_is_ineligible() -> None:
     view = one_partition([1, 2, 3], isr=[1])
 
     def code(broker_epoch: int, version: int = 3) -> int:
@@ -135,7 +137,7 @@ def test_the_process_that_was_seen_must_be_the_one_that_is() -> None:
     assert code(-1) == ErrorCode.NONE
 
 
-def test_a_leader_recovers_alone() -> None:
+def test_a_recovering_leader_must_be_the_only_in_sync_replica() -> None:
     view = one_partition([1, 2, 3], isr=[1], leader_recovery_state=RECOVERING)
     assert altered(view, request(wish([1, 2], leader_recovery_state=RECOVERING)))[1][0].error_code == (
         ErrorCode.INVALID_REQUEST

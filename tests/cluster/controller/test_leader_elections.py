@@ -97,7 +97,7 @@ def test_leaders_are_elected_when_asked_for(
     assert elected(kind, wanted) == (leaders, answers)
 
 
-def test_a_preferred_replica_that_cannot_lead_is_told_in_kafkas_words() -> None:
+def test_an_unavailable_preferred_leader_has_kafkas_error_message() -> None:
     """Kafka's tools, and tests of clients, search for these messages."""
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[2])]
     request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=asked)
@@ -106,7 +106,7 @@ def test_a_preferred_replica_that_cannot_lead_is_told_in_kafkas_words() -> None:
     assert answer.error_message == "The preferred leader was not available."
 
 
-def test_nobody_lives_to_be_elected() -> None:
+def test_an_election_without_live_replicas_is_rejected() -> None:
     batch: list[Any] = [broker_record(1, fenced=True), records.TopicRecord(name="t", topic_id=TOPIC_ID)]
     view = view_of([*batch, partition_record([1], leader=-1)])
     asked = [ElectLeadersTopicPartitions(topic="t", partitions=[0])]

@@ -58,7 +58,9 @@ def changed(target: Target, replicas: list[int], **fields: Any) -> dict[str, Any
         (ONLINE, {"directories_of": [UNASSIGNED, directory(2), directory(3)]}, None),
     ],
 )
-def test_who_leads(election: Election, fields: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def test_each_election_type_chooses_the_leader(
+    election: Election, fields: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
     fields = dict(fields)
     moved = fields.pop("directories_of", None)
     view = one_partition([1, 2, 3], **fields)
@@ -146,16 +148,18 @@ ELR = {"elr": True, "min_insync": 3}
         ),
     ],
 )
-def test_eligible_leaders(target: Target, fields: dict[str, Any], expected: dict[str, Any] | None) -> None:
+def test_eligible_leader_replicas_change_with_the_isr(
+    target: Target, fields: dict[str, Any], expected: dict[str, Any] | None
+) -> None:
     assert changed(target, [1, 2, 3], **(ELR | fields)) == expected
 
 
-def test_without_the_feature_the_last_one_in_sync_stays_named() -> None:
+def test_without_the_feature_the_last_in_sync_replica_stays_in_the_isr() -> None:
     found = changed(Target(isr=()), [1, 2], isr=[1], fenced=(1,), min_insync=2)
     assert found == {"leader": -1}
 
 
-def test_without_the_feature_nobody_is_eligible() -> None:
+def test_without_the_feature_no_replica_is_eligible() -> None:
     found = changed(Target(isr=(1,)), [1, 2], eligible_leader_replicas=[3], min_insync=2)
     assert found == {"isr": [1], "eligible_leader_replicas": []}
 
@@ -237,7 +241,7 @@ def test_the_leaders_epoch_grows_with_leaders_only() -> None:
     assert (after.leader, after.leader_epoch, after.partition_epoch) == (2, 6, 11)
 
 
-def test_the_leader_says_when_it_has_recovered() -> None:
+def test_the_leader_reports_its_recovery() -> None:
     found = changed(Target(leader_recovery_state=RECOVERED), [1, 2], leader_recovery_state=RECOVERING)
     assert found == {"leader_recovery_state": RECOVERED}
 

@@ -75,7 +75,7 @@ def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | Non
         ([5, 4], {"replicas": [5, 4, 1, 2, 3], "adding_replicas": [4, 5], "removing_replicas": [1, 2, 3]}),
     ],
 )
-def test_a_move_begins(wish: list[int], expected: dict[str, Any] | None) -> None:
+def test_a_reassignment_starts(wish: list[int], expected: dict[str, Any] | None) -> None:
     assert change(one_partition([1, 2, 3]), wish) == expected
 
 
@@ -108,11 +108,11 @@ def under_way(**fields: Any) -> ControllerView:
         ),
     ],
 )
-def test_a_move_changes_its_aim(wish: list[int], expected: dict[str, Any] | None) -> None:
+def test_a_reassignment_can_be_changed(wish: list[int], expected: dict[str, Any] | None) -> None:
     assert change(under_way(), wish) == expected
 
 
-def test_a_move_is_cancelled() -> None:
+def test_a_reassignment_is_cancelled() -> None:
     assert change(under_way(), None) == {
         "replicas": [1, 2, 3],
         "leader": 1,
@@ -182,14 +182,14 @@ def test_moves_that_are_rejected(wish: list[int] | None, fields: dict[str, Any],
     assert (made, answer.error_code) == ([], code)
 
 
-def test_the_replication_factor_of_a_move_is_that_of_its_end() -> None:
+def test_the_replication_factor_of_a_reassignment_is_that_of_its_target() -> None:
     made, (answer,) = moved(under_way(), [1, 2, 5], may_change_factor=False)
     assert (len(made), answer.error_code) == (1, 0)
     made, (answer,) = moved(under_way(), [1, 2, 3, 4], may_change_factor=False)
     assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICATION_FACTOR)
 
 
-def test_a_partition_named_twice_goes_where_the_last_wish_says() -> None:
+def test_the_last_of_two_reassignments_of_a_partition_applies() -> None:
     made, answers = moved(one_partition([1, 2, 3]), [1, 2, 4], [1, 2, 5])
     assert [answer.error_code for answer in answers] == [0, 0]
     after = partition_of(one_partition([1, 2, 3]).after(made))

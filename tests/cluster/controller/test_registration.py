@@ -112,7 +112,9 @@ def test_a_new_process_leaves_the_in_sync_sets_first() -> None:
     ("version", "previous", "eligible"),
     [(4, epoch(1), (1,)), (3, epoch(1), (1,)), (2, epoch(1), ()), (4, -1, ()), (4, epoch(1) - 1, ())],
 )
-def test_a_clean_shutdown_is_known_by_its_epoch(version: int, previous: int, eligible: tuple[int, ...]) -> None:
+def test_a_clean_shutdown_is_recognised_by_the_previous_broker_epoch(
+    version: int, previous: int, eligible: tuple[int, ...]
+) -> None:
     view = one_partition([1, 2], elr=True, min_insync=2)
     features = [LEVEL, feature(ELIGIBLE_LEADER_REPLICAS_VERSION, 0, 1)]
     made, _ = registered(view, request(previous_broker_epoch=previous, features=features), version=version)
@@ -176,14 +178,14 @@ def test_a_process_after_a_clean_stop_need_not_wait() -> None:
     assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process has been registered since"
 
 
-def test_a_process_that_is_there_is_not_replaced_by_who_knows_its_epoch() -> None:
+def test_a_live_broker_is_not_replaced_by_a_request_with_its_epoch() -> None:
     with pytest.raises(KafkaError) as rejected:
         registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=True, has_heartbeat=True)
     assert rejected.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     registered(VIEW, request(previous_broker_epoch=epoch(1)), has_session=False, has_heartbeat=True)
 
 
-def test_what_is_finalized_must_be_supported() -> None:
+def test_a_broker_must_support_the_finalized_features() -> None:
     with pytest.raises(KafkaError) as rejected:
         registered(one_partition([1, 2], elr=True), request())
     assert rejected.value.code is ErrorCode.UNSUPPORTED_VERSION, "eligible.leader.replicas.version is not named"

@@ -54,7 +54,7 @@ def test_many_assignments_are_made_in_steps_in_however_many_directories() -> Non
     assert sum(1 for _ in plan.answer()) == 10
 
 
-def test_a_replica_is_where_its_broker_says() -> None:
+def test_a_replica_gets_the_directory_that_its_broker_assigns() -> None:
     view = one_partition([1, 2], directories=2)
     made, codes = assigned(view, (directory(1, 1), TOPIC_ID, 0))
     assert codes == [0]

@@ -6,7 +6,7 @@ from kwire.cluster.channel import Destination
 from kwire.cluster.quorum.connections import NODES_KEPT, Connections
 
 
-def test_nodes_that_nobody_waits_for_are_forgotten() -> None:
+def test_nodes_without_pending_requests_are_forgotten() -> None:
     connections = Connections(request_timeout_ms=1000, retry_backoff_ms=20)
     waiting = connections.sent(Destination(-1, "h", 1), "request", 0.0)
     for number in range(3 * NODES_KEPT):

@@ -53,7 +53,7 @@ def nonsense(random_source: random.Random, runner: ScriptRunner) -> str:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_replica_lives_on(seed: int) -> None:
+def test_a_replica_survives_random_messages(seed: int) -> None:
     random_source = random.Random(seed)
     runner = ScriptRunner()
     history = [random_source.choice(STARTS)]

@@ -72,7 +72,7 @@ def fetching_a_snapshot() -> ScriptRunner:
     return runner
 
 
-def test_an_error_that_is_not_known_here_is_one_like_others() -> None:
+def test_an_unknown_error_code_is_handled_like_other_errors() -> None:
     runner = run("start voters=1,2,3 log=1,1 state=3,2,-1")
 
     def change(response: Any) -> None:
@@ -116,7 +116,7 @@ def other_partition(response: Any) -> None:
 
 
 @pytest.mark.parametrize("change", [no_partition, no_topic, rejected, other_topic, other_partition])
-def test_a_piece_of_a_snapshot_that_is_none_is_asked_for_again(change: Callable[[Any], None]) -> None:
+def test_an_invalid_snapshot_chunk_is_requested_again(change: Callable[[Any], None]) -> None:
     runner = fetching_a_snapshot()
     assert not any("snapshot 10@2" in line for line in answered(runner, 2, change, bytes="5/9"))
     assert runner.run("wait 20")[-1] == "send 2: FetchSnapshot 10@2 position=0"
@@ -165,7 +165,7 @@ def test_a_leader_without_an_address_here_is_looked_for_at_the_others() -> None:
     assert seen[-1].endswith(": Fetch epoch=3 from=2@1 known=-1")
 
 
-def test_a_voter_whose_update_is_rejected_tells_again_later() -> None:
+def test_a_rejected_update_raft_voter_is_retried() -> None:
     runner = run("start voters=1,2,3 static log=1,1 state=1,2,-1", "reply 2", "wait 1900", "reply 2", "wait 200")
     assert runner.run("reply 2") == ["send 2: UpdateRaftVoter 1"]
     runner.run("reply 2 error=VOTER_NOT_FOUND")
@@ -175,7 +175,7 @@ def test_a_voter_whose_update_is_rejected_tells_again_later() -> None:
     assert "send 2: UpdateRaftVoter 1" in seen
 
 
-def test_who_does_not_lead_has_nobody_to_be_succeeded_by() -> None:
+def test_a_follower_has_no_possible_successor() -> None:
     runner = run("start voters=1,2,3 log=1,1 state=3,2,-1")
     assert not runner.quorum.has_possible_successor(0)
 
@@ -201,7 +201,7 @@ def test_a_rejected_announcement_is_repeated() -> None:
     assert "send 2: BeginQuorumEpoch epoch=2" in runner.run("wait 1100")
 
 
-def test_a_fetch_without_a_replica_id_is_answered_and_counts_for_nothing() -> None:
+def test_a_fetch_without_a_replica_id_gets_a_response_and_is_not_tracked() -> None:
     runner = run(*ELECTED)
 
     def change(request: Any) -> None:
@@ -251,7 +251,7 @@ def late_addition(runner: ScriptRunner) -> None:
 
 
 @pytest.mark.parametrize("command", ["reply 4", "unreachable 4"])
-def test_what_a_new_voter_says_too_late_changes_nothing(command: str) -> None:
+def test_a_late_response_of_a_new_voter_changes_nothing(command: str) -> None:
     runner = run(*ELECTED)
     late_addition(runner)
     assert runner.run(command) == []
@@ -259,7 +259,7 @@ def test_what_a_new_voter_says_too_late_changes_nothing(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["reply 4", "unreachable 4"])
-def test_what_a_new_voter_says_too_late_does_not_count_for_another(command: str) -> None:
+def test_a_late_response_of_a_new_voter_does_not_count_for_another_addition(command: str) -> None:
     runner = run(*ELECTED, "fetch 5 epoch=2 from=5@2")
     late_addition(runner)
     runner.run("fetch 5 epoch=2 from=5@2")
@@ -268,7 +268,7 @@ def test_what_a_new_voter_says_too_late_does_not_count_for_another(command: str)
     assert runner.run("reply 5") == ["append at 5 epoch=2: voters 1:9001,2:9002,3:9003,5:9005"]
 
 
-def test_voters_that_a_leader_writes_in_its_last_moment_count_as_written() -> None:
+def test_voters_appended_by_a_resigning_leader_are_in_its_log() -> None:
     """After a pause of the process, the awaited response and the end of the leader's timeout arrive together."""
     runner = run(*ELECTED, "wait 2000", "add 4")
     runner.run("fetch 4 epoch=2 from=5@2")

@@ -135,7 +135,7 @@ class Trouble:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_anything_may_go_wrong(seed: int) -> None:
+def test_the_quorum_stays_consistent_under_random_faults(seed: int) -> None:
     trouble = Trouble(seed)
     trouble.run()
     trouble.end_well()

@@ -34,7 +34,7 @@ def test_three_voters_elect_one_leader() -> None:
     assert {node.running.epoch for node in world.nodes.values()} == {leader.running.epoch}
 
 
-def test_the_leader_fails_and_another_goes_on() -> None:
+def test_another_voter_leads_after_the_leader_fails() -> None:
     world = three(2)
     first = world.elect()
     world.append("a")
@@ -101,7 +101,7 @@ def test_a_leader_that_is_cut_off_with_a_minority_goes() -> None:
     assert b"lost" not in b"".join(batch.data for batch in old.log.now.batches)
 
 
-def test_a_leader_that_nobody_hears_resigns() -> None:
+def test_a_leader_without_a_majority_of_fetches_resigns() -> None:
     """The network drops all messages to the leader, but none that it sends."""
     world = three(6)
     old = world.elect()
@@ -117,7 +117,7 @@ def test_a_leader_that_nobody_hears_resigns() -> None:
     assert old.running.leader_id == new.node_id
 
 
-def test_a_follower_that_cannot_hear_the_leader_does_not_disturb_it() -> None:
+def test_a_follower_cut_off_from_the_leader_does_not_disturb_it() -> None:
     world = three(7)
     leader = world.elect()
     world.run(1_000)
@@ -144,7 +144,7 @@ def test_nothing_is_committed_without_a_majority() -> None:
     assert world.leader() is None
 
 
-def test_all_lose_power_and_what_was_committed_is_there() -> None:
+def test_committed_records_survive_a_power_loss_of_all_voters() -> None:
     world = three(9)
     world.elect()
     for number in range(10):
@@ -293,7 +293,7 @@ def test_a_removed_leader_goes_when_that_is_committed() -> None:
     assert old.node_id not in new.running.history.voters.ids
 
 
-def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quorum() -> None:
+def test_a_removal_known_only_to_the_removed_leader_does_not_stop_the_quorum() -> None:
     """The removed leader has the longer log, so the other node cannot win: the removed one leads again to commit it."""
     world = World(22)
     world.add_voters(1, 2)
@@ -310,7 +310,7 @@ def test_a_removal_that_only_the_removed_leader_knows_of_does_not_stop_the_quoru
     assert world.elect() is other
 
 
-def test_a_wiped_voter_is_not_the_voter_of_before() -> None:
+def test_a_wiped_voter_joins_as_a_new_voter() -> None:
     """The voter with the old directory id is removed, and the new one is added automatically (KIP-1186)."""
     world = three(23)
     leader = world.elect()
@@ -329,7 +329,7 @@ def test_a_wiped_voter_is_not_the_voter_of_before() -> None:
     world.run_until(lambda: node.running.high_watermark == world.elect().log.end_offset)
 
 
-def test_a_voter_that_moved_tells_the_leader() -> None:
+def test_a_voter_with_a_new_address_updates_the_leader() -> None:
     world = three(24)
     leader = world.elect()
     moved = next(it for it in world.nodes if it != leader.node_id)

@@ -23,7 +23,7 @@ def voters(*ids: int) -> VoterSet:
 
 
 @pytest.mark.parametrize(("count", "majority"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
-def test_a_majority(count: int, majority: int) -> None:
+def test_the_majority_of_each_voter_count(count: int, majority: int) -> None:
     assert voters(*range(count)).majority == majority
 
 
@@ -36,7 +36,7 @@ def test_a_voter_is_its_id_and_its_directory() -> None:
     assert static.is_only_voter(ReplicaKey(1, directory(1))), "the directory is not known"
 
 
-def test_changes_that_make_no_sense() -> None:
+def test_invalid_voter_changes_return_none() -> None:
     some = voters(1, 2)
     assert some.add(voter(2, disk=1)) is None
     assert some.remove(ReplicaKey(2, directory(2, 1))) is None
@@ -152,7 +152,7 @@ def test_positions_in_a_log_behind_a_snapshot(offset: int, epoch: int, kind: Pos
     ("diverging", "point"),
     [((2, 1), 2), ((9, 1), 2), ((1, 1), 1), ((9, 2), 2), ((0, 0), 0), ((4, 3), 4)],
 )
-def test_where_a_follower_cuts(diverging: tuple[int, int], point: int) -> None:
+def test_the_truncation_point_of_a_diverging_epoch(diverging: tuple[int, int], point: int) -> None:
     assert truncation_point(log_of(1, 1, 3, 3), OffsetAndEpoch(*diverging)) == point
 
 

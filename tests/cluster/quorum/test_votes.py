@@ -65,7 +65,9 @@ def follower(*, has_fetched: bool) -> Role:
 
 @pytest.mark.parametrize(("is_up_to_date", "is_pre_vote"), list(product([False, True], repeat=2)))
 @pytest.mark.parametrize("made", [unattached, prospective])
-def test_who_knows_no_leader_grants_what_is_up_to_date(made: object, is_up_to_date: bool, is_pre_vote: bool) -> None:
+def test_a_voter_without_a_leader_grants_votes_to_up_to_date_candidates(
+    made: object, is_up_to_date: bool, is_pre_vote: bool
+) -> None:
     core = core_with(unattached() if made is unattached else prospective())
     assert can_grant(core, CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote) is is_up_to_date
 
@@ -81,26 +83,28 @@ def test_who_knows_no_leader_grants_what_is_up_to_date(made: object, is_up_to_da
     ],
 )
 @pytest.mark.parametrize("made", [unattached, prospective])
-def test_who_has_voted_keeps_to_it(made: object, voted: ReplicaKey, is_pre_vote: bool, is_granted: bool) -> None:
+def test_a_voter_grants_only_the_candidate_that_it_voted_for(
+    made: object, voted: ReplicaKey, is_pre_vote: bool, is_granted: bool
+) -> None:
     core = core_with(unattached() if made is unattached else prospective(), voted=voted)
     assert can_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_granted
 
 
 @pytest.mark.parametrize("is_pre_vote", [False, True])
-def test_who_knows_the_leaders_id_grants_pre_votes_only(is_pre_vote: bool) -> None:
+def test_a_voter_that_knows_the_leader_id_grants_only_pre_votes(is_pre_vote: bool) -> None:
     core = core_with(unattached(), leader=3)
     assert can_grant(core, CANDIDATE, is_up_to_date=True, is_pre_vote=is_pre_vote) is is_pre_vote
 
 
 @pytest.mark.parametrize(("is_up_to_date", "is_pre_vote"), list(product([False, True], repeat=2)))
-def test_candidates_and_those_who_resigned_grant_pre_votes_only(is_up_to_date: bool, is_pre_vote: bool) -> None:
+def test_candidates_and_resigned_leaders_grant_only_pre_votes(is_up_to_date: bool, is_pre_vote: bool) -> None:
     for role in (candidate(), resigned()):
         granted = can_grant(core_with(role), CANDIDATE, is_up_to_date=is_up_to_date, is_pre_vote=is_pre_vote)
         assert granted is (is_up_to_date and is_pre_vote)
 
 
 @pytest.mark.parametrize(("has_fetched", "is_up_to_date", "is_pre_vote"), list(product([False, True], repeat=3)))
-def test_a_follower_grants_pre_votes_until_it_hears_its_leader(
+def test_a_follower_grants_pre_votes_until_its_first_fetch_response(
     has_fetched: bool, is_up_to_date: bool, is_pre_vote: bool
 ) -> None:
     core = core_with(follower(has_fetched=has_fetched), leader=3)
@@ -109,7 +113,7 @@ def test_a_follower_grants_pre_votes_until_it_hears_its_leader(
 
 
 @pytest.mark.parametrize("is_pre_vote", [False, True])
-def test_a_leader_grants_nothing(is_pre_vote: bool) -> None:
+def test_a_leader_grants_no_votes(is_pre_vote: bool) -> None:
     runner = ScriptRunner()
     runner.run("start voters=1")
     core = runner.quorum._core
@@ -132,7 +136,7 @@ def test_a_ballot_is_decided_by_a_majority() -> None:
     assert ballot.is_lost
 
 
-def test_a_voter_may_change_its_mind() -> None:
+def test_a_later_vote_of_a_voter_replaces_its_rejection() -> None:
     ballot = Ballot(voters=VOTERS, granted={1}, rejected={2})
     ballot.record(2, is_granted=True)
     assert ballot.is_won
@@ -167,7 +171,7 @@ def test_a_follower_does_not_forget_its_leader_within_an_epoch() -> None:
         become_unattached(core, 5)
 
 
-def test_what_is_committed_is_never_cut_off() -> None:
+def test_committed_records_are_never_truncated() -> None:
     runner = ScriptRunner()
     runner.run("start voters=1,2,3 log=1,1,1 state=1,2,-1")
     runner.run("reply 2 known=3")

@@ -76,7 +76,9 @@ def _nothing(partitions: list[tuple[Key, FetchPartition]]) -> list[tuple[Key, Fe
 
 
 @given(steps=STEPS, slots=st.sampled_from([0, 10]))
-def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int], int]], slots: int) -> None:
+def test_the_leader_session_has_the_positions_of_the_follower(
+    steps: list[tuple[str, tuple[UUID, int], int]], slots: int
+) -> None:
     pair = Pair(slots)
     for what, key, offset in steps:
         if what == "wish":
@@ -95,7 +97,7 @@ def test_the_leader_knows_what_is_wished(steps: list[tuple[str, tuple[UUID, int]
     pair.fetch()
 
 
-def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
+def test_a_follower_that_repeats_a_full_fetch_gets_the_high_watermark_again() -> None:
     pair = Pair(10)
     key = KEYS[0]
     for offset in (5, 4):  # the second position follows a truncation, so the follower forgets the first response
@@ -108,7 +110,7 @@ def test_a_follower_that_asks_anew_is_told_the_high_watermark_again() -> None:
         assert [told for told, _ in news] == [key]
 
 
-def test_only_what_has_changed_is_named_again() -> None:
+def test_an_incremental_fetch_names_only_changed_partitions() -> None:
     pair = Pair(10)
     for key in KEYS[:3]:
         pair.wishes[key] = FetchPartition(partition=key[1], fetch_offset=0, partition_max_bytes=1)

@@ -151,7 +151,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         scene.stop()
 
 
-def test_it_copies_and_asks_for_what_comes_next(scene: Scene) -> None:
+def test_a_fetcher_copies_records_and_fetches_from_the_new_end(scene: Scene) -> None:
     scene.fetcher.add(scene.follower)
     scene.run()
     append(scene.leader.partition, b"d")
@@ -162,7 +162,7 @@ def test_it_copies_and_asks_for_what_comes_next(scene: Scene) -> None:
     assert (last.fetch_offset, last.last_fetched_epoch) == (4, 0)
 
 
-def test_it_asks_nothing_while_it_follows_nothing(scene: Scene) -> None:
+def test_a_fetcher_without_partitions_sends_no_requests(scene: Scene) -> None:
     scene.run()
     assert scene.leader.requests == 0
     scene.fetcher.add(scene.follower)
@@ -174,7 +174,7 @@ def test_it_asks_nothing_while_it_follows_nothing(scene: Scene) -> None:
     assert scene.leader.requests == before
 
 
-def test_it_cuts_its_log_back_and_goes_on(scene: Scene) -> None:
+def test_a_fetcher_truncates_a_diverging_log_and_continues(scene: Scene) -> None:
     scene.fetcher.add(scene.follower)
     scene.run()
     lost = image((2,), leader=2, leader_epoch=1, partition_epoch=1)
@@ -187,7 +187,7 @@ def test_it_cuts_its_log_back_and_goes_on(scene: Scene) -> None:
     assert scene.follower.log.leader_epochs.entries() == [(0, 0), (2, 3)]
 
 
-def test_a_log_that_ends_before_the_leaders_begins_starts_anew(scene: Scene) -> None:
+def test_a_log_that_ends_before_the_leaders_log_start_is_restarted(scene: Scene) -> None:
     scene.leader.partition.log.truncate_fully_and_start_at(10)
     append(scene.leader.partition, b"k")
     scene.fetcher.add(scene.follower)
@@ -237,7 +237,7 @@ def test_a_log_that_is_not_ready_to_be_cut_is_cut_later(
     assert scene.leader.requests - before < 15, "the leader is not asked again for each step"
 
 
-def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene) -> None:
+def test_a_failed_list_offsets_is_retried(scene: Scene) -> None:
     scene.leader.partition.log.truncate_fully_and_start_at(10)
     scene.leader.trouble_of_offsets = ErrorCode.NOT_LEADER_OR_FOLLOWER
     scene.fetcher.add(scene.follower)
@@ -248,7 +248,7 @@ def test_a_leader_that_does_not_say_where_its_log_is_is_asked_again(scene: Scene
     assert scene.follower.log.log_end_offset == 10
 
 
-def test_an_answer_without_what_was_asked_ends_nothing(scene: Scene) -> None:
+def test_a_list_offsets_response_without_the_partition_is_retried(scene: Scene) -> None:
     scene.leader.partition.log.truncate_fully_and_start_at(10)
     scene.leader.leaves_out_offsets = True
     scene.fetcher.add(scene.follower)
@@ -258,7 +258,7 @@ def test_an_answer_without_what_was_asked_ends_nothing(scene: Scene) -> None:
     assert scene.follower.log.log_end_offset == 10
 
 
-def test_a_leader_that_contradicts_itself_is_asked_again_after_a_pause(scene: Scene) -> None:
+def test_contradicting_leader_responses_are_retried_after_a_backoff(scene: Scene) -> None:
     def reject_what_is_there(asked: FetchPartition) -> ErrorCode:
         assert len(scene.leader.asked) < 100, "it asks without a pause"
         return ErrorCode.OFFSET_OUT_OF_RANGE
@@ -285,7 +285,7 @@ def test_a_leader_that_contradicts_itself_is_asked_again_after_a_pause(scene: Sc
         cast("ErrorCode", 400),  # of a newer version
     ],
 )
-def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) -> None:
+def test_an_error_is_retried_after_a_backoff(scene: Scene, code: ErrorCode) -> None:
     scene.leader.trouble = lambda asked: code
     scene.fetcher.add(scene.follower)
     scene.run(0.2)
@@ -300,7 +300,7 @@ def test_after_an_error_it_rests_and_tries_again(scene: Scene, code: ErrorCode) 
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
 
 
-def test_a_new_epoch_ends_a_pause(scene: Scene) -> None:
+def test_a_new_leader_epoch_ends_the_backoff(scene: Scene) -> None:
     scene.leader.trouble = lambda asked: (
         ErrorCode.FENCED_LEADER_EPOCH if asked.current_leader_epoch < 1 else ErrorCode.NONE
     )
@@ -376,7 +376,7 @@ def test_a_log_that_has_failed_is_followed_no_more(scene: Scene) -> None:
     assert scene.leader.requests == before
 
 
-def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
+def test_a_log_that_failed_earlier_is_not_fetched(scene: Scene) -> None:
     """Otherwise the leader would see a follower at the log end that cannot append the next records."""
     scene.follower.log.health.failure = OSError("the disk")  # type: ignore[assignment]
     scene.fetcher.add(scene.follower)
@@ -385,7 +385,7 @@ def test_a_log_that_had_failed_before_asks_for_nothing(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("reason", ["space", "throttle"])
-def test_an_idle_fetcher_follows_what_had_to_wait_when_it_was_added(scene: Scene, reason: str) -> None:
+def test_an_idle_fetcher_fetches_a_partition_that_was_held_back(scene: Scene, reason: str) -> None:
     scene.run()
     scene.follower.log.health.lacks_space, scene.is_held = reason == "space", reason == "throttle"
     scene.fetcher.add(scene.follower)
@@ -396,7 +396,7 @@ def test_an_idle_fetcher_follows_what_had_to_wait_when_it_was_added(scene: Scene
     assert values_of(scene.follower) == [b"a", b"b", b"c"]
 
 
-def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
+def test_the_next_fetch_waits_for_the_flush(scene: Scene) -> None:
     flushes: list[Partition] = []
     scene.follower.log.update_config(replace(scene.follower.log.config, flush_messages=1))
     scene.follower._group_commit.request = flushes.append  # type: ignore[method-assign, assignment]
@@ -410,7 +410,7 @@ def test_what_is_not_durable_is_not_fetched_behind(scene: Scene) -> None:
     assert scene.leader.asked[-1].fetch_offset == 3
 
 
-def test_what_is_held_back_is_not_fetched(scene: Scene) -> None:
+def test_a_throttled_partition_is_not_fetched(scene: Scene) -> None:
     scene.is_held = True
     scene.fetcher.add(scene.follower)
     scene.run(10)
@@ -420,7 +420,7 @@ def test_what_is_held_back_is_not_fetched(scene: Scene) -> None:
     assert scene.recorded[0] == scene.follower.log.size_in_bytes > 0
 
 
-def test_a_log_that_became_durable_does_not_end_a_pause(scene: Scene) -> None:
+def test_a_completed_flush_does_not_end_the_backoff(scene: Scene) -> None:
     scene.is_held = True
     scene.fetcher.add(scene.follower)
     scene.is_held = False
@@ -452,7 +452,7 @@ def test_a_request_that_is_rejected_as_a_whole_is_repeated(scene: Scene, code: E
     assert pauses == ([0, 0] if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else [1, 1])
 
 
-def test_a_large_answer_lets_others_in_between(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_response_is_appended_in_steps(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetcher, "BYTES_AT_ONCE", 1)
     turns: list[tuple[int, int]] = []
 

@@ -65,7 +65,7 @@ def test_the_log_start_follows_the_leaders(leader: Partition, follower: Partitio
     assert follower.log.log_start_offset == 2
 
 
-def test_a_log_that_begins_anew_inside_a_batch_takes_the_whole_batch(leader: Partition, follower: Partition) -> None:
+def test_a_log_restarted_inside_a_batch_accepts_the_whole_batch(leader: Partition, follower: Partition) -> None:
     """DeleteRecords has moved the leader's start into a batch of three records while the follower was offline."""
     leader.append(batch(b"d", b"e", b"f"), 3)
     leader.delete_records_before(4)
@@ -76,14 +76,14 @@ def test_a_log_that_begins_anew_inside_a_batch_takes_the_whole_batch(leader: Par
     assert log.read(4, 1000) == leader.log.read(4, 1000)
 
 
-def test_what_an_earlier_leader_sent_is_a_mistake(leader: Partition, follower: Partition) -> None:
+def test_records_of_an_earlier_leader_epoch_are_not_appended(leader: Partition, follower: Partition) -> None:
     follow(follower, leader=3, epoch=1)
     with pytest.raises(AssertionError):
         copy(leader, follower)
     assert follower.log.log_end_offset == 0
 
 
-def test_a_deposed_leader_cuts_off_what_nobody_else_has(leader: Partition, follower: Partition) -> None:
+def test_a_deposed_leader_truncates_records_that_only_it_has(leader: Partition, follower: Partition) -> None:
     copy(leader, follower)
     lead(follower, epoch=1)
     append(leader, b"lost")
@@ -106,7 +106,7 @@ def test_an_epoch_without_records_is_forgotten(leader: Partition, follower: Part
     assert values_of(leader) == [b"a", b"b", b"c", b"d"]
 
 
-def test_logs_that_part_twice_are_cut_step_by_step(tmp_path: Path) -> None:
+def test_logs_that_diverge_twice_are_truncated_step_by_step(tmp_path: Path) -> None:
     one, two = replica(tmp_path, image((1,)), KnownPeers(1)), replica(tmp_path, image((1,)), KnownPeers(2))
     append(one, b"0")
     copy(one, two)
@@ -125,7 +125,7 @@ def test_logs_that_part_twice_are_cut_step_by_step(tmp_path: Path) -> None:
     assert two.log.leader_epochs.entries() == one.log.leader_epochs.entries()
 
 
-def test_cutting_below_the_high_watermark_is_told(
+def test_a_truncation_below_the_high_watermark_is_logged(
     leader: Partition, follower: Partition, caplog: pytest.LogCaptureFixture
 ) -> None:
     copy(leader, follower)
@@ -135,14 +135,14 @@ def test_cutting_below_the_high_watermark_is_told(
     assert "below its high watermark 3" in caplog.text
 
 
-def test_beginning_anew_where_the_leader_begins(leader: Partition, follower: Partition) -> None:
+def test_a_follower_restarts_its_log_at_the_leaders_log_start(leader: Partition, follower: Partition) -> None:
     copy(leader, follower)
     follow(follower, leader=3, epoch=1)
     follower.restart_log_at(50)
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (50, 50, 50)
 
 
-def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition, follower: Partition) -> None:
+def test_a_fetch_at_a_follower_is_notified_of_the_committed_bytes(leader: Partition, follower: Partition) -> None:
     reader = Watching()
     follower.wait(reader)
     follower.append_as_follower(
@@ -158,7 +158,7 @@ def test_who_reads_from_a_follower_is_told_how_many_bytes_came(leader: Partition
     assert reader.sizes == [each, 2 * each, follower.log.size_in_bytes - 3 * each], "committed as it comes"
 
 
-def test_who_reads_from_a_follower_looks_again_where_the_bytes_are_not_known(
+def test_a_fetch_at_a_follower_rereads_when_the_committed_bytes_are_unknown(
     leader: Partition, follower: Partition
 ) -> None:
     """So many batches arrived at once that the position of the first one is no longer in memory."""
@@ -169,7 +169,7 @@ def test_who_reads_from_a_follower_looks_again_where_the_bytes_are_not_known(
     assert (follower.high_watermark, reader.sizes) == (3 + POSITIONS_KEPT, [0])
 
 
-def test_what_is_not_flushed_is_neither_committed_nor_fetched_behind(tmp_path: Path, leader: Partition) -> None:
+def test_unflushed_records_are_not_committed_and_delay_the_next_fetch(tmp_path: Path, leader: Partition) -> None:
     class Requests:
         def __init__(self) -> None:
             self.requested: list[Partition] = []

@@ -26,7 +26,7 @@ def leader(tmp_path: Path, peers: KnownPeers) -> Partition:
     return partition
 
 
-def test_what_all_in_sync_replicas_have_is_committed(leader: Partition) -> None:
+def test_records_that_all_in_sync_replicas_have_are_committed(leader: Partition) -> None:
     assert leader.high_watermark == 0
     fetched(leader, 2, 3)
     assert leader.high_watermark == 0
@@ -36,7 +36,7 @@ def test_what_all_in_sync_replicas_have_is_committed(leader: Partition) -> None:
     assert leader.high_watermark == 3
 
 
-def test_nothing_is_committed_until_every_in_sync_replica_was_heard(tmp_path: Path, peers: KnownPeers) -> None:
+def test_nothing_is_committed_until_every_in_sync_replica_has_fetched(tmp_path: Path, peers: KnownPeers) -> None:
     partition = replica(tmp_path, image((1, 2)), peers)
     append(partition, b"a")
     assert partition.high_watermark == 0
@@ -44,7 +44,7 @@ def test_nothing_is_committed_until_every_in_sync_replica_was_heard(tmp_path: Pa
     assert partition.high_watermark == 0
 
 
-def test_a_fetch_from_behind_moves_nothing_back(leader: Partition) -> None:
+def test_a_fetch_from_a_lower_offset_does_not_lower_the_high_watermark(leader: Partition) -> None:
     for broker in (2, 3):
         fetched(leader, broker, 3)
     fetched(leader, 2, 1)
@@ -105,7 +105,7 @@ def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, p
     assert not peers.wanted
 
 
-def test_an_earlier_process_of_a_broker_counts_for_nothing(leader: Partition, peers: KnownPeers) -> None:
+def test_a_fetch_with_a_stale_broker_epoch_is_not_counted(leader: Partition, peers: KnownPeers) -> None:
     for broker in (2, 3):
         with pytest.raises(KafkaError) as raised:
             fetched(leader, broker, 3, broker_epoch=99)
@@ -123,7 +123,7 @@ def test_a_fenced_broker_does_not_join(tmp_path: Path, peers: KnownPeers) -> Non
     assert not peers.wanted
 
 
-def test_who_is_proposed_counts_before_the_controller_has_decided(tmp_path: Path, peers: KnownPeers) -> None:
+def test_a_proposed_in_sync_replica_counts_before_the_controller_decides(tmp_path: Path, peers: KnownPeers) -> None:
     partition = replica(tmp_path, image((1, 2)), peers)
     fetched(partition, 3, 0)
     append(partition, b"a")
@@ -133,7 +133,7 @@ def test_who_is_proposed_counts_before_the_controller_has_decided(tmp_path: Path
     assert partition.high_watermark == 1
 
 
-def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: KnownPeers) -> None:
+def test_a_joining_replica_counts_for_the_high_watermark(tmp_path: Path, peers: KnownPeers) -> None:
     append(replica(tmp_path, image((1,)), peers), b"a")
     partition = replica(tmp_path, image((1, 2), leader_epoch=1), peers)
     fetched(partition, 3, 0)  # too low for a proposal to add it
@@ -154,7 +154,9 @@ def test_who_is_about_to_join_counts_while_it_keeps_up(tmp_path: Path, peers: Kn
     assert partition.high_watermark == 3
 
 
-def test_who_is_late_for_too_long_is_left_out(leader: Partition, peers: KnownPeers) -> None:
+def test_a_follower_behind_for_replica_lag_time_max_is_removed_from_the_isr(
+    leader: Partition, peers: KnownPeers
+) -> None:
     fetched(leader, 2, 3)
     peers.clock.now_ms += int(LAG_MAX_MS)
     leader.propose_isr_shrink()
@@ -169,7 +171,7 @@ def test_who_is_late_for_too_long_is_left_out(leader: Partition, peers: KnownPee
     assert leader.high_watermark == 0, "it counts until the controller has left it out"
 
 
-def test_who_has_everything_is_never_late(leader: Partition, peers: KnownPeers) -> None:
+def test_a_follower_at_the_log_end_is_never_removed_from_the_isr(leader: Partition, peers: KnownPeers) -> None:
     fetched(leader, 2, 3)
     fetched(leader, 3, 3)
     peers.clock.now_ms += 100 * int(LAG_MAX_MS)
@@ -188,14 +190,14 @@ def test_a_busy_leader_does_not_make_a_follower_late(leader: Partition, peers: K
     assert not peers.wanted
 
 
-def test_one_change_at_a_time(leader: Partition, peers: KnownPeers) -> None:
+def test_only_one_isr_change_is_proposed_at_a_time(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
     leader.propose_isr_shrink()
     assert peers.wanted == [leader]
 
 
-def test_the_metadata_settle_a_proposal(leader: Partition, peers: KnownPeers) -> None:
+def test_a_metadata_update_completes_an_isr_proposal(leader: Partition, peers: KnownPeers) -> None:
     fetched(leader, 2, 3)
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
@@ -205,7 +207,7 @@ def test_the_metadata_settle_a_proposal(leader: Partition, peers: KnownPeers) ->
     assert leader.high_watermark == 3
 
 
-def test_metadata_of_the_same_partition_epoch_settle_nothing(leader: Partition, peers: KnownPeers) -> None:
+def test_metadata_of_the_same_partition_epoch_keeps_the_isr_proposal(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
     assert leader.in_sync is not None
@@ -229,7 +231,7 @@ def test_a_rejected_proposal_leaves_all_as_it_was(leader: Partition, peers: Know
     assert len(in_sync._maximal) == 3
 
 
-def test_a_new_epoch_begins_with_nothing_known(leader: Partition) -> None:
+def test_a_new_leader_epoch_resets_the_follower_offsets(leader: Partition) -> None:
     for broker in (2, 3):
         fetched(leader, broker, 3)
     leader.update(image(leader_epoch=1, partition_epoch=1), is_led=True)
@@ -241,14 +243,14 @@ def test_a_new_epoch_begins_with_nothing_known(leader: Partition) -> None:
 @pytest.mark.parametrize(
     ("epoch", "code"), [(0, ErrorCode.UNKNOWN_LEADER_EPOCH), (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
 )
-def test_a_stranger_is_no_follower(leader: Partition, epoch: int, code: ErrorCode) -> None:
+def test_a_fetch_from_a_broker_that_is_no_replica_is_rejected(leader: Partition, epoch: int, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as raised:
         leader.follower_fetched(4, offset=3, log_start_offset=0, broker_epoch=1, epoch=epoch)
     assert raised.value.code is code
     assert leader.high_watermark == 0
 
 
-def test_a_follower_that_has_more_than_the_leader_is_told_so(leader: Partition) -> None:
+def test_a_follower_ahead_of_the_leader_is_out_of_range(leader: Partition) -> None:
     with pytest.raises(KafkaError) as raised:
         fetched(leader, 2, 4)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
@@ -256,7 +258,7 @@ def test_a_follower_that_has_more_than_the_leader_is_told_so(leader: Partition) 
     assert leader.in_sync.follower(2).log_end_offset == -1
 
 
-def test_replicas_that_are_no_more_are_not_waited_for(leader: Partition) -> None:
+def test_removed_replicas_are_not_waited_for(leader: Partition) -> None:
     fetched(leader, 2, 3)
     leader.update(image((1, 2), replicas=(1, 2), partition_epoch=1), is_led=True)
     assert leader.high_watermark == 3
@@ -275,7 +277,7 @@ def test_a_replica_that_is_added_is_followed(tmp_path: Path, peers: KnownPeers) 
     assert peers.wanted == [partition]
 
 
-def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, peers: KnownPeers) -> None:
+def test_consumers_are_woken_by_commits_and_followers_by_appends(tmp_path: Path, peers: KnownPeers) -> None:
     partition = replica(tmp_path, image((1, 2), replicas=(1, 2)), peers)
     reader, follower = Watching(), Watching()
     partition.wait(reader)
@@ -300,7 +302,7 @@ def test_readers_are_told_of_commits_and_followers_of_appends(tmp_path: Path, pe
         image((1, 2), leader_epoch=1, partition_epoch=1),
     ],
 )
-def test_who_waits_for_followers_is_told_when_there_are_others(leader: Partition, after: PartitionImage) -> None:
+def test_a_change_of_replicas_wakes_requests_that_wait_for_followers(leader: Partition, after: PartitionImage) -> None:
     waiting = Watching()
     leader.wait(waiting, for_tail=True)
     leader.update(after, is_led=True)

@@ -51,7 +51,7 @@ def stored(log: PartitionLog) -> list[tuple[int, int]]:
         pytest.param([2 * MIB], id="nothing left to write at the end"),
     ],
 )
-def test_what_is_larger_than_a_piece_is_compacted_all_the_same(tmp_path: Path, sizes: list[int]) -> None:
+def test_batches_larger_than_a_read_chunk_are_compacted(tmp_path: Path, sizes: list[int]) -> None:
     log = open_at(tmp_path / "orders-0", LARGE)
     for index, size in enumerate(sizes):
         append(log, (b"again", b""), (b"%d" % index, os.urandom(8) + bytes(size)))
@@ -157,7 +157,7 @@ def with_empty_segment(tmp_path: Path, base_offset: int, next_base_offset: int) 
     return open_at(tmp_path / "orders-0", CONFIG, clean=True, recovery_point=next_base_offset)
 
 
-def test_a_log_of_empty_segments_gains_nothing(tmp_path: Path) -> None:
+def test_a_log_of_empty_segments_is_not_a_compaction_candidate(tmp_path: Path) -> None:
     log = with_empty_segment(tmp_path, 0, 5)
     append(log, (b"a", b"1"))
     assert candidate_of(log) is None
@@ -177,7 +177,7 @@ def test_empty_segments_are_passed_over(tmp_path: Path) -> None:
 # A dirty part that begins inside a batch
 
 
-def test_records_below_the_first_dirty_offset_are_no_reason_to_drop_others(tmp_path: Path) -> None:
+def test_records_below_the_log_start_do_not_replace_later_values_of_their_keys(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", CONFIG)
     append(log, (b"a", b"0"), (b"b", b"1"), (b"a", b"2"), (b"c", b"3"))
     append(log, (b"b", b"4"), (b"d", b"5"))
@@ -189,7 +189,7 @@ def test_records_below_the_first_dirty_offset_are_no_reason_to_drop_others(tmp_p
     assert survivors(log) == [(2, b"a"), (3, b"c"), (4, b"b"), (5, b"d")]
 
 
-def test_a_thinned_batch_may_have_nothing_behind_the_first_dirty_offset(tmp_path: Path) -> None:
+def test_a_compacted_batch_may_end_before_the_first_dirty_offset(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", CONFIG)
     append(log, (b"a", b"0"), (b"b", b"1"), (b"c", b"2"))
     append(log, (b"b", b"3"), (b"c", b"4"))
@@ -205,7 +205,7 @@ def test_a_thinned_batch_may_have_nothing_behind_the_first_dirty_offset(tmp_path
     assert survivors(log) == [(0, b"a"), (3, b"b"), (4, b"c"), (5, b"e")]
 
 
-def test_no_records_change_nothing_in_the_map() -> None:
+def test_putting_no_records_leaves_the_offset_map_empty() -> None:
     offset_map = OffsetMap(1000)
     offset_map.put([], [])
     assert (offset_map.offsets, offset_map.used_bytes, offset_map.is_full) == ({}, 0, False)
@@ -214,7 +214,7 @@ def test_no_records_change_nothing_in_the_map() -> None:
 # Producers
 
 
-def test_the_last_batch_of_a_producer_that_was_forgotten_goes(tmp_path: Path) -> None:
+def test_compaction_removes_the_last_batch_of_an_expired_producer(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", CONFIG)
     append(log, (b"a", b"1"), producer_id=7, sequence=0)
     append(log, (b"a", b"2"))
@@ -302,7 +302,7 @@ def test_the_largest_timestamp_may_be_that_of_a_batch_without_records(tmp_path: 
 # Disks
 
 
-def test_a_round_that_finds_no_space_for_an_index_is_of_no_use(tmp_path: Path) -> None:
+def test_a_round_without_disk_space_for_an_index_leaves_the_log_unchanged(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_at(tmp_path / "orders-0", LogConfig(cleanup_policy=("compact",), index_interval_bytes=0))
     for index in range(10):

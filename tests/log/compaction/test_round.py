@@ -55,7 +55,7 @@ def test_the_last_value_of_each_key_stays_at_its_offset(log: PartitionLog, codec
     ]
 
 
-def test_what_is_left_of_a_batch_has_its_own_largest_timestamp(log: PartitionLog) -> None:
+def test_a_compacted_batch_has_the_largest_timestamp_of_its_remaining_records(log: PartitionLog) -> None:
     append(log, (b"a", b"1"), (b"b", b"1"))
     append(log, (b"b", b"2"))
     log.roll()
@@ -109,7 +109,7 @@ def test_a_tombstone_stays_until_its_horizon_and_takes_the_value_at_once(log: Pa
     assert [key for _, key, _ in survivors(log)] == [b"b", b"c", b"d", b"e"]
 
 
-def test_records_without_a_key_go(tmp_path: Path) -> None:
+def test_compaction_removes_records_without_a_key(tmp_path: Path) -> None:
     log = open_at(tmp_path / "orders-0", LogConfig())
     append(log, (None, b"1"), (b"a", b"1"))
     log.update_config(CONFIG)
@@ -182,7 +182,7 @@ def test_segments_are_joined_up_to_the_size_of_one(tmp_path: Path) -> None:
     ]
 
 
-def test_a_small_map_cleans_a_part_and_the_next_round_goes_on(log: PartitionLog) -> None:
+def test_a_full_offset_map_ends_a_round_and_the_next_round_continues(log: PartitionLog) -> None:
     for index in range(40):
         append(log, (b"%d" % (index % 20), b"x"))
     log.roll()
@@ -231,7 +231,7 @@ def test_the_dirty_share_decides_unless_a_record_waited_too_long(log: PartitionL
     assert overdue.is_overdue
 
 
-def test_a_first_dirty_offset_behind_the_end_is_not_believed(log: PartitionLog) -> None:
+def test_a_first_dirty_offset_above_the_log_end_is_ignored(log: PartitionLog) -> None:
     append(log, (b"a", b"1"))
     log.roll()
     log.offsets.first_dirty = 99
@@ -301,7 +301,7 @@ def test_a_scrub_goes_on_after_the_segment_below_it_was_compacted(log: Partition
     assert log.failure is None
 
 
-def test_an_aborted_transaction_of_the_clean_part_is_not_taken_for_a_later_one(log: PartitionLog) -> None:
+def test_an_aborted_transaction_of_the_clean_part_does_not_abort_a_later_one(log: PartitionLog) -> None:
     append(log, (b"a", b"aborted"), producer_id=7, sequence=0, transactional=True)
     end_transaction(log, commit=False)
     log.roll()
@@ -315,7 +315,7 @@ def test_an_aborted_transaction_of_the_clean_part_is_not_taken_for_a_later_one(l
     assert [(offset, value) for offset, key, value in survivors(log) if key == b"k"] == [(3, b"2")]
 
 
-def test_what_an_earlier_round_left_is_removed_first(log: PartitionLog) -> None:
+def test_leftover_files_of_an_earlier_round_are_removed_first(log: PartitionLog) -> None:
     append(log, (b"a", b"1"))
     log.roll()
     left = Path(log.directory) / f"{5:020d}.log.cleaned"
@@ -324,7 +324,7 @@ def test_what_an_earlier_round_left_is_removed_first(log: PartitionLog) -> None:
     assert not left.exists()
 
 
-def test_what_a_power_cut_can_take_is_left_alone(log: PartitionLog) -> None:
+def test_compaction_does_not_go_beyond_the_recovery_point(log: PartitionLog) -> None:
     append(log, (b"a", b"1"))
     log.roll()
     log.flush()

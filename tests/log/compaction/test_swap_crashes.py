@@ -140,7 +140,7 @@ def test_any_renames_that_a_power_cut_undoes_leave_old_or_new(
     assert set(map(str, states(before, list(disk.since_sync), work))) == {str(new)}
 
 
-def test_what_a_step_renamed_is_durable_before_the_next_one(tmp_path: Path) -> None:
+def test_renames_of_a_swap_step_are_synced_before_the_next_step(tmp_path: Path) -> None:
     disk = Renames()
     log = fill(tmp_path / "orders-0", disk)
     swap = Swap(log, disk, group_of(log, disk), log.offsets.truncations)
@@ -206,7 +206,7 @@ def decided(tmp_path: Path, disk: RealDisk) -> tuple[PartitionLog, Picture, Swap
     return log, old, swap
 
 
-def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tmp_path: Path) -> None:
+def test_a_log_truncated_during_the_sync_of_a_swap_keeps_later_appends(tmp_path: Path) -> None:
     log, old, swap = decided(tmp_path, RealDisk())
     log.truncate_to(4)
     log.append(keyed((b"z", b"1"), (b"z", b"2")), leader_epoch=1)
@@ -217,7 +217,7 @@ def test_a_log_that_is_cut_while_a_swap_becomes_durable_keeps_what_comes_then(tm
     log.close(clean=False)
 
 
-def test_a_swap_that_cannot_be_taken_back_takes_the_log_offline(tmp_path: Path) -> None:
+def test_a_swap_that_cannot_be_rolled_back_takes_the_log_offline(tmp_path: Path) -> None:
     """Some file systems need space to remove a file. The remaining files would replace the log's after a crash."""
     disk = FaultyDisk()
     log, old, swap = decided(tmp_path, disk)

@@ -129,7 +129,7 @@ def test_the_dirtiest_log_comes_first_and_topics_that_are_not_compacted_never(wo
     assert world.checkpoint() == {("half", 0): 11, ("dirty", 0): 10}
 
 
-def test_a_restart_goes_on_where_the_checkpoint_says(world: World) -> None:
+def test_compaction_continues_at_the_checkpoint_after_a_restart(world: World) -> None:
     world.log("orders")
     assert world.clean()
     world.logs.close(clean=True)
@@ -180,7 +180,7 @@ def test_a_deleted_topic_leaves_the_checkpoint(world: World) -> None:
     assert world.log("orders").offsets.first_dirty == 0
 
 
-def test_a_deletion_makes_it_look_at_no_other_log(world: World) -> None:
+def test_a_deletion_does_not_trigger_a_check_of_other_logs(world: World) -> None:
     """With 50,000 partitions, a check of all logs takes 30 ms."""
     with virtual_loop() as loop:
         task = loop.create_task(world.cleaner.run())
@@ -196,7 +196,7 @@ def test_a_deletion_makes_it_look_at_no_other_log(world: World) -> None:
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
-def test_it_looks_again_after_backoff_ms(world: World) -> None:
+def test_the_cleaner_checks_logs_again_after_backoff_ms(world: World) -> None:
     with virtual_loop() as loop:
         task = loop.create_task(world.cleaner.run())
         loop.run_until_complete(asyncio.sleep(1))
@@ -209,7 +209,7 @@ def test_it_looks_again_after_backoff_ms(world: World) -> None:
         loop.run_until_complete(asyncio.gather(task, return_exceptions=True))
 
 
-def test_settings_bound_memory_and_rate(tmp_path: Path) -> None:
+def test_cleaner_settings_bound_memory_and_rate(tmp_path: Path) -> None:
     world = World(
         tmp_path / "d",
         **{
@@ -330,7 +330,7 @@ def test_retention_that_takes_sources_overtakes_the_round(world: World) -> None:
         (RoundFailedError("out of memory"), False, False, False),
     ],
 )
-def test_what_goes_wrong_concerns_as_little_as_it_can(
+def test_each_error_fails_the_round_the_log_or_the_directory(
     world: World, error: Exception, goes_on: bool, log_fails: bool, directory_fails: bool
 ) -> None:
     log = world.log("orders")
@@ -383,7 +383,7 @@ def test_a_stop_in_the_midst_of_a_swap_leaves_a_log_in_its_place(world: World) -
     assert not list(Path(log.directory).glob("*.swap"))
 
 
-def test_a_broken_checkpoint_means_that_everything_is_dirty(world: World) -> None:
+def test_with_a_malformed_checkpoint_all_records_are_dirty(world: World) -> None:
     world.log("orders")
     world.clean()
     world.logs.close(clean=True)
@@ -441,7 +441,7 @@ def test_a_log_that_fails_while_a_swap_is_synced_is_left_as_it_is(tmp_path: Path
     assert not world.logs.directories[0].is_offline
 
 
-def test_a_full_disk_at_the_swap_leaves_the_log_and_nothing_behind(tmp_path: Path) -> None:
+def test_a_full_disk_at_the_swap_leaves_the_log_unchanged_and_no_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     world = World(tmp_path / "d", disk=disk)
     log = world.log("orders")
@@ -467,7 +467,7 @@ def test_a_full_disk_at_the_checkpoint_is_no_failure_of_the_directory(
     assert offsets(log) == [8, 9]
 
 
-def test_a_failure_about_a_log_that_is_deleted_meanwhile_is_none_of_the_directory(
+def test_an_error_on_a_log_deleted_during_its_round_keeps_the_directory_online(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = world.log("orders")
@@ -483,7 +483,7 @@ def test_a_failure_about_a_log_that_is_deleted_meanwhile_is_none_of_the_director
     assert (log.failure, world.logs.directories[0].failure) == (None, None)
 
 
-def test_records_without_a_key_are_counted_aloud(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_number_of_removed_records_without_a_key_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The records were stored before their topic became compacted."""
     log = world.log("orders", dirty=0, config=LogConfig())
     log.append(batch(b"v", key=None), leader_epoch=0)

@@ -72,7 +72,7 @@ def reopened(world: World) -> LogManager:
     return logs
 
 
-def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: World) -> None:
+def test_a_truncation_before_the_cleaner_starts_lowers_its_checkpoint(world: World) -> None:
     world.log("orders")
     assert world.clean()
     assert world.checkpoint() == {("orders", 0): 10}
@@ -90,7 +90,7 @@ def test_a_log_that_is_cut_before_the_cleaner_begins_is_clean_no_further(world: 
     assert found.offsets.first_dirty <= 9
 
 
-def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_was_there(tmp_path: Path) -> None:
+def test_a_log_moved_back_to_a_directory_ignores_the_old_checkpoint_entry(tmp_path: Path) -> None:
     """The directory's checkpoint was not rewritten in between, and its entry belongs to a log of an earlier topic."""
     world = World(tmp_path / "d", more_directories=[str(tmp_path / "e")])
     first, second = world.logs.directories
@@ -119,7 +119,7 @@ def test_a_log_that_comes_back_to_a_directory_is_not_as_clean_as_the_one_that_wa
     world.logs.close(clean=False)
 
 
-def test_a_topic_that_is_made_anew_before_the_cleaner_begins_is_dirty(world: World) -> None:
+def test_a_topic_recreated_before_the_cleaner_starts_is_dirty(world: World) -> None:
     world.log("orders")
     assert world.clean()
     logs = reopened(world)
@@ -130,7 +130,7 @@ def test_a_topic_that_is_made_anew_before_the_cleaner_begins_is_dirty(world: Wor
     logs.close(clean=False)
 
 
-def test_records_that_come_where_a_crash_tore_the_log_are_dirty(world: World) -> None:
+def test_records_appended_after_a_torn_tail_are_dirty(world: World) -> None:
     log = world.log("orders")
     assert world.clean()
     path = Path(f"{log.directory}/{0:020}.log")

@@ -35,7 +35,7 @@ def test_a_deleted_topic_leaves_the_checkpoint_while_another_log_is_cleaned(worl
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_what_comes_where_a_log_was_cut_is_dirty_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
+def test_records_appended_after_a_truncation_are_dirty_after_a_restart(tmp_path: Path, is_clean: bool) -> None:
     """Otherwise its keys would never be compacted: older values stay, and return when tombstones are removed."""
     world = World(tmp_path / "d")
     log = world.log("orders")

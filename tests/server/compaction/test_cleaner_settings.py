@@ -18,7 +18,7 @@ ODD = [float("nan"), float("inf"), float("-inf"), 0.0, -1.0, 1e-320, 1e300]
 
 
 @pytest.mark.parametrize("factor", ODD)
-def test_any_load_factor_leaves_room_for_a_batch(tmp_path: Path, factor: float) -> None:
+def test_compaction_completes_with_any_load_factor(tmp_path: Path, factor: float) -> None:
     world = World(tmp_path / "d", **{FACTOR: factor})
     assert 1 <= world.cleaner._map_bytes() <= MAP_BYTES_MAX
     log = world.log("orders")
@@ -30,7 +30,7 @@ def test_any_load_factor_leaves_room_for_a_batch(tmp_path: Path, factor: float) 
 
 
 @pytest.mark.parametrize("rate", ODD)
-def test_no_rate_ends_the_cleaner(tmp_path: Path, rate: float) -> None:
+def test_an_io_rate_of_zero_or_less_does_not_end_the_cleaner(tmp_path: Path, rate: float) -> None:
     world = World(tmp_path / "d", **{RATE: rate})
     log = world.log("orders")
     assert world.clean() is (rate > 0.0)
@@ -41,7 +41,7 @@ def test_no_rate_ends_the_cleaner(tmp_path: Path, rate: float) -> None:
     assert offsets(log) == [8, 9]
 
 
-def test_a_rate_without_an_end_can_be_told_to_the_process(tmp_path: Path) -> None:
+def test_an_infinite_io_rate_can_be_sent_to_the_cleaner_process(tmp_path: Path) -> None:
     world = World(tmp_path / "d", **{RATE: float("inf")})
     assert world.cleaner._bytes_per_second() == sys.float_info.max
     log = world.log("orders")
@@ -84,7 +84,7 @@ def test_a_cleaner_that_is_woken_as_it_is_cancelled_ends(tmp_path: Path, turns: 
         assert loop.run_until_complete(play())
 
 
-def test_a_pause_of_nothing_leaves_the_loop_to_others(tmp_path: Path) -> None:
+def test_a_backoff_of_zero_does_not_block_the_event_loop(tmp_path: Path) -> None:
     world = World(tmp_path / "d", **{"log.cleaner.backoff.ms": 0})
     looks = 0
     clean = world.cleaner.clean_dirtiest

@@ -43,7 +43,7 @@ def test_a_log_that_is_cut_and_refilled_meanwhile_keeps_its_new_records(world: W
 
 
 @pytest.mark.parametrize("error", [CorruptLogError("a cut batch"), RoundFailedError("a cut batch")])
-def test_a_round_that_reads_what_is_cut_harms_nobody(world: World, error: Exception) -> None:
+def test_a_round_that_fails_after_a_truncation_does_not_fail_the_log(world: World, error: Exception) -> None:
     log = world.log("orders")
 
     def cut() -> None:

@@ -102,7 +102,7 @@ def test_rounds_run_one_after_another_in_one_process(tmp_path: Path) -> None:
     assert [record.offset for record in everything(log)] == list(range(95, 100))  # type: ignore[arg-type]
 
 
-def test_damage_is_told_as_damage(tmp_path: Path) -> None:
+def test_the_cleaner_process_reports_a_corrupt_log(tmp_path: Path) -> None:
     plan, _ = filled(tmp_path / "orders-0")
     path = tmp_path / "orders-0" / f"{0:020d}.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -179,7 +179,7 @@ def test_a_process_that_dies_fails_its_round_and_the_next_one_has_another(
     assert run(acts()) == 2
 
 
-def test_the_end_of_the_broker_is_the_end_of_the_round(tmp_path: Path) -> None:
+def test_a_round_ends_when_the_broker_ends(tmp_path: Path) -> None:
     plan, _ = filled(tmp_path / "orders-0")
     command = json.dumps({"bytes_per_second": FAST, "plan": json.loads(plan.to_json())}).encode()
     reports = io.BytesIO()
@@ -191,7 +191,7 @@ def test_the_end_of_the_broker_is_the_end_of_the_round(tmp_path: Path) -> None:
     assert [next(iter(json.loads(line))) for line in reports.getvalue().splitlines()] == ["group", "end"]
 
 
-def test_the_rate_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cleaner_process_keeps_its_io_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     waited: list[float] = []
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -231,7 +231,7 @@ def test_a_process_that_waits_ends_with_its_broker(tmp_path: Path) -> None:
         (lambda plan: plan.to_json().replace(b"orders-0", b"broken-0"), "corrupt"),
     ],
 )
-def test_a_round_that_fails_is_told_and_the_next_plan_is_run(
+def test_a_failed_round_is_reported_and_the_next_plan_is_run(
     tmp_path: Path, plan_of: Callable[[RoundPlan], bytes], kind: str
 ) -> None:
     plan, _ = filled(tmp_path / "orders-0")
@@ -251,7 +251,7 @@ def test_a_round_that_fails_is_told_and_the_next_plan_is_run(
         assert (failure["number"], failure["is_full"]) == (errno.ENOENT, False)
 
 
-def test_a_round_that_a_clients_records_fail_is_told(tmp_path: Path) -> None:
+def test_a_round_that_fails_on_client_records_is_reported(tmp_path: Path) -> None:
     plan = json.loads(wrongly_compressed(tmp_path / "orders-0").to_json())
     command = json.dumps({"bytes_per_second": FAST, "plan": plan}).encode() + b"\n"
     reports = io.BytesIO()
@@ -283,7 +283,7 @@ def test_a_pipe_that_is_closed_fails_the_round(tmp_path: Path, monkeypatch: pyte
 
 
 @on_both_loops
-def test_a_topic_that_is_deleted_during_its_round_harms_no_other(tmp_path: Path, run: Callable[..., None]) -> None:
+def test_a_topic_deleted_during_its_round_does_not_affect_others(tmp_path: Path, run: Callable[..., None]) -> None:
     """Remaining reports about the first log must not count for the second one."""
     logs = LogManager([str(tmp_path)], surroundings())
     config = replace(CONFIG, segment_bytes=20_000)

@@ -32,7 +32,7 @@ def test_the_nearest_quota_counts(count: int) -> None:
         assert limits.find("alice", "app") == (IN_ORDER[nearest][1], nearest + 1)
 
 
-def test_others_are_not_limited_by_names() -> None:
+def test_quotas_of_a_name_do_not_limit_other_names() -> None:
     limits = limits_of({(ALICE, APP): 1.0, (ALICE,): 2.0, (APP,): 3.0})
     assert limits.find("bob", "other") is None
     assert limits.find("bob", "app") == (("", "app"), 3.0)
@@ -45,12 +45,12 @@ def test_a_client_without_an_id_has_its_users_quota() -> None:
     assert limits_of({(ANY_APP,): 3.0}).find("alice", "") is None
 
 
-def test_addresses_have_no_part_in_it() -> None:
+def test_ip_quotas_are_no_user_or_client_limits() -> None:
     assert not limits_of({(("ip", None),): 1.0})
     assert not limits_of({})
 
 
-def test_what_is_no_number_is_no_limit() -> None:
+def test_a_quota_of_nan_sets_no_limit() -> None:
     limits = limits_of({(APP,): math.nan, (ANY_APP,): 1.0})
     assert limits.find("alice", "app") == (("", "app"), math.inf)
 

@@ -19,7 +19,7 @@ EVERYBODY = (("user", None),)
 PRODUCE, FETCH, METADATA = context(ApiKey.PRODUCE), context(ApiKey.FETCH), context(ApiKey.METADATA)
 
 
-def test_it_is_idle_until_there_is_a_quota() -> None:
+def test_the_quota_manager_is_inactive_without_quotas() -> None:
     quotas, _ = manager("producer_byte_rate", {})
     with_quota = image_of("producer_byte_rate", {EVERYBODY: 10.0})
     seen = [quotas.active]
@@ -43,7 +43,7 @@ def test_producers_pay_for_the_bytes_of_their_requests() -> None:
     assert quotas.throttle_ms(METADATA, MetadataResponse(), 10**9) == 0
 
 
-def test_a_throttled_fetch_is_answered_nothing_and_not_counted() -> None:
+def test_a_throttled_fetch_gets_no_records_and_is_not_counted() -> None:
     quotas, clock = manager("consumer_byte_rate", {EVERYBODY: 1000.0})
     assert quotas.fetch_bytes_max(FETCH) == 10_000
     assert quotas.fetch_throttle_ms(FETCH, 10_000) == 0
@@ -55,7 +55,7 @@ def test_a_throttled_fetch_is_answered_nothing_and_not_counted() -> None:
     assert quotas.throttle_ms(FETCH, response, 100) == 77, "what the handler found is passed on"
 
 
-def test_fetches_of_others_are_not_sized() -> None:
+def test_fetches_of_clients_without_a_quota_are_not_limited() -> None:
     quotas, _ = manager("consumer_byte_rate", {(("client-id", "other"),): 1000.0})
     assert not quotas.limits_fetch(FETCH)
     assert quotas.fetch_throttle_ms(FETCH, 10_000_000) == 0
@@ -124,7 +124,7 @@ def test_addresses_may_connect_only_so_often() -> None:
     assert others.connection_rejected_ms("10.0.0.9") == 0
 
 
-def test_without_a_quota_everything_may_change() -> None:
+def test_mutations_without_a_quota_are_not_throttled() -> None:
     quotas, _ = manager("producer_byte_rate", {EVERYBODY: 2.0})
     mutations = quotas.mutations(context(ApiKey.CREATE_TOPICS), strict_since=6)
     mutations.record(10**9)

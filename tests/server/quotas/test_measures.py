@@ -57,7 +57,7 @@ def test_times_are_rounded_into_what_the_wire_holds(value: float, expected: int)
     assert 0 <= rounded(value) <= THROTTLE_MS_MAX
 
 
-def test_what_is_taken_back_never_counted() -> None:
+def test_a_value_that_is_taken_back_does_not_count() -> None:
     rates = Rates(lambda: SampledRate(samples_max=11, window_ms=1000))
     rates.set_limits(limits_of({(("user", None),): 1000.0}))
     client = ("alice", "app")

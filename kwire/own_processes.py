@@ -18,6 +18,6 @@ def command_of(module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """Return this process's environment with the running kwire in PYTHONPATH, which -P may otherwise leave out."""
-    package_root = str(Path(__file__).parents[2])
+    package_root = str(Path(__file__).parents[1])
     inherited = os.environ.get("PYTHONPATH")
     return os.environ | {"PYTHONPATH": f"{package_root}{os.pathsep}{inherited}" if inherited else package_root}
