@@ -53,7 +53,8 @@ def string_hash(text: str) -> int:
     else:
         encoded = text.encode("utf-16-le", "surrogatepass")
         units = unpack(f"<{len(encoded) // 2}H", encoded)
-    return sum(map(mul, units, _weights(len(units)))) & _MASK
+    total: int = sum(map(mul, units, _weights(len(units))))
+    return total & _MASK
 
 
 def uuid_hash(topic_id: UUID) -> int:
@@ -164,7 +165,7 @@ def numbers_after_adds(numbers: Sequence[int], size: int | None = None) -> list[
 def topics_in_order(topic_ids: Iterable[UUID]) -> list[UUID]:
     """Return the iteration order of a HashMap<Uuid, ?> to which these topics were added in this order."""
     ordered = list(topic_ids)
-    if len(ordered) < 2:  # noqa: PLR2004 - nothing to sort
+    if len(ordered) < 2:
         return ordered
     codes = [spread(uuid_hash(topic_id)) for topic_id in ordered]
     return in_bins(ordered, codes, size_after_puts(codes))

@@ -13,7 +13,8 @@ other collections does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 from uuid import UUID
 
@@ -62,7 +63,9 @@ def assign_by_load(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
     return (yield from _by_member(member_ids, assignment, pace))
 
 
-def _keep_targets(group: AssignmentInput, member_ids: Sequence[str], assignment: _Assignment, pace: Pace) -> Pieces[None]:
+def _keep_targets(
+    group: AssignmentInput, member_ids: Sequence[str], assignment: _Assignment, pace: Pace
+) -> Pieces[None]:
     """Make each member the owner of the partitions of its target whose topic it subscribes to."""
     for index, member_id in enumerate(member_ids):
         member = group.members[member_id]
@@ -73,7 +76,7 @@ def _keep_targets(group: AssignmentInput, member_ids: Sequence[str], assignment:
                 yield
 
 
-def _keep_topic(assignment: _Assignment, topic_id: UUID, partitions: Set[int], member: int) -> None:
+def _keep_topic(assignment: _Assignment, topic_id: UUID, partitions: AbstractSet[int], member: int) -> None:
     owners = assignment.owners[topic_id]
     for partition in partitions:
         if partition < len(owners):
@@ -144,7 +147,7 @@ def _balance_topic(owners: list[int], balancer: Balancer, pace: Pace) -> Pieces[
 
 def _by_member(member_ids: Sequence[str], assignment: _Assignment, pace: Pace) -> Pieces[dict[str, Partitions]]:
     """Return the partitions of each member."""
-    result: list[dict[UUID, Set[int]]] = [{} for _ in member_ids]
+    result: list[dict[UUID, AbstractSet[int]]] = [{} for _ in member_ids]
     for topic_id, owners in assignment.owners.items():
         owned: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):

@@ -8,7 +8,8 @@ the order of Java's collections (java_order).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -66,7 +67,7 @@ def assign_uniformly(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
     return result
 
 
-def _find_free(group: AssignmentInput, topic_ids: Set[UUID], free: _Free, pace: Pace) -> Pieces[int]:
+def _find_free(group: AssignmentInput, topic_ids: AbstractSet[UUID], free: _Free, pace: Pace) -> Pieces[int]:
     """Add the partitions without an owner. Return the number of all partitions."""
     total = 0
     for topic_id in copied_topics_in_order(topic_ids):
@@ -108,14 +109,14 @@ def _revoke(
     return result, unfilled
 
 
-def _keep(target: Partitions, topic_ids: Set[UUID], quota: int, free: _Free) -> tuple[Partitions, int]:
+def _keep(target: Partitions, topic_ids: AbstractSet[UUID], quota: int, free: _Free) -> tuple[Partitions, int]:
     """Return the partitions of the target that fit into the quota, and the rest of the quota; the others are free."""
     if not target.keys() <= topic_ids:
         target = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in topic_ids}
     count = sum(map(len, target.values()))
     if count <= quota:
         return target, quota - count
-    kept: dict[UUID, Set[int]] = {}
+    kept: dict[UUID, AbstractSet[int]] = {}
     for topic_id in topics_in_order(target):
         partitions = target[topic_id]
         if len(partitions) > quota:
@@ -130,7 +131,7 @@ def _keep(target: Partitions, topic_ids: Set[UUID], quota: int, free: _Free) -> 
 
 def _union(kept: Partitions, taken: dict[UUID, set[int]]) -> Partitions:
     """Return the kept partitions together with those taken."""
-    united: dict[UUID, Set[int]] = dict(kept)
+    united: dict[UUID, AbstractSet[int]] = dict(kept)
     for topic_id, partitions in taken.items():
         united[topic_id] = frozenset(partitions | kept[topic_id] if topic_id in kept else partitions)
     return united
