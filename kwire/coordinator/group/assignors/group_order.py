@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 from kwire.chunks import Pieces, chunks
-from kwire.coordinator.group.assignors.java_order import in_bins, size_after_puts, spread, string_hash
+from kwire.coordinator.group.assignors.java_order import (
+    in_bins,
+    size_after_puts,
+    size_of_copy,
+    spread,
+    string_hash,
+    uuid_hash,
+)
 from kwire.coordinator.group.assignors.pace import Pace
 from kwire.coordinator.group.modern.assignor import AssignmentInput
 
@@ -27,6 +35,16 @@ def members_in_order(group: AssignmentInput, pace: Pace) -> Pieces[list[str]]:
     return in_bins(group.members, codes, size_after_puts(codes))
 
 
+def subscribed_in_order(topic_ids: AbstractSet[UUID], pace: Pace) -> Pieces[list[UUID]]:
+    """Return the iteration order of `new HashSet<>(topicIds)`."""
+    codes: list[int] = []
+    for chunk in chunks(topic_ids, _TOPICS_AT_ONCE):
+        codes += [spread(uuid_hash(topic_id)) for topic_id in chunk]
+        if pace.is_full(len(chunk)):
+            yield
+    return in_bins(topic_ids, codes, size_after_puts(codes, size_of_copy(len(codes))))
+
+
 def subscribers_by_topic(
     group: AssignmentInput, member_ids: Sequence[str], pace: Pace
 ) -> Pieces[dict[UUID, list[int]]]:
@@ -37,8 +55,9 @@ def subscribers_by_topic(
     alike: dict[frozenset[UUID], list[int]] = {}
     for index, member_id in enumerate(member_ids):
         topic_ids = frozenset(group.members[member_id].topic_ids)
+        is_known = topic_ids is group.members[member_id].topic_ids and topic_ids in alike
         alike.setdefault(topic_ids, []).append(index)
-        if pace.is_full(1 + len(topic_ids) // 8):
+        if pace.is_full(1 if is_known else 1 + len(topic_ids) // 8):
             yield
     sources: dict[UUID, list[int]] = {}
     for number, topic_ids in enumerate(alike):

@@ -169,10 +169,3 @@ def topics_in_order(topic_ids: Iterable[UUID]) -> list[UUID]:
         return ordered
     codes = [spread(uuid_hash(topic_id)) for topic_id in ordered]
     return in_bins(ordered, codes, size_after_puts(codes))
-
-
-def copied_topics_in_order(topic_ids: Iterable[UUID]) -> list[UUID]:
-    """Return the iteration order of `new HashSet<>(topicIds)`."""
-    ordered = list(topic_ids)
-    codes = [spread(uuid_hash(topic_id)) for topic_id in ordered]
-    return in_bins(ordered, codes, size_after_puts(codes, size_of_copy(len(ordered))))

@@ -70,11 +70,13 @@ def share_different_topics(group: AssignmentInput) -> Pieces[dict[str, Partition
             yield
         quota_of = dict(zip(members, quotas, strict=True))
         topic = _Topic(targets, quota_of, sharing_of(*counts), {}, defaultdict(set))
-        yield from _assign_topic(topic, holders[topic_id], pace)
+        yield from _assign_topic(topic, holders.pop(topic_id), pace)
+        known: dict[frozenset[int], frozenset[int]] = {}
         for member, partitions in topic.held.items():
             if partitions:
-                result[member][topic_id] = frozenset(partitions)
-        if pace.is_full(len(topic.held) // 2):
+                numbers = frozenset(partitions)
+                result[member][topic_id] = known.setdefault(numbers, numbers)  # members with the same ones share a set
+        if pace.is_full(len(topic.held)):
             yield
     return dict(zip(member_ids, result, strict=True))
 

@@ -139,7 +139,7 @@ def _keep_targets(group: AssignmentInput, member_ids: Sequence[str], work: _Shar
             work.members_of.setdefault(key, set()).add(member)
         before.append(ordered)
         work.held.append(set(ordered))
-        if work.pace.is_full(2 + len(ordered)):
+        if work.pace.is_full(4 + 4 * len(group.members[member_id].target) + len(ordered)):
             yield
     return before
 
@@ -208,6 +208,6 @@ def _by_member(
         target = group.members[member_id].target
         is_same = len(keys) == len(held) == sum(map(len, target.values())) and held.issuperset(keys)
         result[member_id] = target if is_same else work.keys.partitions(held)
-        if work.pace.is_full(2 + len(held)):
+        if work.pace.is_full(2 + (len(keys) // 8 if is_same else 2 * len(held))):
             yield
     return result

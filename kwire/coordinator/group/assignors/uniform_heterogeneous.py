@@ -27,7 +27,8 @@ from kwire.coordinator.group.modern.target_assignment import Partitions
 
 ROUNDS_MAX: Final = 16
 _NO_OWNER: Final = -1
-_SIGN: Final = 1 << 63
+_SIGNS: Final = 1 << 127 | 1 << 63
+"""Java compares the two halves of a topic id as signed numbers."""
 
 
 class _Assignment:
@@ -56,8 +57,7 @@ def assign_by_load(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
             yield
     assignment = _Assignment(subscribers, owners, len(member_ids))
     yield from _keep_targets(group, member_ids, assignment, pace)
-    topic_ids = sorted(subscribers, key=lambda topic_id: _topic_key(topic_id, assignment))
-    yield
+    topic_ids = yield from _sorted_topics(assignment, pace)
     yield from _assign_free(topic_ids, assignment, pace)
     yield from _balance([it for it in topic_ids if len(subscribers[it]) > 1], assignment, pace)
     return (yield from _by_member(member_ids, assignment, pace))
@@ -84,11 +84,20 @@ def _keep_topic(assignment: _Assignment, topic_id: UUID, partitions: AbstractSet
             assignment.sizes[member] += 1
 
 
-def _topic_key(topic_id: UUID, assignment: _Assignment) -> tuple[float, int, int, int]:
-    """Return the sort key of a topic: most partitions per subscriber, fewest subscribers, smallest id as in Java."""
-    subscriber_count = len(assignment.subscribers[topic_id])
-    upper, lower = divmod(topic_id.int, 1 << 64)
-    return -len(assignment.owners[topic_id]) / subscriber_count, subscriber_count, upper ^ _SIGN, lower ^ _SIGN
+def _sorted_topics(assignment: _Assignment, pace: Pace) -> Pieces[list[UUID]]:
+    """Return the topics with the most partitions per subscriber first, then fewest subscribers, then smallest id."""
+    alike: dict[tuple[float, int], dict[int, UUID]] = {}
+    for topic_id, members in assignment.subscribers.items():
+        key = -len(assignment.owners[topic_id]) / len(members), len(members)
+        alike.setdefault(key, {})[topic_id.int ^ _SIGNS] = topic_id
+        if pace.is_full(2):
+            yield
+    ordered: list[UUID] = []
+    for _, by_number in sorted(alike.items()):
+        ordered += [by_number[number] for number in sorted(by_number)]
+        if pace.is_full(1 + len(by_number)):
+            yield
+    return ordered
 
 
 def _assign_free(topic_ids: Iterable[UUID], assignment: _Assignment, pace: Pace) -> Pieces[None]:
