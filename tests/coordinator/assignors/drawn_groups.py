@@ -20,6 +20,8 @@ from kwire.coordinator.group.modern.target_assignment import Partitions, TargetA
 
 MEMBERS_MAX = 200
 PARTITIONS_MAX = 50
+MANY_PARTITIONS = 300
+"""Partitions of a rare topic: only such topics give a member many partitions in one bin of a HashSet."""
 
 
 class Round(NamedTuple):
@@ -109,8 +111,9 @@ class DrawnGroup:
             self._grow_topic,
             self._delete_topic,
             self._subscribe_anew,
+            self._scatter,
         )
-        self._random.choices(changes, (4, 4, 2, 1, 2, 1, 2))[0]()
+        self._random.choices(changes, (4, 4, 2, 1, 2, 1, 2, 2))[0]()
 
     def _join_several(self) -> None:
         for _ in range(self._random.randint(1, self._random.choice((1, 5, 40)))):
@@ -145,12 +148,13 @@ class DrawnGroup:
 
     def _create_topic(self) -> None:
         topic_id = UUID(int=self._random.getrandbits(128))
-        self._counts[topic_id] = self._random.randint(1, self._partitions_max)
+        most = MANY_PARTITIONS if self._random.random() < 0.02 else self._partitions_max
+        self._counts[topic_id] = self._random.randint(1, most)
 
     def _grow_topic(self) -> None:
         if self._counts:
             topic_id = self._random.choice(list(self._counts))
-            self._counts[topic_id] = min(self._counts[topic_id] + self._random.randint(1, 10), PARTITIONS_MAX)
+            self._counts[topic_id] = self._counts[topic_id] + self._random.randint(1, 10)
 
     def _delete_topic(self) -> None:
         if self._counts:
@@ -165,6 +169,25 @@ class DrawnGroup:
         for member in self._members.values():
             if self._random.random() < 0.2:
                 member.topic_ids = self._draw_topics()
+
+    def _scatter(self) -> None:
+        """Replace the targets by others, as a different assignor could leave them."""
+        random = self._random
+        members = list(self._members)
+        random.shuffle(members)
+        stride, owner_count = random.choice((1, 3, 16, 32)), random.randint(1, len(members) or 1)
+        targets: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in members}
+        for topic_id, count in self._counts.items():
+            for partition in range(count):
+                owners = members[partition % stride % owner_count :: owner_count]
+                if not self._is_share:
+                    owners = owners[:1]
+                elif random.random() < 0.5:
+                    owners = random.sample(members, random.randint(0, len(members)))
+                for member_id in owners:
+                    targets[member_id].setdefault(topic_id, set()).add(partition)
+        for member_id, target in targets.items():
+            self._targets.put(member_id, {topic_id: frozenset(numbers) for topic_id, numbers in target.items()})
 
     def _draw_topics(self) -> AbstractSet[UUID]:
         """Return topics in random order: all, some, or rarely none."""

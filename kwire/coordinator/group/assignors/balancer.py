@@ -70,7 +70,7 @@ class Balancer:
         self._low_end, self._low, self._next_low = 0, lowest - 1, 0
         self._high_start = self._high_end = len(members)
         self._high, self._next_high = highest + 1, len(members) - 1
-        return False, 1 + len(members) // 4
+        return False, 1 + len(members) // 2
 
     def next_move(self, owned: Mapping[int, Sequence[int]]) -> tuple[int, int] | None:
         """Return the next member to give a partition, and the member to take it; None if the topic is balanced."""

@@ -21,7 +21,7 @@ from kwire.coordinator.group.modern.assignor import AssignmentInput
 _UNITS_OF_HASH = 8
 """Units of work to hash a member id."""
 _MEMBERS_AT_ONCE = 128
-_TOPICS_AT_ONCE = 1000
+_TOPICS_AT_ONCE = 500
 _NONE: list[int] = []
 
 
@@ -42,7 +42,10 @@ def subscribed_in_order(topic_ids: AbstractSet[UUID], pace: Pace) -> Pieces[list
         codes += [spread(uuid_hash(topic_id)) for topic_id in chunk]
         if pace.is_full(len(chunk)):
             yield
-    return in_bins(topic_ids, codes, size_after_puts(codes, size_of_copy(len(codes))))
+    ordered = in_bins(topic_ids, codes, size_after_puts(codes, size_of_copy(len(codes))))
+    if pace.is_full(len(codes)):
+        yield
+    return ordered
 
 
 def subscribers_by_topic(
@@ -80,7 +83,7 @@ def _merged(sources: Mapping[UUID, list[int]], alike: Sequence[list[int]], pace:
         if is_new:
             members = known[key] = sorted(index for number in numbers for index in alike[number])
         subscribers[topic_id] = members
-        if pace.is_full(1 + len(members) // 16 if is_new else 1):
+        if pace.is_full(1 + len(members) // 8 if is_new else 1):
             yield
     return subscribers
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-UNITS_OF_STEP: Final = 2000
-"""Units between two yields. A unit takes about half a microsecond to a microsecond."""
+UNITS_OF_STEP: Final = 1000
+"""Units between two yields. A unit takes about one or two microseconds."""
 
 
 class Pace:

@@ -70,7 +70,7 @@ def share_different_topics(group: AssignmentInput) -> Pieces[dict[str, Partition
             yield
         quota_of = dict(zip(members, quotas, strict=True))
         topic = _Topic(targets, quota_of, sharing_of(*counts), {}, defaultdict(set))
-        yield from _assign_topic(topic, holders.pop(topic_id), pace)
+        yield from _assign_topic(topic, holders.pop(topic_id, []), pace)
         known: dict[frozenset[int], frozenset[int]] = {}
         for member, partitions in topic.held.items():
             if partitions:
@@ -85,12 +85,12 @@ def _holders_by_topic(
     group: AssignmentInput, member_ids: Sequence[str], topic_ids: Mapping[UUID, object], pace: Pace
 ) -> Pieces[dict[UUID, _Holders]]:
     """Return the present targets by topic, for these topics."""
-    holders: dict[UUID, _Holders] = {topic_id: [] for topic_id in topic_ids}
+    holders: dict[UUID, _Holders] = {}
     for member, member_id in enumerate(member_ids):
         target = group.members[member_id].target
         for topic_id, partitions in target.items():
-            if topic_id in holders:
-                holders[topic_id].append((member, partitions))
+            if topic_id in topic_ids:
+                holders.setdefault(topic_id, []).append((member, partitions))
         if pace.is_full(1 + len(target)):
             yield
     return holders

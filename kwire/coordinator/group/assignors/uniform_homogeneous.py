@@ -112,13 +112,16 @@ def _revoke(
 
 def _keep(target: Partitions, topic_ids: AbstractSet[UUID], quota: int, free: _Free) -> tuple[Partitions, int]:
     """Return the partitions of the target that fit into the quota, and the rest of the quota; the others are free."""
+    subscribed = target
     if not target.keys() <= topic_ids:
-        target = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in topic_ids}
-    count = sum(map(len, target.values()))
+        subscribed = {topic_id: partitions for topic_id, partitions in target.items() if topic_id in topic_ids}
+    count = sum(map(len, subscribed.values()))
     if count <= quota:
-        return target, quota - count
+        return subscribed, quota - count
     kept: dict[UUID, AbstractSet[int]] = {}
     for topic_id in topics_in_order(target):
+        if topic_id not in subscribed:
+            continue  # it counts for the size of Java's table
         partitions = target[topic_id]
         if len(partitions) > quota:
             ordered = partitions_in_order(partitions)
