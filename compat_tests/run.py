@@ -35,6 +35,7 @@ ROWS = {
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
     "images": ("images", lambda: KAFKA_VERSION),
+    "assignors": ("assignors", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),
@@ -55,7 +56,16 @@ ALONE = ("starvation", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
 """Rows without a short form: they need Kafka's jars for the comparison, or an idle machine."""
-NEED_KAFKA = {"images", "tools", "differential", "transaction-script", "log-format", "transactions", "streams"}
+NEED_KAFKA = {
+    "images",
+    "assignors",
+    "tools",
+    "differential",
+    "transaction-script",
+    "log-format",
+    "transactions",
+    "streams",
+}
 """Rows whose short form also starts Kafka or Kafka's own clients."""
 ONE_AT_A_TIME = {"quotas", "starvation"}
 """Rows that measure rates or latencies, so that no other row may run beside them."""

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from kwire.chunks import at_once
 from kwire.coordinator.group.assignors.assignors import CONSUMER_ASSIGNORS, SHARE_ASSIGNOR, assign_share, assignor
+from kwire.coordinator.group.assignors.java_order import in_bins, size_after_puts, spread, string_hash
 from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
 from kwire.coordinator.group.modern.target_assignment import Partitions, TargetAssignment
 
@@ -148,7 +149,7 @@ class DrawnGroup:
 
     def _create_topic(self) -> None:
         topic_id = UUID(int=self._random.getrandbits(128))
-        most = MANY_PARTITIONS if self._random.random() < 0.02 else self._partitions_max
+        most = MANY_PARTITIONS if self._random.random() < 0.05 else self._partitions_max
         self._counts[topic_id] = self._random.randint(1, most)
 
     def _grow_topic(self) -> None:
@@ -174,8 +175,9 @@ class DrawnGroup:
         """Replace the targets by others, as a different assignor could leave them."""
         random = self._random
         members = list(self._members)
-        random.shuffle(members)
-        stride, owner_count = random.choice((1, 3, 16, 32)), random.randint(1, len(members) or 1)
+        codes = [spread(string_hash(member_id)) for member_id in members]
+        members = in_bins(members, codes, size_after_puts(codes))
+        stride, owner_count = random.choice((1, 3, 16, 32)), random.choice((1, 3, 16, len(members) or 1))
         targets: dict[str, dict[UUID, set[int]]] = {member_id: {} for member_id in members}
         for topic_id, count in self._counts.items():
             for partition in range(count):
