@@ -26,7 +26,7 @@ MANY_PARTITIONS = 300
 
 
 class Round(NamedTuple):
-    """One computation of a target assignment."""
+    """Input and result of an assignor."""
 
     name: str
     """Name of the assignor."""
