@@ -30,7 +30,7 @@ def _topics(group):
 
 def _line(group, numbers):
     topics = [f"{topic_id.hex}:{group.partition_counts.get(topic_id, -1)}" for topic_id in numbers]
-    members = [_member(*each, numbers) for each in group.members.items()]
+    members = [_member(member_id, member, numbers) for member_id, member in group.members.items()]
     kind = "H" if group.is_homogeneous else "X"
     assignable = "all" if group.assignable is None else _partitions(group.assignable, numbers)
     return f"{kind} {','.join(topics) or '-'} {assignable} {';'.join(members) or '-'}"

@@ -8,29 +8,46 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from kwire.chunks import chunks
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.configs.group_configs import GroupConfigs
+from kwire.cluster.metadata.features import GROUP_VERSION
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
-from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.coordinator.group.any_group import AnyGroup, as_classic
+from kwire.coordinator.group.classic.classic_group import ClassicGroup
+from kwire.coordinator.group.classic.joining import JoinCall, rejected_join
+from kwire.coordinator.group.client import Client
 from kwire.coordinator.group.config import GroupConfig
-from kwire.coordinator.group.joining import JoinCall, rejected_join
+from kwire.coordinator.group.consumer.consumer_group import PROTOCOL_TYPE, ConsumerGroup
+from kwire.coordinator.group.consumer.describing import described_consumer_group, rejected_consumer_description
+from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.listing import described_group, listed_groups, rejected_description
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
+from kwire.coordinator.group.modern.metadata_hash import TopicHashes
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.coordinator.key_partitions import KeyPartitions
 from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
+from kwire.coordinator.share_group_coordinator import ShareGroupCoordinator
 from kwire.coordinator.timers import Timers
+from kwire.coordinator.written_answers import with_late_errors, write_and_answer
 from kwire.log.append_result import AppendResult
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeGroup
+from kwire.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kwire.protocol.messages.delete_groups import DeletableGroupResult
 from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -61,7 +78,7 @@ from kwire.protocol.messages.txn_offset_commit import (
 )
 from kwire.seams import Clock, RandomSource
 
-__all__ = ["GroupConfig", "GroupCoordinator"]
+__all__ = ["Client", "ConsumerGroupConfig", "GroupConfig", "GroupCoordinator", "ShareGroupConfig"]
 
 T = TypeVar("T")
 
@@ -76,6 +93,9 @@ class GroupCoordinator:
         self,
         *,
         config: GroupConfig,
+        consumer_config: Callable[[], ConsumerGroupConfig],
+        share_config: Callable[[], ShareGroupConfig],
+        settings: Callable[[], Mapping[str, Any]],
         partitions: Partitions,
         image: Callable[[], MetadataImage],
         clock: Clock,
@@ -83,6 +103,13 @@ class GroupCoordinator:
         loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
+        self._consumer_config = consumer_config
+        self._share_config = share_config
+        self._image = image
+        self._configs = GroupConfigs(lambda group_id: image().config_of(ConfigResourceType.GROUP, group_id), settings)
+        self.topic_hashes = TopicHashes()
+        self._newest_topics_version = -1
+        """Offset of the last metadata with new topics."""
         self._partitions = partitions
         self.keys = KeyPartitions(GROUP_OFFSETS_TOPIC, image)
         self._clock = clock
@@ -91,8 +118,9 @@ class GroupCoordinator:
             make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, loaded=loaded
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
+        self.share = ShareGroupCoordinator(shard_of=self._shard, memory=self._memory, image=image, clock=clock)
 
-    def _weighed_groups(self) -> Iterator[ClassicGroup]:
+    def _weighed_groups(self) -> Iterator[AnyGroup]:
         """Yield the groups whose memory is limited: all but those that consist of committed offsets only.
 
         The latter stay until their offsets expire. If they counted, many of them would prevent new members from joining
@@ -101,13 +129,20 @@ class GroupCoordinator:
         for shard in self._runtime:
             committed = shard.machine.offsets
             for group in shard.machine.groups.values():
-                if group.members or group.pending_join or not committed.by_topic(group.group_id):
+                has_pending = isinstance(group, ClassicGroup) and group.pending_join
+                if group.members or has_pending or not committed.by_topic(group.group_id):
                     yield group
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
         return GroupMachine(
             timers,
             config=self._config,
+            consumer_config=self._consumer_config,
+            share_config=self._share_config,
+            configs=self._configs,
+            hashes=self.topic_hashes,
+            image=self._image,
+            newest_topics_version=lambda: self._newest_topics_version,
             clock=self._clock,
             random_source=self._random_source,
             reserve=self._memory.reserve_group,
@@ -117,6 +152,7 @@ class GroupCoordinator:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; slow loading continues in the background."""
+        self._newest_topics_version = self._image().offset
         await self._runtime.start(
             each for each in self._partitions if each.topic == GROUP_OFFSETS_TOPIC and each.is_led
         )
@@ -127,6 +163,7 @@ class GroupCoordinator:
 
     def stop(self) -> None:
         """Answer all waiting requests, and stop."""
+        self.share.stop()
         self._runtime.stop()
 
     def partition_removed(self, partition: Partition) -> None:
@@ -136,15 +173,25 @@ class GroupCoordinator:
 
     def topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name."""
+        self.topic_hashes.forget(topic.name)
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
                 with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
                     shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
 
+    def topics_created(self, version: int) -> None:
+        """Search new topics for regular expressions; `version` is the offset of the metadata that contain them."""
+        self._newest_topics_version = version
+
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
             self._runtime.serve_or_release(partition)
+
+    def has_consumer_groups(self) -> bool:
+        """Return True if the cluster has finalised consumer groups, and the broker's settings enable them."""
+        is_finalised = self._image().features.get(GROUP_VERSION, 0) > 0
+        return is_finalised and PROTOCOL_TYPE in self._consumer_config().protocols
 
     # --- shards
 
@@ -170,14 +217,12 @@ class GroupCoordinator:
 
     # --- membership
 
-    def join(
-        self, request: JoinGroupRequest, *, version: int, client_id: str | None, client_host: str
-    ) -> Answer[JoinGroupResponse]:
+    def join(self, request: JoinGroupRequest, client: Client, *, version: int) -> Answer[JoinGroupResponse]:
         answer: asyncio.Future[JoinGroupResponse] = asyncio.get_running_loop().create_future()
         call = JoinCall(
             request=request,
-            client_id=client_id or "",
-            client_host=client_host,
+            client_id=client.client_id,
+            client_host=client.host,
             requires_member_id=version >= JOIN_KNOWS_ITS_ID_SINCE,
             can_skip_assignment=version >= JOIN_SKIPS_ASSIGNMENT_SINCE,
             answer=answer,
@@ -194,7 +239,7 @@ class GroupCoordinator:
                 is_member = group is not None and request.member_id in group.members
                 if not self._memory.reserve(request, call.client_id, is_member=is_member):
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                shard.attempt(shard.machine.joining.join(call))
+                shard.attempt(shard.machine.join(call, client.allows_topic))
         except KafkaError as error:
             return rejected_join(error.code, request.member_id)
         return answer.result() if answer.done() else answer
@@ -205,17 +250,25 @@ class GroupCoordinator:
             shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 machine = shard.machine
-                shard.attempt(machine.syncing.sync(machine.groups.get(request.group_id), request, answer))
+                group = machine.groups.get(request.group_id)
+                if not isinstance(group, ConsumerGroup):
+                    shard.attempt(machine.syncing.sync(as_classic(group), request, answer))
+                    return answer.result() if answer.done() else answer
+                write = machine.consumers.classic_members.sync(group, request)
         except KafkaError as error:
             return SyncGroupResponse(error_code=error.code)
-        return answer.result() if answer.done() else answer
+        return write_and_answer(shard, write, lambda code: SyncGroupResponse(error_code=code))
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatResponse:
         try:
             shard = self._shard_of_valid_group_id(request.group_id)
             with shard:
                 machine = shard.machine
-                code = machine.syncing.heartbeat(machine.groups.get(request.group_id), request)
+                group = machine.groups.get(request.group_id)
+                if isinstance(group, ConsumerGroup):
+                    code = machine.consumers.classic_members.heartbeat(group, request)
+                else:
+                    code = machine.syncing.heartbeat(as_classic(group), request)
         except KafkaError as error:
             # While the coordinator is loading, a member can only wait.
             is_loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -227,14 +280,41 @@ class GroupCoordinator:
             shard = self._shard_of_valid_group_id(group_id)
             with shard:
                 machine = shard.machine
-                responses, change = machine.leaving.leave(machine.groups.get(group_id), identities)
+                group = machine.groups.get(group_id)
+                if isinstance(group, ConsumerGroup):
+                    return write_and_answer(
+                        shard, machine.consumers.classic_members.leave(group, identities), _rejected_leave
+                    )
+                responses, change = machine.leaving.leave(as_classic(group), identities)
         except KafkaError as error:
             return LeaveGroupResponse(error_code=error.code)
         response = LeaveGroupResponse(members=responses)
         if change is None:
             return response
         write = Write(answer=response, records=change.records, replay=change.replay, outcome=change.outcome)
-        return _write(shard, write, lambda code: LeaveGroupResponse(error_code=code))
+        return write_and_answer(shard, write, _rejected_leave)
+
+    def heartbeat_of_consumer_group(
+        self, request: ConsumerGroupHeartbeatRequest, client: Client, *, version: int
+    ) -> Answer[ConsumerGroupHeartbeatResponse]:
+        """Let a member join, stay in or leave a consumer group (KIP-848)."""
+
+        def reject(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:
+            return ConsumerGroupHeartbeatResponse(error_code=code)
+
+        try:
+            if not request.group_id.strip():
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+            shard = self._shard(request.group_id)
+            with shard:
+                group = shard.machine.groups.get(request.group_id)
+                is_member = group is not None and request.member_id in group.members
+                if not self._memory.reserve_member(request, client.client_id, is_member=is_member):
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                write = shard.machine.consumers.heartbeats.heartbeat(request, client, version)
+        except KafkaError as error:
+            return ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return write_and_answer(shard, write, reject)
 
     # --- offsets
 
@@ -252,7 +332,7 @@ class GroupCoordinator:
                 write = shard.machine.committing.commit(request, topics, version=version)
         except KafkaError as error:
             return reject(error.code)
-        return _write(shard, write, reject)
+        return write_and_answer(shard, write, reject)
 
     def commit_offsets_in_transaction(
         self, request: TxnOffsetCommitRequest, topics: list[TxnOffsetCommitRequestTopic]
@@ -268,7 +348,7 @@ class GroupCoordinator:
                 write = shard.machine.committing.commit_in_transaction(request, topics)
         except KafkaError as error:
             return reject(error.code)
-        return _write(shard, write, reject)
+        return write_and_answer(shard, write, reject)
 
     def end_transaction(self, index: int, marker: TransactionMarker) -> AppendResult:
         """Append a transaction's marker to a partition of __consumer_offsets.
@@ -300,16 +380,20 @@ class GroupCoordinator:
         try:
             shard = self._shard(group_id)
             with shard:
-                found = shard.machine.committing.fetch(group_id, topics, require_stable=require_stable)
+                committing = shard.machine.committing
+                committing.check_fetch(group_id, request.member_id, request.member_epoch)
+                found = committing.fetch(group_id, topics, require_stable=require_stable)
         except KafkaError as error:
             return reject(error.code)
-        return _with_late_errors(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), reject)
+        return with_late_errors(shard.read(OffsetFetchResponseGroup(group_id=group_id, topics=found)), reject)
 
-    def committed_partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
+    def committed_partitions(self, request: OffsetFetchRequestGroup) -> list[OffsetFetchRequestTopics]:
         """Return all partitions for which the group has committed offsets. Raises KafkaError."""
-        shard = self._shard(group_id)
+        shard = self._shard(request.group_id)
         with shard:
-            return shard.machine.committing.partitions(group_id)
+            committing = shard.machine.committing
+            committing.check_fetch(request.group_id, request.member_id, request.member_epoch)
+            return committing.partitions(request.group_id)
 
     def delete_offsets(self, group_id: str, topics: list[OffsetDeleteRequestTopic]) -> Answer[OffsetDeleteResponse]:
         def reject(code: ErrorCode) -> OffsetDeleteResponse:
@@ -322,7 +406,7 @@ class GroupCoordinator:
         except KafkaError as error:
             return reject(error.code)
         response = OffsetDeleteResponse(topics=write.answer)
-        return _write(shard, Write(answer=response, records=write.records), reject)
+        return write_and_answer(shard, Write(answer=response, records=write.records), reject)
 
     # --- administration
 
@@ -347,6 +431,17 @@ class GroupCoordinator:
         except KafkaError as error:
             return rejected_description(group_id, error.code)
 
+    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescribeGroup:
+        try:
+            shard = self._shard(group_id)
+            with shard:
+                group = shard.machine.groups.get(group_id)
+                return described_consumer_group(
+                    group_id, group, self._image(), self._consumer_config().assignor_names[0]
+                )
+        except KafkaError as error:
+            return rejected_consumer_description(group_id, error.code)
+
     def delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
         def reject(code: ErrorCode) -> DeletableGroupResult:
             return DeletableGroupResult(group_id=group_id, error_code=code)
@@ -362,7 +457,7 @@ class GroupCoordinator:
                 records = shard.machine.delete_records(group_id)
         except KafkaError as error:
             return reject(error.code)
-        return _write(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), reject)
+        return write_and_answer(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), reject)
 
 
 def rejected_transactional_commit(
@@ -396,24 +491,5 @@ def rejected_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode)
     ]
 
 
-def _write(
-    shard: Shard[GroupRecord, GroupMachine], write: Write[GroupRecord, T], reject: Callable[[ErrorCode], T]
-) -> Answer[T]:
-    try:
-        with shard:
-            outcome = shard.write(write)
-    except KafkaError as error:
-        return reject(error.code)
-    return _with_late_errors(outcome, reject)
-
-
-def _with_late_errors(outcome: T | asyncio.Future[T], reject: Callable[[ErrorCode], T]) -> Answer[T]:
-    """Return the answer; errors that occur later are put into it like immediate ones."""
-    return _later(outcome, reject) if isinstance(outcome, asyncio.Future) else outcome
-
-
-async def _later(outcome: asyncio.Future[T], reject: Callable[[ErrorCode], T]) -> T:
-    try:
-        return await outcome
-    except KafkaError as error:
-        return reject(error.code)
+def _rejected_leave(code: ErrorCode) -> LeaveGroupResponse:
+    return LeaveGroupResponse(error_code=code)

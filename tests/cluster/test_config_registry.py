@@ -11,6 +11,7 @@ from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_na
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigType, Update, Use, parse, render
 from kwire.cluster.configs.group import GROUP_KEYS
+from kwire.cluster.configs.group_configs import BOUNDS, bound_name
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
 KWIRE = Path(__file__).parents[2] / "kwire"
@@ -28,14 +29,20 @@ def test_honoured_broker_keys_are_read() -> None:
     text = source(
         "server/settings/setting_rules.py", "server/settings/dynamic_checks.py", "server/settings/config_entries.py"
     )
-    gives = {name for key in TOPIC_KEYS.values() if key.use is Use.HONOURED for name in key.synonyms}
+    derived = [*TOPIC_KEYS.values(), *GROUP_KEYS.values()]
+    gives = {name for key in derived if key.use is Use.HONOURED for name in key.synonyms}
+    bounds = {name: sides for name, sides in BOUNDS.items() if GROUP_KEYS[name].use is Use.HONOURED}
+    gives |= {bound_name(name, side) for name, sides in bounds.items() for side in sides}
     honoured = [key.name for key in BROKER_KEYS.values() if key.use is Use.HONOURED]
     assert len(honoured) > 70
     assert not [name for name in honoured if f'"{name}"' not in text and name not in gives]
 
 
 def test_ignored_broker_keys_give_no_topic_key_a_default() -> None:
-    gives = {name for key in TOPIC_KEYS.values() if key.use is Use.HONOURED for name in key.synonyms}
+    derived = [*TOPIC_KEYS.values(), *GROUP_KEYS.values()]
+    gives = {name for key in derived if key.use is Use.HONOURED for name in key.synonyms}
+    bounds = {name: sides for name, sides in BOUNDS.items() if GROUP_KEYS[name].use is Use.HONOURED}
+    gives |= {bound_name(name, side) for name, sides in bounds.items() for side in sides}
     assert not [name for name in gives if BROKER_KEYS[name].use is not Use.HONOURED]
 
 

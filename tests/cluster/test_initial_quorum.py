@@ -67,9 +67,9 @@ def test_releases_have_a_metadata_version(release: str) -> None:
 @pytest.mark.parametrize(
     ("release", "level", "others"),
     [
-        ("4.0", 25, {"transaction.version": 2}),
-        ("4.1-IV0", 26, {"transaction.version": 2, "eligible.leader.replicas.version": 1}),
-        ("4.2.1", 29, {"transaction.version": 2, "eligible.leader.replicas.version": 1}),
+        ("4.0", 25, {"transaction.version": 2, "group.version": 1}),
+        ("4.1-IV0", 26, {"transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}),
+        ("4.2.1", 29, {"transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}),
     ],
 )
 def test_an_older_release_has_its_levels(release: str, level: int, others: dict[str, int]) -> None:

@@ -56,6 +56,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.coordinator.clients import client_named
 from tests.coordinator.world import World
 
 GROUP = "g"
@@ -124,9 +125,7 @@ class ScriptRunner:
                 if name
             ],
         )
-        answer = self.world.groups.join(
-            request, version=int(options.get("version", "9")), client_id=client.name, client_host="/127.0.0.1"
-        )
+        answer = self.world.groups.join(request, client_named(client.name), version=int(options.get("version", "9")))
         self._when(client, answer, self._joined)
 
     def _joined(self, client: Client, response: JoinGroupResponse) -> None:
@@ -159,7 +158,11 @@ class ScriptRunner:
         self._when(client, self.world.groups.sync(request), self._synced)
 
     def _synced(self, client: Client, response: SyncGroupResponse) -> None:
-        what = _code(response.error_code) if response.error_code else repr(response.assignment.decode())
+        what = (
+            _code(response.error_code)
+            if response.error_code
+            else repr(response.assignment.decode(errors="backslashreplace"))
+        )
         self._see(f"{client.name} sync: {what}")
 
     def _heartbeat(self, names: list[str], options: dict[str, str]) -> None:
@@ -234,7 +237,7 @@ class ScriptRunner:
             for name in names
             if name != "*"
         ]
-        topics = asked or self.world.groups.committed_partitions(GROUP)
+        topics = asked or self.world.groups.committed_partitions(OffsetFetchRequestGroup(group_id=GROUP))
         request = OffsetFetchRequestGroup(group_id=GROUP, topics=topics)
         self._when(Client(""), self.world.groups.fetch_offsets(request, require_stable=False), self._fetched)
 
@@ -275,7 +278,8 @@ class ScriptRunner:
         self._see(f"{group.group_state} type={group.protocol_type} protocol={group.protocol_data}".rstrip())
         for member in group.members:
             instance = f" instance={member.group_instance_id}" if member.group_instance_id else ""
-            self._see(f"  {member.member_id}{instance} assignment={member.member_assignment.decode()!r}")
+            assignment = member.member_assignment.decode(errors="backslashreplace")
+            self._see(f"  {member.member_id}{instance} assignment={assignment!r}")
 
     def _list(self, _: list[str], options: dict[str, str]) -> None:
         states = options["states"].split(",") if "states" in options else []
@@ -342,7 +346,9 @@ def _described(record: GroupRecord) -> str:
         if value is None:
             return f"group {key.group} tombstone"
         assert isinstance(value, GroupMetadataValue)
-        members = " ".join(f"{member.member_id}={member.assignment.decode()!r}" for member in value.members)
+        members = " ".join(
+            f"{member.member_id}={member.assignment.decode(errors='backslashreplace')!r}" for member in value.members
+        )
         return (
             f"group {key.group} type={value.protocol_type!r} generation={value.generation} protocol={value.protocol} "
             f"leader={value.leader} {members}"

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
-from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.group_configs import GroupConfigs
+from kwire.cluster.configs.settings import read_settings
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.group.classic.classic_group import ClassicGroup
 from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.machine import EXPIRED_AT_ONCE, GroupMachine
+from kwire.coordinator.group.modern.metadata_hash import TopicHashes
+from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kwire.protocol.records import NO_PRODUCER_ID
 from kwire.seams import SystemRandomSource
@@ -29,6 +36,12 @@ def test_offset_expiration_continues_with_the_remaining_groups_in_the_next_step(
     machine = GroupMachine(
         cast("Any", timers),
         config=GroupConfig(),
+        consumer_config=lambda: read_settings(ConsumerGroupConfig, default_settings()),
+        share_config=lambda: read_settings(ShareGroupConfig, default_settings()),
+        configs=GroupConfigs(lambda _: {}, default_settings),
+        hashes=TopicHashes(),
+        image=MetadataImage,
+        newest_topics_version=lambda: -1,
         clock=ManualClock(),
         random_source=SystemRandomSource(1),
         reserve=lambda _: True,

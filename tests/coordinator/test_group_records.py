@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from kwire.coordinator.group.member import member_from_record
+from kwire.coordinator.group.classic.member import member_from_record
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.group.records import (
     GroupRecord,

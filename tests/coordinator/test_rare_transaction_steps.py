@@ -44,6 +44,7 @@ from kwire.server.apis.transactions import (
     txn_offset_commit,
     write_txn_markers,
 )
+from tests.coordinator.clients import client_named
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.transaction_world import ProducerIdBlock, TransactionWorld
 from tests.log.faults import FaultyDisk, broken
@@ -400,7 +401,7 @@ def test_transactional_offsets_need_no_member_id_while_a_group_has_members(
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
         )
-        joining = world.groups.join(join, version=3, client_id="c", client_host="/127.0.0.1")
+        joining = world.groups.join(join, client_named("c"), version=3)
         assert isinstance(joining, asyncio.Future)
         await settle()
         commit = commit_of_offsets(producer_id)

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kwire.coordinator.group.classic_group import GroupState
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
 from tests.coordinator.group_script import ScriptRunner
 from tests.virtual_loop import virtual_loop
 
@@ -63,6 +63,7 @@ def written_state(runner: ScriptRunner, *, with_empty: bool) -> dict[str, object
     machine = runner.world.group_machine()
     state: dict[str, object] = {"offsets": {name: machine.offsets.by_topic(name) for name in machine.groups}}
     for name, group in machine.groups.items():
+        assert isinstance(group, ClassicGroup)
         if group.state is GroupState.STABLE or (with_empty and group.is_empty):
             state[name] = (
                 group.state,

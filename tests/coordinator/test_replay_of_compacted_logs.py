@@ -10,6 +10,7 @@ from typing import cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kwire.coordinator.group.classic.classic_group import ClassicGroup
 from tests.coordinator.group_script import ScriptRunner
 from tests.coordinator.test_replay import COMMANDS, written_state
 from tests.log.compaction.support import compact
@@ -33,7 +34,7 @@ def compact_offsets(runner: ScriptRunner) -> None:
 def recorded_state(runner: ScriptRunner) -> dict[str, object]:
     """Return the state without groups that have no record left: they had only offsets, which were deleted."""
     state = written_state(runner, with_empty=True)
-    groups = runner.world.group_machine().groups
+    groups = cast("dict[str, ClassicGroup]", runner.world.group_machine().groups)
     offsets = cast("dict[str, dict[object, object]]", state["offsets"])
     gone = [name for name, group in groups.items() if not group.generation_id and not offsets[name]]
     kept = {name: what for name, what in state.items() if name not in gone}

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from kwire.chunks import whole
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.settings import read_settings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.partitions.group_commit import GroupCommit
@@ -22,6 +23,8 @@ from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
+from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
+from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import LocalMarkerWriter, Outcomes, TransactionMarker
 from kwire.coordinator.transaction.machine import TransactionMachine
@@ -121,6 +124,9 @@ class TransactionWorld:
         self.logs.load_all(lambda topic: self.partitions.config_of(topic, self.image))
         self.groups = GroupCoordinator(
             config=GroupConfig(),
+            consumer_config=lambda: read_settings(ConsumerGroupConfig, self._settings),
+            share_config=lambda: read_settings(ShareGroupConfig, self._settings),
+            settings=lambda: self._settings,
             partitions=self.partitions,
             image=lambda: self.image,
             clock=self.clock,

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 from uuid import UUID
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.cluster.configs.settings import read_settings
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record
+from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
@@ -93,6 +96,9 @@ class World:
         self.clock = VirtualClock(loop)
         self.random_source = FixedChance()
         self.config = GroupConfig()
+        self.settings: Mapping[str, Any] = default_settings()
+        """Typed values of all broker keys, from which groups take their settings."""
+        self.consumer_config = read_settings(ConsumerGroupConfig, self.settings)
         self._directory = str(directory)
         topics = [topic_image(GROUP_OFFSETS_TOPIC, 100, offsets_partitions), topic_image("t", 101, 2)]
         topics.append(topic_image("u", 102, 2))
@@ -115,6 +121,9 @@ class World:
         )
         self.groups = GroupCoordinator(
             config=self.config,
+            consumer_config=lambda: self.consumer_config,
+            share_config=lambda: read_settings(ShareGroupConfig, self.settings),
+            settings=lambda: self.settings,
             partitions=self.partitions,
             image=lambda: self.image,
             clock=self.clock,
@@ -142,8 +151,13 @@ class World:
         self._have_topics({**self.image.topics, topic.name: topic})
 
     def _have_topics(self, topics: dict[str, TopicImage]) -> None:
-        old, self.image = self.image, dataclasses.replace(self.image, topics=topics)
-        self.partitions.apply(MetadataDelta(old, self.image))
+        names = {topic.topic_id: topic.name for topic in topics.values()}
+        changed = dataclasses.replace(self.image, topics=topics, topic_names=names, offset=self.image.offset + 1)
+        old, self.image = self.image, changed
+        delta = MetadataDelta(old, self.image)
+        self.partitions.apply(delta)
+        if delta.has_new_topics():
+            self.groups.topics_created(self.image.offset)
 
     def reject_appends(self, *, reject: bool) -> None:
         """Reject appends to the partition: min.insync.replicas exceeds the number of replicas."""

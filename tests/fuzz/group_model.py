@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.classic_group import GroupState
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_consumer_protocol
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -35,6 +35,7 @@ from kwire.protocol.messages.offset_commit import (
 )
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.coordinator.clients import client_named
 from tests.coordinator.group_script import settle
 from tests.coordinator.world import World
 from tests.crash.disk import RecordingDisk
@@ -70,15 +71,15 @@ class GroupModel:
         self._count = 0
         self._newest: int | None = None
         self._generations: dict[int, Generation] = {}
-        self._barred: set[str] = set()
+        self._barred = set[str]()
         self._sent: list[tuple[int, Call]] = []
         """Sent offsets, one of which may be committed, oldest first."""
-        self._has_committed = False
         self._failure: BaseException | None = None
+        self._has_committed = False
         self._errors = Errors()
         self._logger = logging.getLogger("kwire.coordinator")
-        self._logger.addHandler(self._errors)
         self._level = self._logger.level
+        self._logger.addHandler(self._errors)
         self._logger.setLevel(logging.ERROR)  # hides warnings of failures that the operations cause
         self._run(self._world.start())
 
@@ -114,14 +115,11 @@ class GroupModel:
     def _check_invariants(self) -> None:
         error = self._errors.first
         assert error is None, f"invariant: {error.exc_info}"
-        for group in self._groups():
+        for group in self._world.group_machine().groups.values():
             try:
                 group.check_invariants()
             except AssertionError as broken:
                 raise AssertionError(f"invariant: {broken}") from broken
-
-    def _groups(self) -> list[ClassicGroup]:
-        return list(self._world.group_machine().groups.values())
 
     # --- requests
 
@@ -157,8 +155,8 @@ class GroupModel:
         offered = {name: encode_consumer_protocol(subscription, 0) + name.encode() for name in client.offers}
         call = self._call(client, member_id)
         call.offered = offered
-        request = join_request(client, member_id, offered)
-        answer = self._world.groups.join(request, version=version, client_id=client.name, client_host="/h")
+        request, sender = join_request(client, member_id, offered), client_named(client.name)
+        answer = self._world.groups.join(request, sender, version=version)
         self._when(call, answer, self._joined)
 
     def _joined(self, call: Call, response: JoinGroupResponse) -> None:
@@ -407,7 +405,7 @@ class GroupModel:
         self._check_invariants()
         waiting = [each for each, call in self._waiting.items() if not each.done() and not (call and call.is_replaced)]
         assert not waiting, f"waits: {len(waiting)} requests are not answered"
-        for group in self._groups():
+        for group in self._world.group_machine().groups.values():
             assert group.state is GroupState.EMPTY, f"waits: {list(group.members)} are left, {group.state}"
             assert not group.pending_join, f"waits: {group.pending_join} are expected"
         self._use_again()

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from kwire.chunks import at_once
-from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.coordinator.group.classic.classic_group import ClassicGroup
 from kwire.coordinator.group.memory import LITTLE_BYTES, RECOUNT_INTERVAL_MS, GroupMemory
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic

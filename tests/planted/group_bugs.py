@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import pytest
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
-from kwire.coordinator.group.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
+from kwire.coordinator.group.classic.member import Member
+from kwire.coordinator.group.classic.rebalance import Change, Rebalance
 from kwire.coordinator.group.machine import GroupMachine
-from kwire.coordinator.group.member import Member
-from kwire.coordinator.group.rebalance import Change, Rebalance
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.join_group import JoinGroupResponse

@@ -2,10 +2,10 @@
 
 metadata.version decides which metadata records may be written. transaction.version decides which values
 __transaction_state has (1) and whether clients have an epoch for each transaction (2, KIP-890).
-eligible.leader.replicas.version decides whether replicas that left the in-sync set may still lead (KIP-966). Kafka
-4.3.1 also has group.version, share.version and streams.version. They will be added to these tables together with the
-protocols that they enable. Until then they are neither supported nor finalised,
-and clients fall back to the supported protocols.
+eligible.leader.replicas.version decides whether replicas that left the in-sync set may still lead (KIP-966).
+group.version decides whether clients may use the consumer group protocol (KIP-848). Kafka 4.3.1 also has share.version
+and streams.version. They will be added to these tables together with the protocols that they enable. Until then they
+are neither supported nor finalised, and clients fall back to the supported protocols.
 """
 
 from __future__ import annotations
@@ -31,9 +31,17 @@ ELIGIBLE_LEADER_REPLICAS_VERSION = "eligible.leader.replicas.version"
 ELIGIBLE_LEADER_REPLICAS_LEVEL = 1
 """Level at which replicas that left the in-sync set below min.insync.replicas may still lead (KIP-966)."""
 
+GROUP_VERSION = "group.version"
+GROUP_VERSION_LEVEL = 1
+"""Level at which clients may use the consumer group protocol (KIP-848)."""
+
+SHARE_VERSION = "share.version"
+"""Feature whose level 1 lets clients use share groups (KIP-932)."""
+
 SUPPORTED: Mapping[str, tuple[int, int]] = {
     METADATA_VERSION: (METADATA_VERSION_4_0_IV3, METADATA_VERSION_4_3_IV0),
     ELIGIBLE_LEADER_REPLICAS_VERSION: (0, ELIGIBLE_LEADER_REPLICAS_LEVEL),
+    GROUP_VERSION: (0, GROUP_VERSION_LEVEL),
     TRANSACTION_VERSION: (0, TRANSACTION_VERSION_LEVEL),
     KRAFT_VERSION: (0, KRAFT_VERSION_LEVEL),
 }
@@ -41,7 +49,6 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
 
 REGISTERED: Mapping[str, tuple[int, int]] = {
     **SUPPORTED,
-    "group.version": (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
@@ -51,6 +58,7 @@ kwire does not serve, and change nothing that it stores."""
 FORMATTED: Mapping[str, int] = {
     METADATA_VERSION: METADATA_VERSION_4_3_IV0,
     ELIGIBLE_LEADER_REPLICAS_VERSION: ELIGIBLE_LEADER_REPLICAS_LEVEL,
+    GROUP_VERSION: GROUP_VERSION_LEVEL,
     TRANSACTION_VERSION: TRANSACTION_VERSION_LEVEL,
 }
 """Levels that the bootstrap records of a newly formatted cluster finalise."""

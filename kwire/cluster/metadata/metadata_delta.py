@@ -36,6 +36,13 @@ class MetadataDelta:
         before, after = self.before.topics, self.after.topics
         return [(before.get(name), after.get(name)) for name in changed_keys(before, after)]
 
+    def has_new_topics(self) -> bool:
+        """Return True if a topic was created, also in place of one of the same name."""
+        if self.before.topic_names is self.after.topic_names:
+            return False
+        known = self.before.topic_names
+        return any(after is not None and after.topic_id not in known for _, after in self.changed_topics())
+
     def changed_configs(self) -> list[ConfigResource]:
         """Return the resources whose configuration changed."""
         return changed_keys(self.before.configs, self.after.configs)

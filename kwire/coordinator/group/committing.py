@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, MutableMapping
 from uuid import UUID
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.group.any_group import AnyGroup
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.rebalance import Rebalance
 from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.consumer.commit_checks import CheckPartition, check_commit, check_fetch
+from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.offsets import Offsets
-from kwire.coordinator.group.rebalance import Rebalance
 from kwire.coordinator.group.records import (
     EXPIRE_TIMESTAMP_MAX,
     NO_EXPIRE_TIMESTAMP,
@@ -17,6 +21,7 @@ from kwire.coordinator.group.records import (
     offset_commit_record,
     offset_tombstone,
 )
+from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.offset_commit import (
@@ -49,6 +54,7 @@ from kwire.seams import Clock
 NO_OFFSET = -1
 NO_LEADER_EPOCH = -1
 DEFAULT_RETENTION = -1
+NO_VERSION = -1
 
 CommitWrite = Write[GroupRecord, list[OffsetCommitResponseTopic]]
 
@@ -59,7 +65,8 @@ class Committing:
     def __init__(
         self,
         *,
-        groups: MutableMapping[str, ClassicGroup],
+        groups: MutableMapping[str, AnyGroup],
+        image: Callable[[], MetadataImage],
         offsets: Offsets,
         rebalance: Rebalance,
         config: GroupConfig,
@@ -68,6 +75,7 @@ class Committing:
     ) -> None:
         """Create the APIs; `reserve` returns True if a group without a record may be created, and counts it."""
         self._groups = groups
+        self._image = image
         self._offsets = offsets
         self._rebalance = rebalance
         self._config = config
@@ -80,7 +88,7 @@ class Committing:
         self, request: OffsetCommitRequest, topics: Iterable[OffsetCommitRequestTopic], *, version: int
     ) -> CommitWrite:
         """Commit offsets of the topics in the request that exist. Raises KafkaError for the whole request."""
-        self._check_commit(request, version)
+        check_partition = self._check_commit(request, version)
         now_ms = self._clock.wall_ms()
         retention_ms = request.retention_time_ms
         # Old clients send Long.MAX_VALUE for "forever".
@@ -96,6 +104,8 @@ class Committing:
                 if self._is_too_long(metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
+                    if check_partition is not None:
+                        check_partition(topic.name, topic.topic_id, partition.partition_index)
                     committed = _committed(partition, metadata, topic.topic_id, now_ms, expire_ms)
                     records.append(
                         offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
@@ -118,17 +128,12 @@ class Committing:
         self, request: TxnOffsetCommitRequest, topics: Iterable[TxnOffsetCommitRequestTopic]
     ) -> Write[GroupRecord, list[TxnOffsetCommitResponseTopic]]:
         """Store offsets that take effect when their transaction commits. Raises KafkaError for the whole request."""
-        group = self._groups.get(request.group_id)
-        if group is not None:
-            group.check_offset_commit(
-                request.member_id, request.group_instance_id, request.generation_id, in_transaction=True
-            )
-        elif request.generation_id >= 0:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        check_partition = self._check_commit_in_transaction(request)
         now_ms = self._clock.wall_ms()
         records: list[GroupRecord] = []
         responses = []
         for topic in topics:
+            topic_id = ZERO_UUID if check_partition is None else self._topic_id(topic.name)
             answered = []
             for partition in topic.partitions:
                 code = ErrorCode.NONE
@@ -136,6 +141,8 @@ class Committing:
                 if self._is_too_long(metadata):
                     code = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 else:
+                    if check_partition is not None:
+                        check_partition(topic.name, topic_id, partition.partition_index)
                     committed = _committed(partition, metadata, ZERO_UUID, now_ms, NO_EXPIRE_TIMESTAMP)
                     records.append(
                         offset_commit_record(request.group_id, topic.name, partition.partition_index, committed)
@@ -152,17 +159,49 @@ class Committing:
             producer_epoch=request.producer_epoch,
         )
 
-    def _check_commit(self, request: OffsetCommitRequest, version: int) -> None:
+    def _check_commit(self, request: OffsetCommitRequest, version: int) -> CheckPartition | None:
+        """Check the member of a commit; return the check that each partition needs. Raises KafkaError."""
         group = self._groups.get(request.group_id)
+        member_id, instance_id = request.member_id, request.group_instance_id
+        epoch = request.generation_id_or_member_epoch
         if group is None:
-            if request.generation_id_or_member_epoch >= 0:
+            if epoch >= 0:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
-            return  # the replay of the first commit creates the group
-        member = group.check_offset_commit(
-            request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
-        )
+            return None  # the replay of the first commit creates the group
+        if isinstance(group, ConsumerGroup):
+            return check_commit(group, member_id, instance_id, epoch, version=version)
+        if isinstance(group, ShareGroup):
+            raise _no_offsets(group)
+        member = group.check_offset_commit(member_id, instance_id, epoch)
         if member is not None:
             self._rebalance.restart_session(group, member)
+        return None
+
+    def _check_commit_in_transaction(self, request: TxnOffsetCommitRequest) -> CheckPartition | None:
+        group = self._groups.get(request.group_id)
+        member_id, instance_id, epoch = request.member_id, request.group_instance_id, request.generation_id
+        if group is None:
+            if epoch >= 0:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+            return None
+        if isinstance(group, ShareGroup):
+            raise _no_offsets(group)
+        if not isinstance(group, ConsumerGroup):
+            group.check_offset_commit(member_id, instance_id, epoch, in_transaction=True)
+            return None
+        try:
+            return check_commit(group, member_id, instance_id, epoch, version=NO_VERSION, in_transaction=True)
+        except KafkaError as error:
+            if error.code is ErrorCode.STALE_MEMBER_EPOCH:
+                raise KafkaError(ErrorCode.ILLEGAL_GENERATION) from error
+            raise
+
+    def _topic_id(self, name: str) -> UUID:
+        """Return the id of a topic whose partitions are checked. Raises ILLEGAL_GENERATION if it does not exist."""
+        topic = self._image().topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        return topic.topic_id
 
     def _is_too_long(self, metadata: str) -> bool:
         """Return True if the metadata exceed the limit, in UTF-16 units as in Kafka."""
@@ -189,6 +228,12 @@ class Committing:
                 found.append(self._fetched(group_id, topic.name, index, offset, require_stable=require_stable))
             responses.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=found))
         return responses
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Check the member that reads offsets. Raises KafkaError."""
+        group = self._groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            check_fetch(group, member_id, member_epoch)
 
     def partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
         """Return all partitions for which the group has committed offsets."""
@@ -220,15 +265,18 @@ class Committing:
         group = self._groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
-        if not group.is_empty and not group.is_consumer_group:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        assert group.state is not GroupState.DEAD
+        if isinstance(group, ShareGroup):
+            raise _no_offsets(group)
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty and not group.is_consumer_group:
+                raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+            assert group.state is not GroupState.DEAD
         records: list[GroupRecord] = []
         responses = [self._delete_topic(group, topic, records) for topic in topics]
         return Write(answer=responses, records=records)
 
     def _delete_topic(
-        self, group: ClassicGroup, topic: OffsetDeleteRequestTopic, records: list[GroupRecord]
+        self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[GroupRecord]
     ) -> OffsetDeleteResponseTopic:
         group_id, name = group.group_id, topic.name
         is_read = group.is_subscribed_to(name)
@@ -243,6 +291,11 @@ class Committing:
             if exists and not is_read:
                 records.append(offset_tombstone(group_id, name, index))
         return OffsetDeleteResponseTopic(name=name, partitions=answered)
+
+
+def _no_offsets(group: ShareGroup) -> KafkaError:
+    """Return the error for offsets of a share group, which has its own (KIP-932)."""
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
 
 def no_offset(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:

@@ -4,8 +4,9 @@ The retention time of an offset starts at a time that depends on its group:
 
 - Group without a protocol type, which has commits only: the offset's commit.
 - Empty group: the time when the group became empty.
-- Stable consumer group: the offset's commit, for topics that no member reads.
-- Any other group: never.
+- Stable classic group of consumers: the offset's commit, for topics that no member reads.
+- Consumer group (KIP-848): the offset's commit, for topics that no member reads.
+- Any other group: never. A share group has no committed offsets, and stays.
 
 An offset whose commit contains an expiration time (OffsetCommit 2-4) expires then. An empty group without offsets is
 deleted.
@@ -13,15 +14,20 @@ deleted.
 
 from __future__ import annotations
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.any_group import AnyGroup
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.group.records import NO_EXPIRE_TIMESTAMP, GroupRecord, OffsetAndMetadata, offset_tombstone
+from kwire.coordinator.group.share.share_group import ShareGroup
 
 
 def expired_offsets(
-    group: ClassicGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
+    group: AnyGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
 ) -> tuple[list[GroupRecord], bool]:
     """Return tombstones of a group's expired offsets, and True if it has no others."""
+    if isinstance(group, ShareGroup):
+        return [], False
     by_topic = offsets.by_topic(group.group_id)
     if not by_topic:
         return [], not offsets.has_open_transaction(group.group_id)
@@ -42,16 +48,23 @@ def expired_offsets(
     return tombstones, kept == 0 and not offsets.has_open_transaction(group.group_id)
 
 
-def _has_clock(group: ClassicGroup) -> bool:
+def _has_clock(group: ClassicGroup | ConsumerGroup) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return True
     if group.protocol_type is None or group.is_empty:
         return True
     return group.is_consumer_group and group.subscribed_topics is not None and group.state is GroupState.STABLE
 
 
-def _is_over(group: ClassicGroup, committed: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
+def _is_over(group: ClassicGroup | ConsumerGroup, committed: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
     if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
         return now_ms >= committed.expire_timestamp_ms
     start_ms = committed.commit_timestamp_ms
-    if group.protocol_type is not None and group.is_empty and group.state_timestamp_ms is not None:
+    if (
+        isinstance(group, ClassicGroup)
+        and group.protocol_type is not None
+        and group.is_empty
+        and group.state_timestamp_ms is not None
+    ):
         start_ms = group.state_timestamp_ms
     return now_ms - start_ms >= retention_ms

@@ -5,28 +5,41 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.cluster.configs.group_configs import GroupConfigs
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.group.any_group import AnyGroup, deletion_records
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
+from kwire.coordinator.group.classic.leaving import Leaving
+from kwire.coordinator.group.classic.member import member_from_record
+from kwire.coordinator.group.classic.rebalance import Change, Rebalance
+from kwire.coordinator.group.classic.syncing import Syncing
 from kwire.coordinator.group.committing import Committing
 from kwire.coordinator.group.config import GroupConfig
+from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
+from kwire.coordinator.group.consumer.consumer_groups import ConsumerGroups
+from kwire.coordinator.group.consumer.replay import REPLAY as CONSUMER_REPLAY
+from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
+from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.expiration import expired_offsets
-from kwire.coordinator.group.joining import Joining
-from kwire.coordinator.group.leaving import Leaving
-from kwire.coordinator.group.member import member_from_record
+from kwire.coordinator.group.modern.metadata_hash import TopicHashes
 from kwire.coordinator.group.offsets import Offsets
-from kwire.coordinator.group.rebalance import Change, Rebalance
 from kwire.coordinator.group.records import (
     GroupRecord,
     decode_group_record,
     encode_group_record,
-    group_tombstone,
     offset_tombstone,
 )
-from kwire.coordinator.group.syncing import Syncing
+from kwire.coordinator.group.share.heartbeats import ShareHeartbeats
+from kwire.coordinator.group.share.replay import REPLAY as SHARE_REPLAY
+from kwire.coordinator.group.share.settings import ShareGroupConfig
+from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.shard import Step, Write
 from kwire.coordinator.timers import Timers
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from kwire.protocol.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -35,6 +48,7 @@ from kwire.protocol.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from kwire.protocol.messages.share_group_records import ShareGroupMetadataKey
 from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
@@ -51,12 +65,22 @@ class GroupMachine:
         timers: Timers[Step[GroupRecord]],
         *,
         config: GroupConfig,
+        consumer_config: Callable[[], ConsumerGroupConfig],
+        share_config: Callable[[], ShareGroupConfig],
+        configs: GroupConfigs,
+        hashes: TopicHashes,
+        image: Callable[[], MetadataImage],
+        newest_topics_version: Callable[[], int],
         clock: Clock,
         random_source: RandomSource,
         reserve: Callable[[str], bool],
     ) -> None:
-        """Create an empty state; `reserve` returns True if a group without a record may be created, and counts it."""
-        self.groups: dict[str, ClassicGroup] = {}
+        """Create an empty state.
+
+        `newest_topics_version` returns the offset of the last metadata with new topics. `reserve` returns True if a
+        group without a record may be created, and counts it.
+        """
+        self.groups: dict[str, AnyGroup] = {}
         self.offsets = Offsets()
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
         self.joining = Joining(
@@ -66,12 +90,24 @@ class GroupMachine:
         self.leaving = Leaving(self.rebalance)
         self.committing = Committing(
             groups=self.groups,
+            image=image,
             offsets=self.offsets,
             rebalance=self.rebalance,
             config=config,
             clock=clock,
             reserve=reserve,
         )
+        environment = GroupEnvironment(
+            groups=self.groups,
+            timers=timers,
+            clock=clock,
+            random_source=random_source,
+            image=image,
+            configs=configs,
+            hashes=hashes,
+        )
+        self.consumers = ConsumerGroups(environment, consumer_config, config, self.rebalance, newest_topics_version)
+        self.share_heartbeats = ShareHeartbeats(environment, share_config)
         self._config = config
         self._clock = clock
         self._timers = timers
@@ -90,12 +126,19 @@ class GroupMachine:
             assert value is None or isinstance(value, GroupMetadataValue)
             self._replay_group(key.group, value)
             return
+        if type(key) in CONSUMER_REPLAY:
+            self._replay_consumer_group(key, value)
+            return
+        if type(key) in SHARE_REPLAY:
+            self._replay_share_group(key, value)
+            return
         if isinstance(key, LegacyOffsetCommitKey):
             key = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
         if isinstance(value, LegacyOffsetCommitValue):
             value = OffsetCommitValue(
                 offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp
             )
+        assert isinstance(key, OffsetCommitKey)
         assert value is None or isinstance(value, OffsetCommitValue)
         self._replay_offset(key, value, offset, producer_id)
 
@@ -105,6 +148,13 @@ class GroupMachine:
     def loaded(self) -> None:
         """Start the members' sessions, and rebalance groups above the size limit, whose members can commit first."""
         for group in list(self.groups.values()):
+            if isinstance(group, ConsumerGroup):
+                self.consumers.loaded(group)
+                continue
+            if isinstance(group, ShareGroup):
+                for member_id in group.members:
+                    self.share_heartbeats.restart_session(group.group_id, member_id)
+                continue
             for member in group.members.values():
                 self.rebalance.restart_session(group, member)
             if len(group.members) > self._config.max_size:
@@ -114,7 +164,25 @@ class GroupMachine:
 
     def unloaded(self) -> None:
         for group in self.groups.values():
-            group.close(ErrorCode.NOT_COORDINATOR)
+            if isinstance(group, ClassicGroup):
+                group.close(ErrorCode.NOT_COORDINATOR)
+
+    # --- JoinGroup to groups of all kinds
+
+    def join(self, call: JoinCall, allows_topic: Callable[[str], bool]) -> Change | None:
+        """Answer a JoinGroup at once, or later. Raises KafkaError."""
+        group = self.groups.get(call.request.group_id)
+        if isinstance(group, ShareGroup):
+            call.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID)
+            return None
+        if not isinstance(group, ConsumerGroup):
+            return self.joining.join(call)
+        if not group.is_empty:
+            return self.consumers.classic_members.join(group, call, allows_topic)
+        if call.request.member_id != UNKNOWN_MEMBER_ID:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        logger.info("group %s: the empty consumer group becomes a classic group", group.group_id)
+        return self.joining.join_new_group(call, deletion_records(group))
 
     # --- replay
 
@@ -140,6 +208,31 @@ class GroupMachine:
         group.check_invariants()
         self.groups[group_id] = group
 
+    def _replay_consumer_group(self, key: Any, value: Any) -> None:
+        group_id = key.group_id
+        group = self.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return  # the group is already deleted, or a classic one has taken its place
+            # A client that only committed offsets may have created the group before.
+            assert group is None or _has_only_offsets(group), f"{group_id} is a group of another kind"
+            group = self.groups[group_id] = ConsumerGroup(group_id)
+        CONSUMER_REPLAY[type(key)](group, key, value)
+        if value is None and isinstance(key, ConsumerGroupMetadataKey):
+            del self.groups[group_id]
+
+    def _replay_share_group(self, key: Any, value: Any) -> None:
+        group_id = key.group_id
+        group = self.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            if value is None:
+                return
+            assert group is None, f"{group_id} is a group of another kind"
+            group = self.groups[group_id] = ShareGroup(group_id)
+        SHARE_REPLAY[type(key)](group, key, value, self._clock.wall_ms())
+        if value is None and isinstance(key, ShareGroupMetadataKey):
+            del self.groups[group_id]
+
     def _replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int
     ) -> None:
@@ -156,7 +249,8 @@ class GroupMachine:
             offset_tombstone(group_id, topic, partition)
             for topic, partition in self.offsets.partitions_of_group(group_id)
         ]
-        return [*records, group_tombstone(group_id)]
+        group = self.groups.get(group_id)
+        return records if group is None else [*records, *deletion_records(group)]
 
     def delete_offsets_of_topic(self, topic: str) -> Change | None:
         """Delete the committed offsets of a deleted topic."""
@@ -192,8 +286,13 @@ class GroupMachine:
             )
             records += tombstones
             if has_no_offsets and group.is_empty:
-                records.append(group_tombstone(group.group_id))
+                records += deletion_records(group)
         if not records:
             return None
         logger.info("%d expired offsets and groups are removed", len(records))
         return Write(answer=None, records=records, atomic=False)
+
+
+def _has_only_offsets(group: AnyGroup) -> bool:
+    """Return True for a group that a client created by committing offsets, without members."""
+    return isinstance(group, ClassicGroup) and group.protocol_type is None

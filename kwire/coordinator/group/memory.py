@@ -11,13 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from sys import getsizeof
 
-from kwire.coordinator.group.classic_group import ClassicGroup
+from kwire.coordinator.group.any_group import AnyGroup
+from kwire.coordinator.group.classic.classic_group import ClassicGroup
+from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
+from kwire.coordinator.group.consumer.member import ConsumerMember
+from kwire.coordinator.group.share.share_group import ShareGroup, ShareMember
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest
+from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.seams import Clock
 
 GROUP_BYTES = 2_500
 MEMBER_BYTES = 2_500
 """Memory besides the data that clients send, including timers and answers."""
+PARTITION_BYTES = 200
+"""Memory of an assigned partition, in its member, in the target and among the owners."""
 LITTLE_BYTES = 16 * 1024
 RECOUNT_INTERVAL_MS = 1_000
 """Minimum time between two computations of all groups' sizes."""
@@ -26,7 +34,7 @@ RECOUNT_INTERVAL_MS = 1_000
 class GroupMemory:
     """Memory limit for all groups of a coordinator."""
 
-    def __init__(self, limit_bytes: int, groups: Callable[[], Iterable[ClassicGroup]], clock: Clock) -> None:
+    def __init__(self, limit_bytes: int, groups: Callable[[], Iterable[AnyGroup]], clock: Clock) -> None:
         self._limit_bytes = limit_bytes
         self._groups = groups
         self._clock = clock
@@ -37,6 +45,20 @@ class GroupMemory:
     def reserve(self, request: JoinGroupRequest, client_id: str, *, is_member: bool) -> bool:
         """Return True if a join may be accepted, and count it in that case."""
         size = _size_of_join(request, client_id)
+        return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
+
+    def reserve_member(
+        self, request: ConsumerGroupHeartbeatRequest | ShareGroupHeartbeatRequest, client_id: str, *, is_member: bool
+    ) -> bool:
+        """Return True if a heartbeat may be accepted, and count what it stores in that case."""
+        regex = instance_id = None
+        if isinstance(request, ConsumerGroupHeartbeatRequest):
+            regex, instance_id = request.subscribed_topic_regex, request.instance_id
+        size = _size_of_subscription(request.subscribed_topic_names or (), regex)
+        if is_member and not size:
+            return True  # it stores nothing new
+        names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(instance_id)
+        size += GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.rack_id)
         return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
 
     def reserve_group(self, group_id: str) -> bool:
@@ -64,7 +86,36 @@ def _size_of_join(request: JoinGroupRequest, client_id: str) -> int:
     return GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.protocol_type) + protocols
 
 
-def _size_of_group(group: ClassicGroup) -> int:
+def _size_of_subscription(names: Iterable[str], regex: str | None) -> int:
+    return sum(map(getsizeof, names)) + (getsizeof(regex) if regex else 0)
+
+
+def _size_of_group(group: AnyGroup) -> int:
+    if isinstance(group, ConsumerGroup):
+        return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_consumer, group.members.values()))
+    if isinstance(group, ShareGroup):
+        return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_share_member, group.members.values()))
+    return _size_of_classic_group(group)
+
+
+def _size_of_share_member(member: ShareMember) -> int:
+    partitions = sum(map(len, member.assigned_partitions.values()))
+    return MEMBER_BYTES + _size_of_subscription(member.subscribed_topic_names, None) + PARTITION_BYTES * partitions
+
+
+def _size_of_consumer(member: ConsumerMember) -> int:
+    partitions = sum(
+        len(indexes)
+        for held in (member.assigned_partitions, member.partitions_pending_revocation)
+        for indexes in held.values()
+    )
+    classic = member.classic_metadata
+    protocols = 0 if classic is None else sum(len(each.metadata) + 100 for each in classic.supported_protocols)
+    subscription = _size_of_subscription(member.subscribed_topic_names, member.subscribed_topic_regex)
+    return MEMBER_BYTES + subscription + protocols + PARTITION_BYTES * partitions
+
+
+def _size_of_classic_group(group: ClassicGroup) -> int:
     pending = sum(getsizeof(member_id) + MEMBER_BYTES for member_id in group.pending_join)
     members = sum(
         MEMBER_BYTES

@@ -1,11 +1,15 @@
-"""Records of __consumer_offsets that classic groups write: group metadata and committed offsets.
+"""Records of __consumer_offsets: committed offsets and classic groups, and the table of all record types.
 
 A key begins with its record type as an int16 (which is the schema's key), a value with its version as an int16.
 A null value is a tombstone.
 """
 
+from typing import Any
+
 from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
+from kwire.protocol.messages import consumer_group_records as consumer
+from kwire.protocol.messages import share_group_records as share
 from kwire.protocol.primitives import bytes_, int32, int64, string, uuid
 from kwire.protocol.schema import field, message, schema_of, struct
 
@@ -68,15 +72,35 @@ class GroupMetadataValue:
     members: list[MemberMetadata] = field("0+")
 
 
-GroupKey = LegacyOffsetCommitKey | OffsetCommitKey | GroupMetadataKey
-GroupValue = LegacyOffsetCommitValue | OffsetCommitValue | GroupMetadataValue
+GroupKey = Any
+"""Key of a record: one of the types in _RECORDS, or LegacyOffsetCommitKey."""
+GroupValue = Any
+"""Value of a record, of the type that belongs to its key."""
 _PREFIX_SIZE = 2
-_KEY_TYPES: dict[int, type[GroupKey]] = {0: LegacyOffsetCommitKey, 1: OffsetCommitKey, 2: GroupMetadataKey}
-_VALUE_TYPES: dict[type[GroupKey], type[GroupValue]] = {
-    LegacyOffsetCommitKey: LegacyOffsetCommitValue,
-    OffsetCommitKey: OffsetCommitValue,
-    GroupMetadataKey: GroupMetadataValue,
-}
+_KEY_TYPES: dict[int, type] = {0: LegacyOffsetCommitKey}
+_VALUE_TYPES: dict[type, type] = {LegacyOffsetCommitKey: LegacyOffsetCommitValue}
+_RECORDS: tuple[tuple[type, type], ...] = (
+    (OffsetCommitKey, OffsetCommitValue),
+    (GroupMetadataKey, GroupMetadataValue),
+    (consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
+    (consumer.ConsumerGroupPartitionMetadataKey, consumer.ConsumerGroupPartitionMetadataValue),
+    (consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
+    (consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    (consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    (consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
+    (share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
+    (share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+    (share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue),
+    (share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
+    (share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
+    (share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
+)
+for _key_type, _value_type in _RECORDS:
+    _record_type = schema_of(_key_type).key
+    assert _record_type is not None
+    _KEY_TYPES[_record_type] = _key_type
+    _VALUE_TYPES[_key_type] = _value_type
 
 
 def encode_group_key(key: GroupKey) -> bytes:
@@ -115,6 +139,8 @@ def _version_written(value: GroupValue) -> int:
         return 0
     if isinstance(value, GroupMetadataValue):
         return 3
+    if not isinstance(value, OffsetCommitValue):
+        return 0
     return 4 if value.expire_timestamp == -1 else 1  # only version 1 contains an expiration time
 
 

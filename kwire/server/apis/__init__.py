@@ -17,6 +17,8 @@ from kwire.server.apis.configs import (
     push_telemetry,
 )
 from kwire.server.apis.groups import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     find_coordinator,
@@ -60,6 +62,8 @@ SERVED: tuple[Api, ...] = tuple(
             add_partitions_to_txn.API,
             alter_replica_log_dirs.API,
             api_versions.API,
+            consumer_group_describe.API,
+            consumer_group_heartbeat.API,
             delete_groups.API,
             delete_records.API,
             describe_client_quotas.API,

@@ -10,7 +10,7 @@ from kwire.cluster.metadata.features import TRANSACTION_VERSION
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
-from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
+from kwire.coordinator.group_coordinator import ConsumerGroupConfig, GroupConfig, GroupCoordinator, ShareGroupConfig
 from kwire.coordinator.markers import LocalMarkerWriter
 from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
@@ -54,6 +54,9 @@ class Coordinators:
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.groups = GroupCoordinator(
             config=settings.of(GroupConfig),
+            consumer_config=lambda: settings.of(ConsumerGroupConfig),
+            share_config=lambda: settings.of(ShareGroupConfig),
+            settings=lambda: settings.values,
             partitions=partitions,
             image=self._image,
             clock=node.clock,
@@ -100,6 +103,10 @@ class Coordinators:
         """Drop the state of a partition that was removed from this broker."""
         self.groups.partition_removed(partition)
         self.transactions.partition_removed(partition)
+
+    def topics_created(self, version: int) -> None:
+        """Let groups with regular expressions search the metadata of this offset."""
+        self.groups.topics_created(version)
 
     def topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a deleted topic."""

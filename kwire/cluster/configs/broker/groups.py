@@ -11,8 +11,7 @@ KEYS = (
         type=ConfigType.LIST,
         default="classic,consumer,streams",
         check=items("consumer", "classic", "share", "streams", may_be_empty=False),
-        use=Use.IGNORED,
-        doc="Enabled group protocols. Accepted, no effect: kwire offers all protocols that it implements.",
+        doc="Enabled group protocols: without consumer, members of consumer groups (KIP-848) are rejected.",
     ),
     ConfigKey(
         name="group.coordinator.threads",

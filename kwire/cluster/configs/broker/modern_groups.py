@@ -11,7 +11,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Milliseconds without a heartbeat after which a member of a consumer group is removed.",
     ),
     ConfigKey(
@@ -19,7 +18,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of consumer.session.timeout.ms.",
     ),
     ConfigKey(
@@ -27,7 +25,6 @@ KEYS = (
         type=ConfigType.INT,
         default="60000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of consumer.session.timeout.ms.",
     ),
     ConfigKey(
@@ -35,7 +32,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Heartbeat interval of members of consumer groups, in milliseconds.",
     ),
     ConfigKey(
@@ -43,7 +39,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of consumer.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -51,7 +46,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of consumer.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -59,7 +53,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2147483647",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Maximum number of members of a consumer group.",
     ),
     ConfigKey(
@@ -67,7 +60,6 @@ KEYS = (
         type=ConfigType.LIST,
         default="uniform,range",
         check=SOME_ITEMS,
-        use=Use.IGNORED,
         doc="Server-side assignors of consumer groups; the first one is the default.",
     ),
     ConfigKey(
@@ -75,7 +67,6 @@ KEYS = (
         type=ConfigType.STRING,
         default="bidirectional",
         check=one_of_any_case("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL"),
-        use=Use.IGNORED,
         doc="Migrations of active groups that are allowed between the classic and the consumer protocol.",
     ),
     ConfigKey(
@@ -83,7 +74,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
         doc="Minimum milliseconds between two assignments of a consumer group.",
     ),
@@ -92,7 +82,6 @@ KEYS = (
         type=ConfigType.INT,
         default="0",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Lower bound of consumer.assignment.interval.ms.",
     ),
     ConfigKey(
@@ -100,7 +89,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Upper bound of consumer.assignment.interval.ms.",
     ),
     ConfigKey(
@@ -108,7 +96,6 @@ KEYS = (
         type=ConfigType.INT,
         default="600000",
         check=at_least(10000),
-        use=Use.IGNORED,
         internal=True,
         doc="Milliseconds between two evaluations of subscriptions by regular expression.",
     ),
@@ -117,7 +104,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Milliseconds without a heartbeat after which a member of a share group is removed.",
     ),
     ConfigKey(
@@ -125,7 +111,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of share.session.timeout.ms.",
     ),
     ConfigKey(
@@ -133,7 +118,6 @@ KEYS = (
         type=ConfigType.INT,
         default="60000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of share.session.timeout.ms.",
     ),
     ConfigKey(
@@ -141,7 +125,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Heartbeat interval of members of share groups, in milliseconds.",
     ),
     ConfigKey(
@@ -149,7 +132,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of share.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -157,7 +139,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of share.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -165,7 +146,6 @@ KEYS = (
         type=ConfigType.INT,
         default="200",
         check=between(1, 1000),
-        use=Use.IGNORED,
         doc="Maximum number of members of a share group.",
     ),
     ConfigKey(
@@ -181,7 +161,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
         doc="Minimum milliseconds between two assignments of a share group.",
     ),
@@ -190,7 +169,6 @@ KEYS = (
         type=ConfigType.INT,
         default="0",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Lower bound of share.assignment.interval.ms.",
     ),
     ConfigKey(
@@ -198,7 +176,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Upper bound of share.assignment.interval.ms.",
     ),
     ConfigKey(
@@ -206,7 +183,6 @@ KEYS = (
         type=ConfigType.INT,
         default="30000",
         check=POSITIVE,
-        use=Use.IGNORED,
         internal=True,
         doc="Milliseconds before the initialization of a share partition's state is retried.",
     ),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kwire.coordinator.answers import Answer, when_answered
-from kwire.coordinator.group.joining import rejected_join
+from kwire.coordinator.group.classic.joining import rejected_join
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.server.apis.groups.client import client_of
 from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
 
@@ -15,12 +16,7 @@ PROTOCOL_NAME_MAY_BE_NULL_SINCE = 7
 def handle_join_group(request: JoinGroupRequest, context: RequestContext) -> Answer[JoinGroupResponse]:
     if not context.allows_group(request.group_id):
         return _for_version(rejected_join(ErrorCode.GROUP_AUTHORIZATION_FAILED), context)
-    answer = context.services.groups.join(
-        request,
-        version=context.version,
-        client_id=context.client_id,
-        client_host=f"/{context.connection.peer_host}",  # as Java prints an address
-    )
+    answer = context.services.groups.join(request, client_of(context), version=context.version)
     return when_answered(answer, lambda response: _for_version(response, context))
 
 

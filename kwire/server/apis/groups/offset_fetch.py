@@ -87,14 +87,16 @@ def _fetch(
         return OffsetFetchResponseGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     is_all = group.topics is None
     try:
-        topics = groups.committed_partitions(group_id) if group.topics is None else (yield from _once(group.topics))
+        topics = groups.committed_partitions(group) if group.topics is None else (yield from _once(group.topics))
     except KafkaError as error:
         return OffsetFetchResponseGroup(group_id=group_id, error_code=error.code)
     answers: list[Answer[OffsetFetchResponseGroup]] = []
     rejected: list[OffsetFetchResponseTopics] = []
     for some in slices(topics, lambda topic: topic.partition_indexes, _part, CHUNK):
         yield
-        part = OffsetFetchRequestGroup(group_id=group_id, topics=some)
+        part = OffsetFetchRequestGroup(
+            group_id=group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=some
+        )
         if not is_all:
             _join(rejected, _take_out_rejected(part, context))
         answer = groups.fetch_offsets(part, require_stable=request.require_stable)

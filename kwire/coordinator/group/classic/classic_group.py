@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Mapping
 from enum import Enum
 
-from kwire.coordinator.group.member import JoinAnswer, Member, Protocols
+from kwire.coordinator.group.classic.member import JoinAnswer, Member, Protocols
 from kwire.coordinator.group.records import GroupRecord, group_metadata_record
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
 from kwire.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_consumer_protocol
@@ -284,6 +284,12 @@ class ClassicGroup:
         if not answer.done():
             answer.set_result(response)
         return True
+
+    def answer_all(self, code: ErrorCode) -> None:
+        """Answer every waiting JoinGroup and SyncGroup with this code; the members stay."""
+        for member in self.members.values():
+            self.answer_join(member, JoinGroupResponse(error_code=code, member_id=member.member_id, protocol_name=None))
+            self.answer_sync(member, SyncGroupResponse(error_code=code))
 
     def close(self, code: ErrorCode) -> None:
         """Answer every waiting request with this code; the group becomes Dead.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
-from kwire.coordinator.group.joining import REASON_LENGTH_MAX, UNKNOWN_MEMBER_ID
-from kwire.coordinator.group.rebalance import Change, Rebalance
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.joining import REASON_LENGTH_MAX, UNKNOWN_MEMBER_ID
+from kwire.coordinator.group.classic.rebalance import Change, Rebalance
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.leave_group import MemberIdentity, MemberResponse
 

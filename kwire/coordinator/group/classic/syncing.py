@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
-from kwire.coordinator.group.member import Member, SyncAnswer
-from kwire.coordinator.group.rebalance import Change, Rebalance
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.member import Member, SyncAnswer
+from kwire.coordinator.group.classic.rebalance import Change, Rebalance
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.heartbeat import HeartbeatRequest

@@ -11,9 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.member import Member
 from kwire.coordinator.group.config import GroupConfig
-from kwire.coordinator.group.member import Member
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.shard import Step, Write
 from kwire.coordinator.timers import Timers
@@ -37,7 +37,7 @@ class Rebalance:
     def __init__(
         self,
         *,
-        groups: Mapping[str, ClassicGroup],
+        groups: Mapping[str, object],
         config: GroupConfig,
         clock: Clock,
         timers: Timers[Step[GroupRecord]],

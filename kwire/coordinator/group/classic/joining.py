@@ -8,14 +8,15 @@ group.instance.id. In a stable group this needs no rebalance as long as the sele
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kwire.coordinator.group.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.classic.member import JoinAnswer, Member, Protocols, protocols_of
+from kwire.coordinator.group.classic.rebalance import Change, Rebalance
 from kwire.coordinator.group.config import NEW_MEMBER_JOIN_TIMEOUT_MS, GroupConfig
-from kwire.coordinator.group.member import JoinAnswer, Member, Protocols, protocols_of
-from kwire.coordinator.group.rebalance import Change, Rebalance
-from kwire.coordinator.group.records import group_metadata_record
+from kwire.coordinator.group.records import GroupRecord, group_metadata_record
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -65,7 +66,7 @@ class Joining:
     def __init__(
         self,
         *,
-        groups: dict[str, ClassicGroup],
+        groups: MutableMapping[str, Any],
         config: GroupConfig,
         clock: Clock,
         random_source: RandomSource,
@@ -85,13 +86,17 @@ class Joining:
             if request.member_id != UNKNOWN_MEMBER_ID:
                 call.reject(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
                 return None
-            return self._join_new_group(call)
+            return self.join_new_group(call)
         return self._join(group, call)
 
-    def _join_new_group(self, call: JoinCall) -> Change:
-        """Create a group, and write it before it has members, which reserves its id."""
+    def join_new_group(self, call: JoinCall, tombstones: Sequence[GroupRecord] = ()) -> Change:
+        """Create a group, and write it before it has members, which reserves its id.
+
+        The tombstones are those of an empty group of another kind, whose place it takes.
+        """
         group_id = call.request.group_id
         now_ms = self._clock.wall_ms()
+        replaced = self._groups.get(group_id)
         group = self._groups[group_id] = ClassicGroup(group_id, state_timestamp_ms=now_ms)
         change = self._join(group, call)
         assert change is None, "the first join of a group writes nothing itself"
@@ -104,9 +109,11 @@ class Joining:
                 call.reject(error.code, UNKNOWN_MEMBER_ID)
             if self._groups.get(group_id) is group:
                 del self._groups[group_id]
+                if replaced is not None:
+                    self._groups[group_id] = replaced
 
         record = group_metadata_record(group_id, state_timestamp_ms=now_ms)
-        return Write(answer=None, records=[record], replay=False, outcome=outcome)
+        return Write(answer=None, records=[*tombstones, record], replay=False, outcome=outcome)
 
     def _join(self, group: ClassicGroup, call: JoinCall) -> Change | None:
         member_id = call.request.member_id

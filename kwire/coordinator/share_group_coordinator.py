@@ -1,0 +1,152 @@
+"""Share groups (KIP-932): membership, and the partitions whose state the share coordinator keeps.
+
+A group's records are in __consumer_offsets, like those of the other kinds; the delivery states of its partitions are
+in __share_group_state. A partition is assigned after the share coordinator has created its state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+from uuid import UUID
+
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.answers import Answer, when_answered
+from kwire.coordinator.group.any_group import share_group
+from kwire.coordinator.group.client import Client
+from kwire.coordinator.group.memory import GroupMemory
+from kwire.coordinator.group.share.describing import described_share_group, rejected_share_description
+from kwire.coordinator.group.share.heartbeats import Heartbeat
+from kwire.coordinator.group.share.partition_states import PartitionStates, TopicsById
+from kwire.coordinator.group.share.records import states_record
+from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.shard import Write
+from kwire.coordinator.written_answers import GroupShard, write_and_answer
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.share_group_describe import ShareGroupDescribeGroup
+from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kwire.seams import Clock
+
+logger = logging.getLogger(__name__)
+
+UNINITIALIZED_OFFSET = -1
+"""Start offset of a partition whose group has not read yet: share.auto.offset.reset decides."""
+
+
+class ShareStates(Protocol):
+    """Share coordinator, as the group coordinator uses it."""
+
+    async def initialize_state(
+        self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, start_offset: int
+    ) -> None:
+        """Create the state of a partition. Raises KafkaError."""
+
+
+class ShareGroupCoordinator:
+    """APIs of share groups."""
+
+    def __init__(
+        self,
+        *,
+        shard_of: Callable[[str], GroupShard],
+        memory: GroupMemory,
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+    ) -> None:
+        """Create the APIs; `shard_of` returns the active shard of a group id, or raises KafkaError."""
+        self._shard_of = shard_of
+        self._memory = memory
+        self._image = image
+        self._clock = clock
+        self.states: ShareStates | None = None
+        """Share coordinator; None while this broker serves none."""
+        self._initializations: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        for task in self._initializations:
+            task.cancel()
+
+    # --- membership
+
+    def heartbeat(self, request: ShareGroupHeartbeatRequest, client: Client) -> Answer[ShareGroupHeartbeatResponse]:
+        """Let a member join, stay in or leave a share group."""
+        try:
+            if not request.group_id.strip():
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId can't be empty.")
+            shard = self._shard_of(request.group_id)
+            with shard:
+                group = shard.machine.groups.get(request.group_id)
+                is_member = group is not None and request.member_id in group.members
+                if not self._memory.reserve_member(request, client.client_id, is_member=is_member):
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                write = shard.machine.share_heartbeats.heartbeat(request, client)
+        except KafkaError as error:
+            return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        answer = write_and_answer(shard, write, _rejected_heartbeat)
+        return when_answered(answer, lambda heartbeat: self._answered(request.group_id, heartbeat))
+
+    def _answered(self, group_id: str, heartbeat: Heartbeat) -> ShareGroupHeartbeatResponse:
+        if heartbeat.to_initialize and self.states is not None:
+            initialization = self._initialize(self.states, group_id, heartbeat.state_epoch, heartbeat.to_initialize)
+            task = asyncio.get_running_loop().create_task(initialization)
+            self._initializations.add(task)
+            task.add_done_callback(self._initializations.discard)
+        return heartbeat.response
+
+    def describe(self, group_id: str) -> ShareGroupDescribeGroup:
+        try:
+            shard = self._shard_of(group_id)
+            with shard:
+                group = share_group(shard.machine.groups, group_id)
+                return described_share_group(group, self._image())
+        except KafkaError as error:
+            return rejected_share_description(group_id, error.code, error.message)
+
+    # --- initialization of partitions
+
+    async def _initialize(self, states: ShareStates, group_id: str, state_epoch: int, topics: TopicsById) -> None:
+        """Have the share coordinator create the states of partitions, and store which of them exist now."""
+        partitions = [(topic_id, index) for topic_id, topic in topics.items() for index in sorted(topic.partitions)]
+        results = await asyncio.gather(
+            *(
+                states.initialize_state(group_id, topic_id, index, state_epoch, UNINITIALIZED_OFFSET)
+                for topic_id, index in partitions
+            ),
+            return_exceptions=True,
+        )
+        created: dict[UUID, list[int]] = {}
+        failed: dict[UUID, list[int]] = {}
+        for (topic_id, index), result in zip(partitions, results, strict=True):
+            if isinstance(result, BaseException):
+                if not isinstance(result, KafkaError):
+                    raise result
+                logger.warning("group %s: %s-%d is not initialized: %s", group_id, topic_id, index, result)
+                failed.setdefault(topic_id, []).append(index)
+            else:
+                created.setdefault(topic_id, []).append(index)
+        now_ms = self._clock.wall_ms()
+        self.change_states(
+            group_id,
+            lambda before: before.with_initialized(created, self._image(), now_ms).without_initializing(failed),
+        )
+
+    def change_states(self, group_id: str, change: Callable[[PartitionStates], PartitionStates]) -> None:
+        """Store changed states of a group's partitions; nothing happens if the group has moved or is gone."""
+        try:
+            shard = self._shard_of(group_id)
+            with shard:
+                group = shard.machine.groups.get(group_id)
+                if not isinstance(group, ShareGroup):
+                    return
+                states = change(group.states)
+                if states != group.states:
+                    record = states_record(group_id, states, states.named_deleting(self._image()))
+                    shard.attempt(Write(answer=None, records=[record]))
+        except KafkaError as error:
+            logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
+
+
+def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:
+    return Heartbeat(ShareGroupHeartbeatResponse(error_code=code), 0, {})
