@@ -55,6 +55,13 @@ def offset_commit_frame(group: str, topic: str, partition: int) -> bytes:
     return frame(8, OFFSET_COMMIT_VERSION, request)
 
 
+def flexible_frame(key: int, version: int, request: object) -> bytes:
+    """Encode a request of a flexible version, with its size in front."""
+    body = bytearray(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\4load" + b"\0")
+    encode(request, version, body)
+    return len(body).to_bytes(4, "big") + bytes(body)
+
+
 def frame(key: int, version: int, request: object) -> bytes:
     """Encode a request of a version that is not flexible, with its size in front."""
     body = bytearray(key.to_bytes(2, "big") + version.to_bytes(2, "big") + b"\0\0\0\1" + b"\0\4load")

@@ -35,6 +35,7 @@ ROWS = {
     "admin-apis": ("admin_apis", lambda: "-"),
     "schemas": ("schemas", lambda: "-"),
     "images": ("images", lambda: KAFKA_VERSION),
+    "share-state": ("share_state", lambda: KAFKA_VERSION),
     "assignors": ("assignors", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
@@ -54,7 +55,7 @@ CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows with several nodes, which run separately."""
 ALONE = ("starvation", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
-WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "old-clients"}
+WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients"}
 """Rows without a short form: they need Kafka's jars for the comparison, or an idle machine."""
 NEED_KAFKA = {
     "images",

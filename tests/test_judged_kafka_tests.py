@@ -48,8 +48,7 @@ def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
 @pytest.mark.parametrize(
     ("told", "capability"),
     [
-        ("logged: node does not support CONSUMER_GROUP_HEARTBEAT", "consumer groups (KIP-848)"),
-        ("UnsupportedVersionException: The node does not support SHARE_GROUP_DESCRIBE", "share groups"),
+        ("UnsupportedVersionException: The node does not support DESCRIBE_DELEGATION_TOKEN", "delegation tokens"),
         ("kwire format: kwire: sasl.enabled.mechanisms: is not served yet, only its default", "SASL"),
         ("kwire: some.setting: is not served yet, only its default", "the setting some.setting"),
         ("SecurityDisabledException: No Authorizer is configured.", "authorization"),
@@ -77,15 +76,6 @@ def test_each_entry_has_a_state_and_a_reason() -> None:
         for name, (state, reason) in allowed.read().items()
         if state not in (judging.FAILED, judging.INSIDES, judging.CAPABILITY) or not reason
     ]
-
-
-def test_a_closed_connection_is_a_capability_only_where_a_consumer_group_was_asked_for() -> None:
-    closed = invocation(
-        errors=["java.io.EOFException"], trace=["kafka.server.SomeTest.consumerGroupHeartbeat(X.scala)"]
-    )
-    assert judging.judge(closed).what == "consumer groups (KIP-848)"
-    closed["trace"] = ["kafka.server.SomeTest.testFetch(X.scala)"]
-    assert judging.judge(closed).state == judging.FAILED
 
 
 def test_a_test_of_jvm_internals_is_recognised_by_its_id() -> None:

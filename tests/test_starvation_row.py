@@ -148,7 +148,8 @@ def answer_in_parts(server: socket.socket, request: bytes, answer: bytes) -> Non
 
 
 def test_each_api_that_is_served_is_attacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("attacks_on_records", "attacks_on_groups", "attacks_on_the_cluster"):
+    on = ("records", "groups", "modern_groups", "share_state", "the_cluster")
+    for name in (f"attacks_on_{each}" for each in on):
         module = importlib.import_module(f"compat_tests.starvation.{name}")
         few = {"MANY": 3, "SOME": 2, "NEW_TOPICS": 2, "LARGE_BYTES": 10, "UNKNOWN": ("a", "b", "c")}
         for constant, value in few.items():

@@ -7,6 +7,7 @@ from benchmarks.rows import (
     cold,
     compaction,
     connections,
+    consumer_groups,
     engine,
     groups,
     latency,
@@ -37,6 +38,7 @@ ROWS: Mapping[str, Row] = {
     "connections": connections.idle_connections,
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
+    "consumer-group": consumer_groups.consumer_group,
     "offset-commits": offsets.offset_commits,
 }
 ONCE: Mapping[str, Callable[[], Figures]] = {

@@ -15,18 +15,8 @@ NOT_SERVED_REASON = "not served yet"
 
 IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
 """Errors of tests that look for a broker's metrics in their own JVM."""
-#: Capability to name patterns of invocations that need it because of a parameter; kwire does not run them.
-NOT_SERVED = {
-    "streams groups": r"groupProtocol=streams|streams\w*ProtocolEnabled=true|useNewProtocol=true|STREAMS protocol",
-    # The second pattern: a race decides if the topic is created before the consumer fails.
-    "consumer groups (KIP-848)": r"groupProtocol=consumer|\btestAsyncConsumerTopicCreation",
-}
 #: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {
-    "share groups": r"SHARE_\w+|ShareGroup|share\.version|share group",
-    "streams groups": r"STREAMS_GROUP_\w+|streams\.version",
-    "consumer groups (KIP-848)": r"CONSUMER_GROUP_(?:HEARTBEAT|DESCRIBE)|group\.version|CONSUMER group protocol"
-    r"|does not support the new consumer group",
     "SASL": r"does not support ALTER_USER_SCRAM_CREDENTIALS|security\.protocol\S*: .*SASL"
     r"|kwire: sasl\.\S+: is not served yet|SASL_\w+ (?:is )?not served",
     "TLS": r"kwire: ssl\.\S+: is not served yet|security\.protocol\S*: .*SSL"
@@ -39,9 +29,6 @@ BY_ERROR = {
 }
 #: Capability to patterns of the ids of tests that test only this capability, whatever their first error is.
 BY_NAME = {
-    "consumer groups (KIP-848)": r"\bConsumerGroup(?:Describe|Heartbeat)RequestTest\.",
-    "share groups": r"\bShare\w*Test\.|\.\w*ShareGroup|\.testShare",
-    "streams groups": r"\bStreamsGroup\w*Test\.|\.\w*StreamsGroup",
     "TLS": r"\bPlaintextAdminIntegrationTest\.testDescribeAndAlterConfigs",
     "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUser(?:ClientId)?QuotaTest\."
     r"|\bUserScramCredentialsCommandTest\.",
@@ -51,7 +38,6 @@ BY_NAME = {
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
     r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
     "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput",
-    "the features of groups that are not served": r"\bApiVersionsRequestTest\.",
 }
 
 
@@ -70,7 +56,7 @@ class Verdict:
     what: str = ""
     """The missing capability or object, or the error."""
     is_left_out: bool = False
-    """True if the launcher left it out because a parameter names a capability that is not served."""
+    """True if the launcher left it out because the allow-list says that it needs a missing capability."""
 
 
 def judge(invocation: dict) -> Verdict:
@@ -80,7 +66,7 @@ def judge(invocation: dict) -> Verdict:
         return Verdict(invocation["status"], invocation.get("reason", ""))
     if invocation.get("insides"):
         return Verdict(INSIDES, sorted(set(invocation["insides"]))[0])
-    told, trace = "\n".join(invocation.get("errors", ())), invocation.get("trace", ())
+    told = "\n".join(invocation.get("errors", ()))
     if re.search(IN_THIS_JVM, told):
         return Verdict(INSIDES, "metrics of the broker")
     for inside, pattern in INSIDES_BY_NAME.items():
@@ -92,8 +78,6 @@ def judge(invocation: dict) -> Verdict:
     for capability, pattern in BY_ERROR.items():
         if re.search(pattern, told):
             return Verdict(CAPABILITY, capability)
-    if "java.io.EOFException" in told and re.search(r"onsumerGroupHeartbeat|NewProtocol", "\n".join(trace)):
-        return Verdict(CAPABILITY, "consumer groups (KIP-848)")  # the broker closes the connection of such a request
     if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", told):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", told):
@@ -102,9 +86,6 @@ def judge(invocation: dict) -> Verdict:
 
 
 def _left_out_for(invocation: dict) -> str:
-    for capability, pattern in NOT_SERVED.items():
-        if re.search(pattern, invocation["name"]):
-            return capability
     entries = allowed.read()
     entry = allowed.covering(invocation["id"], entries)
     return entries[entry][1] if entry else "unknown"

@@ -11,7 +11,6 @@ from pathlib import Path
 from compat_tests.harness.suites import run_bounded
 from compat_tests.kafka_tests.choosing import family_of
 from compat_tests.kafka_tests.jars import NOT_FOR_CONNECT, class_path
-from compat_tests.kafka_tests.judging import NOT_SERVED
 from kwire.cluster.metadata.features import METADATA_VERSION, SUPPORTED
 
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
@@ -43,7 +42,6 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
             "kwire.first.port": FIRST_PORT + PORTS_OF_A_JVM * shard,
         }
         if side == "kwire":
-            settings["kwire.not.served"] = "|".join(NOT_SERVED.values())
             settings["kwire.left.out"] = ",".join(left_out)
         is_connect = family_of(selector) == "connect"
         heap = CONNECT_HEAP if is_connect else HEAP[side]

@@ -14,16 +14,12 @@ from compat_tests.harness.process import write_properties
 from compat_tests.harness.reference import CLUSTER_ID, ApacheKafka, class_path
 from compat_tests.kafka_tools.tools import JVM, SECONDS_MAX
 from kwire.cluster.directory import load_meta_properties
-from kwire.cluster.formatting.initial_features import OF_KAFKA
-from kwire.cluster.metadata.features import FORMATTED, METADATA_VERSION
 from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from tests.support.raw_client import RawClient
 
-#: Features that kwire does not have yet are disabled in the compared directories.
-OFF = [f"--feature={name}=0" for name in sorted(OF_KAFKA - FORMATTED.keys() - {METADATA_VERSION, "kraft.version"})]
 ONE = "1@127.0.0.1:9193:JEXY6aqzQY-32P5TStzaFg"
 TWO = "2@127.0.0.2:9193:MvDxzVmcRsaTz33bUuRU6A"
 SERVERS = {"controller.quorum.bootstrap.servers": "127.0.0.1:9193"}
@@ -141,7 +137,7 @@ def without_ids(record, made_up):
     ],
 )
 def test_both_tools_write_the_same_files(tmp_path, node, options):
-    kafka, kwire = format_each(tmp_path, node, *options, *OFF)
+    kafka, kwire = format_each(tmp_path, node, *options)
     assert (kafka.returncode, kwire.returncode) == (0, 0), (kafka, kwire)
     assert content(tmp_path / "kwire") == content(tmp_path / "kafka")
     said = [

@@ -4,7 +4,13 @@ A row's function returns requests with their versions for a scene. kwire's codec
 Kafka get the same bytes. Lists have MANY elements: kwire accepts ELEMENTS_MAX in a request, Kafka has no limit.
 """
 
-from compat_tests.starvation import attacks_on_groups, attacks_on_records, attacks_on_the_cluster
+from compat_tests.starvation import (
+    attacks_on_groups,
+    attacks_on_modern_groups,
+    attacks_on_records,
+    attacks_on_share_state,
+    attacks_on_the_cluster,
+)
 from compat_tests.starvation.attack import in_turns
 from kwire.protocol.requesting import frame_request
 
@@ -12,7 +18,13 @@ CLIENT_ID = "attacker"
 BUFFER_BYTES = 64 * 1024
 """Small requests are repeated up to this size, so that one write sends many."""
 
-ATTACKS = (*attacks_on_records.ATTACKS, *attacks_on_groups.ATTACKS, *attacks_on_the_cluster.ATTACKS)
+ATTACKS = (
+    *attacks_on_records.ATTACKS,
+    *attacks_on_groups.ATTACKS,
+    *attacks_on_modern_groups.ATTACKS,
+    *attacks_on_share_state.ATTACKS,
+    *attacks_on_the_cluster.ATTACKS,
+)
 
 
 def cases():

@@ -33,12 +33,16 @@ from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.modern.metadata_hash import TopicHashes
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.rejected_commits import rejected_commit, rejected_transactional_commit
 from kwire.coordinator.group.share.settings import ShareGroupConfig
+from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.streams.settings import StreamsGroupConfig
 from kwire.coordinator.key_partitions import KeyPartitions
 from kwire.coordinator.markers import TransactionMarker
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, ShardState, Step, Write
 from kwire.coordinator.share_group_coordinator import ShareGroupCoordinator
+from kwire.coordinator.streams_group_coordinator import StreamsGroupCoordinator
 from kwire.coordinator.timers import Timers
 from kwire.coordinator.written_answers import with_late_errors, write_and_answer
 from kwire.log.append_result import AppendResult
@@ -57,7 +61,6 @@ from kwire.protocol.messages.list_groups import ListedGroup
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
-    OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
 from kwire.protocol.messages.offset_delete import (
@@ -73,12 +76,11 @@ from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespon
 from kwire.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from kwire.seams import Clock, RandomSource
 
-__all__ = ["Client", "ConsumerGroupConfig", "GroupConfig", "GroupCoordinator", "ShareGroupConfig"]
+__all__ = ["Client", "ConsumerGroupConfig", "GroupConfig", "GroupCoordinator", "ShareGroupConfig", "StreamsGroupConfig"]
 
 T = TypeVar("T")
 
@@ -95,6 +97,7 @@ class GroupCoordinator:
         config: GroupConfig,
         consumer_config: Callable[[], ConsumerGroupConfig],
         share_config: Callable[[], ShareGroupConfig],
+        streams_config: Callable[[], StreamsGroupConfig],
         settings: Callable[[], Mapping[str, Any]],
         partitions: Partitions,
         image: Callable[[], MetadataImage],
@@ -105,6 +108,7 @@ class GroupCoordinator:
         self._config = config
         self._consumer_config = consumer_config
         self._share_config = share_config
+        self._streams_config = streams_config
         self._image = image
         self._configs = GroupConfigs(lambda group_id: image().config_of(ConfigResourceType.GROUP, group_id), settings)
         self.topic_hashes = TopicHashes()
@@ -119,6 +123,9 @@ class GroupCoordinator:
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
         self.share = ShareGroupCoordinator(shard_of=self._shard, memory=self._memory, image=image, clock=clock)
+        self.streams = StreamsGroupCoordinator(
+            shard_of=self._shard, memory=self._memory, image=image, config=streams_config, hashes=self.topic_hashes
+        )
 
     def _weighed_groups(self) -> Iterator[AnyGroup]:
         """Yield the groups whose memory is limited: all but those that consist of committed offsets only.
@@ -139,6 +146,7 @@ class GroupCoordinator:
             config=self._config,
             consumer_config=self._consumer_config,
             share_config=self._share_config,
+            streams_config=self._streams_config,
             configs=self._configs,
             hashes=self.topic_hashes,
             image=self._image,
@@ -454,41 +462,20 @@ class GroupCoordinator:
                     return reject(ErrorCode.GROUP_ID_NOT_FOUND)
                 if not group.is_empty:
                     return reject(ErrorCode.NON_EMPTY_GROUP)
+                if isinstance(group, ShareGroup) and not group.states.is_empty:
+                    return self._delete_share_group(group_id)
                 records = shard.machine.delete_records(group_id)
         except KafkaError as error:
             return reject(error.code)
         return write_and_answer(shard, Write(answer=DeletableGroupResult(group_id=group_id), records=records), reject)
 
-
-def rejected_transactional_commit(
-    topics: Iterable[TxnOffsetCommitRequestTopic], code: ErrorCode
-) -> list[TxnOffsetCommitResponseTopic]:
-    """Return a response with the error code for each partition."""
-    return [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
-
-
-def rejected_commit(topics: Iterable[OffsetCommitRequestTopic], code: ErrorCode) -> list[OffsetCommitResponseTopic]:
-    """Return a response with the code for each partition, since OffsetCommit has no error field for the request."""
-    return [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+    async def _delete_share_group(self, group_id: str) -> DeletableGroupResult:
+        """Delete the states of a share group's partitions, and then the group."""
+        try:
+            await self.share.delete_group(group_id)
+        except KafkaError as error:
+            return DeletableGroupResult(group_id=group_id, error_code=error.code)
+        return DeletableGroupResult(group_id=group_id)
 
 
 def _rejected_leave(code: ErrorCode) -> LeaveGroupResponse:

@@ -26,6 +26,8 @@ SLICE_MS = 10.0
 """Time for which the loader runs before it yields to other tasks."""
 RECORDS_BETWEEN_CHECKS = 64
 """Records that are replayed between two checks of the clock."""
+BYTES_BETWEEN_CHECKS = 16 * 1024
+"""Bytes of records that are replayed between two checks of the clock: a share partition's state may be large."""
 NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
 """Pause before the next read of a log whose file cannot be opened for lack of a file descriptor."""
 
@@ -42,6 +44,8 @@ class Loader:
         self._loaded = loaded
         self._slice_started_ms = clock.monotonic_ms()
         self._records = self._reported = 0
+        self._unchecked_bytes = 0
+        """Bytes of records that were replayed since the last check of the clock."""
         self._unknown: Counter[str] = Counter()
         """Record types that could not be decoded, with their numbers."""
 
@@ -94,6 +98,7 @@ class Loader:
         for record in decode_batch(data, position):
             if record.offset >= first_offset:
                 self._record(record, producer_id)
+                self._unchecked_bytes += len(record.value or b"")
                 await self._pause_if_due()
                 if self._is_stopped():
                     return
@@ -111,8 +116,9 @@ class Loader:
 
     async def _pause_if_due(self) -> None:
         self._records += 1
-        if self._records % RECORDS_BETWEEN_CHECKS:
+        if self._records % RECORDS_BETWEEN_CHECKS and self._unchecked_bytes < BYTES_BETWEEN_CHECKS:
             return
+        self._unchecked_bytes = 0
         if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
             self._loaded(self._records - self._reported)
             self._reported = self._records

@@ -1,6 +1,6 @@
 """Transaction markers: appended to partitions that this broker leads.
 
-A marker for a partition of __consumer_offsets goes through the group coordinator, because it changes its state.
+A marker for a partition of __consumer_offsets goes through the group coordinator, because the marker changes its state.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
 
 The runtime is generic over the state in its shards; the group and the transaction coordinator use it. One task loads
-the shards with a log to replay one after another, so that they occupy the event loop no longer than one does.
+the shards, one after another: loading many of them never occupies the event loop longer at a time than loading one.
 """
 
 from __future__ import annotations

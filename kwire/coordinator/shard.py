@@ -6,7 +6,7 @@ nothing. An answer that depends on uncommitted writes, such as a read of their d
 
 - LOADING -> ACTIVE: the partition's log has been replayed.
 - LOADING -> CLOSED: the log could not be read, or this broker no longer leads the partition.
-- ACTIVE -> CLOSED: this broker no longer leads the partition, or it stops.
+- ACTIVE -> CLOSED: this broker no longer leads the partition, or stops.
 - ACTIVE -> CLOSED: the log failed while writes waited for their commit.
 - ACTIVE -> CLOSED: an invariant of the machine is broken; the runtime loads a new shard in its place.
 

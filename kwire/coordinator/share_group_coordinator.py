@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from kwire.cluster.metadata.image import MetadataImage
@@ -19,10 +18,10 @@ from kwire.coordinator.group.client import Client
 from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.share.describing import described_share_group, rejected_share_description
 from kwire.coordinator.group.share.heartbeats import Heartbeat
-from kwire.coordinator.group.share.partition_states import PartitionStates, TopicsById
-from kwire.coordinator.group.share.records import states_record
-from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.share.partition_states import TopicsById
+from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
 from kwire.coordinator.shard import Write
+from kwire.coordinator.share_group_offsets import ShareGroupOffsets
 from kwire.coordinator.written_answers import GroupShard, write_and_answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_describe import ShareGroupDescribeGroup
@@ -30,18 +29,6 @@ from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
-
-UNINITIALIZED_OFFSET = -1
-"""Start offset of a partition whose group has not read yet: share.auto.offset.reset decides."""
-
-
-class ShareStates(Protocol):
-    """Share coordinator, as the group coordinator uses it."""
-
-    async def initialize_state(
-        self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, start_offset: int
-    ) -> None:
-        """Create the state of a partition. Raises KafkaError."""
 
 
 class ShareGroupCoordinator:
@@ -60,9 +47,23 @@ class ShareGroupCoordinator:
         self._memory = memory
         self._image = image
         self._clock = clock
-        self.states: ShareStates | None = None
-        """Share coordinator; None while this broker serves none."""
+        self._states: ShareStates | None = None
+        self._offsets: ShareGroupOffsets | None = None
         self._initializations: set[asyncio.Task[None]] = set()
+
+    def use_states(self, states: ShareStates, latest_offset: Callable[[str, int], Awaitable[int]]) -> None:
+        """Use this share coordinator, and this function for the high watermark of a topic's partition."""
+        self._states = states
+        self._offsets = ShareGroupOffsets(
+            shard_of=self._shard_of, states=states, latest_offset=latest_offset, image=self._image, clock=self._clock
+        )
+
+    @property
+    def offsets(self) -> ShareGroupOffsets:
+        """Rules of the offsets. Raises COORDINATOR_NOT_AVAILABLE without a share coordinator."""
+        if self._offsets is None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return self._offsets
 
     def stop(self) -> None:
         for task in self._initializations:
@@ -88,8 +89,8 @@ class ShareGroupCoordinator:
         return when_answered(answer, lambda heartbeat: self._answered(request.group_id, heartbeat))
 
     def _answered(self, group_id: str, heartbeat: Heartbeat) -> ShareGroupHeartbeatResponse:
-        if heartbeat.to_initialize and self.states is not None:
-            initialization = self._initialize(self.states, group_id, heartbeat.state_epoch, heartbeat.to_initialize)
+        if heartbeat.to_initialize and self._states is not None:
+            initialization = self._initialize(self._states, group_id, heartbeat.state_epoch, heartbeat.to_initialize)
             task = asyncio.get_running_loop().create_task(initialization)
             self._initializations.add(task)
             task.add_done_callback(self._initializations.discard)
@@ -104,10 +105,21 @@ class ShareGroupCoordinator:
         except KafkaError as error:
             return rejected_share_description(group_id, error.code, error.message)
 
+    async def delete_group(self, group_id: str) -> None:
+        """Delete the states of an empty group's partitions, and then the group. Raises KafkaError."""
+        await self.offsets.delete_all(group_id)
+        shard = self._shard_of(group_id)
+        with shard:
+            share_group(shard.machine.groups, group_id)
+            written = shard.write(Write(answer=None, records=shard.machine.delete_records(group_id)))
+        if isinstance(written, asyncio.Future):
+            await written
+
     # --- initialization of partitions
 
     async def _initialize(self, states: ShareStates, group_id: str, state_epoch: int, topics: TopicsById) -> None:
         """Have the share coordinator create the states of partitions, and store which of them exist now."""
+        offsets = self.offsets
         partitions = [(topic_id, index) for topic_id, topic in topics.items() for index in sorted(topic.partitions)]
         results = await asyncio.gather(
             *(
@@ -127,23 +139,11 @@ class ShareGroupCoordinator:
             else:
                 created.setdefault(topic_id, []).append(index)
         now_ms = self._clock.wall_ms()
-        self.change_states(
-            group_id,
-            lambda before: before.with_initialized(created, self._image(), now_ms).without_initializing(failed),
-        )
-
-    def change_states(self, group_id: str, change: Callable[[PartitionStates], PartitionStates]) -> None:
-        """Store changed states of a group's partitions; nothing happens if the group has moved or is gone."""
         try:
-            shard = self._shard_of(group_id)
-            with shard:
-                group = shard.machine.groups.get(group_id)
-                if not isinstance(group, ShareGroup):
-                    return
-                states = change(group.states)
-                if states != group.states:
-                    record = states_record(group_id, states, states.named_deleting(self._image()))
-                    shard.attempt(Write(answer=None, records=[record]))
+            await offsets.change_states(
+                group_id,
+                lambda before: before.with_initialized(created, self._image(), now_ms).without_initializing(failed),
+            )
         except KafkaError as error:
             logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
 

@@ -325,7 +325,7 @@ class PartitionLog(LogState):
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start; the next retention pass removes whole segments below it. The caller checks the limit."""
         if offset > self.log_end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is behind {self.log_end_offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is above {self.log_end_offset}")
         if offset > self.log_start_offset:
             self.health.guard(lambda: self._raise_start(offset))
 
@@ -360,7 +360,7 @@ class PartitionLog(LogState):
     def _lower(self, recovery_point: int, *, first_dirty: int, start: int) -> None:
         """Lower the offsets before a truncation, so that no running flush makes anything above the new end durable.
 
-        New records at these offsets are neither compacted nor deleted; checkpoints must not claim that after a restart.
+        Otherwise the checkpoints would, after a restart, mark new records at these offsets as compacted or deleted.
         """
         self.health.guard(self.segments.undo_compaction)
         before = self.offsets.lower(recovery_point=recovery_point, first_dirty=first_dirty, start=start)
@@ -412,7 +412,7 @@ class PartitionLog(LogState):
         remove_later, even if the rest fails; without remove_later the caller removes the files. Raises NotReadyError,
         before any change, while timestamps are derived.
         """
-        if self.failure is not None or self.pending_truncation is not None:  # it reads segments that would be removed
+        if self.failure is not None or self.pending_truncation is not None:  # its steps read old segments
             return []
         return self.health.guard(lambda: self._apply_retention(now_ms, high_watermark))
 

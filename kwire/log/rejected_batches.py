@@ -101,7 +101,7 @@ class RejectedBatches:
             del self._not_admitted[next(iter(self._not_admitted))]
 
     def admit(self, producer_id: int, epoch: int, sequence: int, *, has_batches: bool) -> KafkaError | None:
-        """Return the error for a batch if a rejected one must precede it; None if the batch is accepted.
+        """Return the error for a batch that comes after a rejected one in sequence; None if the batch is accepted.
 
         If the log has batches of the epoch (`has_batches`), these determine the next sequence instead. The rejected
         batch may have been a late retry, or another leader may have stored it meanwhile. (Apache Kafka drops its entry

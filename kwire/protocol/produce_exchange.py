@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SMALL_BYTES_MAX: Final = 8 * 1024
 """Size of a request whose batches, if uncompressed, are appended within one or two milliseconds."""
 ATTRIBUTES_LOW_BYTE: Final = 22
-"""Position of a batch's codec."""
+"""Position of the byte of a batch that contains its codec and the transactional flag."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
 """Most topics and partitions of a request. They are fewer than `kwire.protocol.schema.ELEMENTS_MAX`, which limits other
 requests: this decoder creates all of them in one step."""
@@ -78,7 +78,7 @@ class ProducedPartition:
         """(index in the batch, message) of single records."""
         self.error_message: str | None = None
         self.current_leader: tuple[int, int] | None = None
-        """(leader id, leader epoch), if it differs from the one that the client knows."""
+        """(leader id, leader epoch), if this broker does not lead the partition and the leader is known."""
 
 
 class ProducedTopic:

@@ -6,7 +6,6 @@ import pytest
 
 from kwire.cluster.formatting.initial_controllers import InvalidVoterError, parse_initial_controllers
 from kwire.cluster.formatting.initial_features import (
-    OF_KAFKA,
     InvalidFeatureError,
     initial_levels,
     metadata_version_of,
@@ -69,7 +68,17 @@ def test_releases_have_a_metadata_version(release: str) -> None:
     [
         ("4.0", 25, {"transaction.version": 2, "group.version": 1}),
         ("4.1-IV0", 26, {"transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}),
-        ("4.2.1", 29, {"transaction.version": 2, "group.version": 1, "eligible.leader.replicas.version": 1}),
+        (
+            "4.2.1",
+            29,
+            {
+                "transaction.version": 2,
+                "group.version": 1,
+                "share.version": 1,
+                "streams.version": 1,
+                "eligible.leader.replicas.version": 1,
+            },
+        ),
     ],
 )
 def test_an_older_release_has_its_levels(release: str, level: int, others: dict[str, int]) -> None:
@@ -111,7 +120,7 @@ def test_a_cluster_begins_with_the_defaults() -> None:
 def test_a_feature_may_be_lower_or_off() -> None:
     assert initial_levels({"transaction.version": 1}, None, is_dynamic=True)["transaction.version"] == 1
     assert "transaction.version" not in initial_levels({"transaction.version": 0}, None, is_dynamic=True)
-    off = dict.fromkeys(OF_KAFKA - {METADATA_VERSION, "kraft.version"}, 0)
+    off = dict.fromkeys(SUPPORTED.keys() - {METADATA_VERSION, "kraft.version"}, 0)
     assert initial_levels(off, 30, is_dynamic=True) == {METADATA_VERSION: 30}
 
 
@@ -139,10 +148,3 @@ def test_invalid_initial_feature_levels_are_explained(
     with pytest.raises(InvalidFeatureError) as rejected:
         initial_levels(asked, release, is_dynamic=is_dynamic)
     assert words in str(rejected.value)
-
-
-@pytest.mark.parametrize("name", sorted(OF_KAFKA - SUPPORTED.keys()))
-def test_an_unsupported_feature_can_only_have_level_0(name: str) -> None:
-    assert initial_levels({name: 0}, None, is_dynamic=True) == FORMATTED
-    with pytest.raises(InvalidFeatureError, match="levels here: 0 to 0"):
-        initial_levels({name: 1}, None, is_dynamic=True)

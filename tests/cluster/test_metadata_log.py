@@ -54,8 +54,8 @@ def test_a_new_log_begins_with_voters_and_features(tmp_path: Path) -> None:
             assert log.image.features == FORMATTED
             assert log.epoch == 1
             assert log.newest_image is log.image
-            # leader change, kraft.version, voters; begin, four feature levels, end
-            assert log.next_offset == 9
+            # leader change, kraft.version, voters; begin, six feature levels, end
+            assert log.next_offset == 11
 
     run(main())
 

@@ -15,6 +15,7 @@ from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.machine import EXPIRED_AT_ONCE, GroupMachine
 from kwire.coordinator.group.modern.metadata_hash import TopicHashes
 from kwire.coordinator.group.share.settings import ShareGroupConfig
+from kwire.coordinator.group.streams.settings import StreamsGroupConfig
 from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from kwire.protocol.records import NO_PRODUCER_ID
 from kwire.seams import SystemRandomSource
@@ -38,6 +39,7 @@ def test_offset_expiration_continues_with_the_remaining_groups_in_the_next_step(
         config=GroupConfig(),
         consumer_config=lambda: read_settings(ConsumerGroupConfig, default_settings()),
         share_config=lambda: read_settings(ShareGroupConfig, default_settings()),
+        streams_config=lambda: read_settings(StreamsGroupConfig, default_settings()),
         configs=GroupConfigs(lambda _: {}, default_settings),
         hashes=TopicHashes(),
         image=MetadataImage,

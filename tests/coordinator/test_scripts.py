@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordinator import consumer_script, group_script, transaction_script
+from tests.coordinator import consumer_script, group_script, streams_script, transaction_script
 from tests.virtual_loop import virtual_loop
 
 FOLDER = Path(__file__).parent.parent / "scripts"
@@ -20,12 +20,13 @@ Runner = group_script.ScriptRunner | transaction_script.ScriptRunner
 RUNNERS: dict[str, Callable[[Path, asyncio.AbstractEventLoop], Runner]] = {
     "group": group_script.ScriptRunner,
     "consumer": consumer_script.ScriptRunner,
+    "streams": streams_script.ScriptRunner,
     "transaction": transaction_script.ScriptRunner,
 }
 """Runners by the prefix of the scripts' names."""
 
 
-@pytest.mark.parametrize(("kind", "least"), [("group", 25), ("consumer", 15), ("transaction", 30)])
+@pytest.mark.parametrize(("kind", "least"), [("group", 25), ("consumer", 15), ("streams", 20), ("transaction", 30)])
 def test_there_are_scripts(kind: str, least: int) -> None:
     assert len(list(FOLDER.glob(f"{kind}_*.txt"))) >= least
 

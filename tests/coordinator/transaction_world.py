@@ -25,6 +25,7 @@ from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOP
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.share.settings import ShareGroupConfig
+from kwire.coordinator.group.streams.settings import StreamsGroupConfig
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.coordinator.markers import LocalMarkerWriter, Outcomes, TransactionMarker
 from kwire.coordinator.transaction.machine import TransactionMachine
@@ -126,6 +127,7 @@ class TransactionWorld:
             config=GroupConfig(),
             consumer_config=lambda: read_settings(ConsumerGroupConfig, self._settings),
             share_config=lambda: read_settings(ShareGroupConfig, self._settings),
+            streams_config=lambda: read_settings(StreamsGroupConfig, self._settings),
             settings=lambda: self._settings,
             partitions=self.partitions,
             image=lambda: self.image,

@@ -21,6 +21,7 @@ from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.group.records import GroupRecord, decode_group_record
 from kwire.coordinator.group.share.settings import ShareGroupConfig
+from kwire.coordinator.group.streams.settings import StreamsGroupConfig
 from kwire.coordinator.group_coordinator import GroupConfig, GroupCoordinator
 from kwire.log.config import LogConfig
 from kwire.log.disk import Disk, RealDisk
@@ -123,6 +124,7 @@ class World:
             config=self.config,
             consumer_config=lambda: self.consumer_config,
             share_config=lambda: read_settings(ShareGroupConfig, self.settings),
+            streams_config=lambda: read_settings(StreamsGroupConfig, self.settings),
             settings=lambda: self.settings,
             partitions=self.partitions,
             image=lambda: self.image,

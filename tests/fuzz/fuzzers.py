@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.fuzz.closest_model import CLOSEST_FUZZER
+from tests.fuzz.consumer_group_model import CONSUMER_GROUP_FUZZER
 from tests.fuzz.controller_model import CONTROLLER_FUZZER
 from tests.fuzz.flap_model import FLAP_FUZZER
 from tests.fuzz.follower_model import FOLLOWER_FUZZER
@@ -14,5 +15,13 @@ from tests.fuzz.log_model import LOG_FUZZER
 
 FUZZERS: Final[dict[str, Fuzzer]] = {
     fuzzer.name: fuzzer
-    for fuzzer in (GROUP_FUZZER, LOG_FUZZER, FOLLOWER_FUZZER, FLAP_FUZZER, CONTROLLER_FUZZER, CLOSEST_FUZZER)
+    for fuzzer in (
+        GROUP_FUZZER,
+        CONSUMER_GROUP_FUZZER,
+        LOG_FUZZER,
+        FOLLOWER_FUZZER,
+        FLAP_FUZZER,
+        CONTROLLER_FUZZER,
+        CLOSEST_FUZZER,
+    )
 }

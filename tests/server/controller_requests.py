@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from kwire.cluster.metadata.features import REGISTERED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.protocol.messages.add_raft_voter import AddRaftVoterListener, AddRaftVoterRequest
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.protocol.messages.alter_partition import (
@@ -214,7 +214,7 @@ def registration(
         "listeners": [BrokerRegistrationListener(name="PLAINTEXT", host="localhost", port=1)],
         "features": [
             BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in (dict(REGISTERED) | (levels or {})).items()
+            for name, (low, high) in (dict(SUPPORTED) | (levels or {})).items()
             if high >= low
         ],
         "log_dirs": [DIRECTORY],
@@ -235,7 +235,7 @@ def controller_registration(world: World, **changes: Any) -> Any:
         "listeners": [ControllerRegistrationListener(name=LISTENER, host="localhost", port=1)],
         "features": [
             ControllerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in REGISTERED.items()
+            for name, (low, high) in SUPPORTED.items()
         ],
     }
     return ControllerRegistrationRequest(**(asked | changes))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
-from kwire.cluster.metadata.features import REGISTERED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.broker_registration import (
     BrokerRegistrationFeature,
@@ -27,7 +27,7 @@ def registration(running: RunningBroker) -> BrokerRegistrationRequest:
         listeners=[BrokerRegistrationListener(name="PLAINTEXT", host="h", port=9092)],
         features=[
             BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in REGISTERED.items()
+            for name, (low, high) in SUPPORTED.items()
         ],
         log_dirs=[UUID(int=5007)],
     )

@@ -50,7 +50,7 @@ def test_a_broker_of_another_cluster_does_not_start() -> None:
 
         async def scenario() -> None:
             await cluster.start()
-            with pytest.raises(SettingError, match=r"belong to cluster another-cluster-000000, and controllers"):
+            with pytest.raises(SettingError, match=r"belong to cluster another-cluster-000000, but the contacted"):
                 await other.start()
             await still_works(simulation, cluster, "after")
 
@@ -66,11 +66,11 @@ def test_a_second_broker_with_the_same_id_waits_until_the_first_has_ended(caplog
 
         async def scenario() -> None:
             await cluster.start()
-            with pytest.raises(SettingError, match=r"node\.id: another broker with id 2 is registered and lives"):
+            with pytest.raises(SettingError, match=r"node\.id: another broker with id 2 is registered and alive"):
                 await second.start()
             told = [record.getMessage() for record in caplog.records if "waits to be registered" in record.getMessage()]
             assert len(told) == 1
-            assert "another broker with id 2 is registered and lives" in told[0]
+            assert "another broker with id 2 is registered and alive" in told[0]
             await still_works(simulation, cluster, "after")
             caplog.clear()
             cluster.brokers[1].kill()

@@ -47,7 +47,9 @@ ALTERED: dict[str, tuple[str, str, Any]] = {
     "message.max.bytes": ("3000", "4000", (3000, 4000)),
 }
 """Config key: (default of all brokers, this broker's own value, resulting value in the logs of topics)."""
+INTERVALS = tuple(f"group.{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams"))
 OTHERWISE_TESTED = {
+    *INTERVALS,
     "cordoned.log.dirs",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
@@ -152,6 +154,16 @@ def test_producers_expire_by_the_altered_time(broker: RunningBroker, client: Raw
     assert broker.server.settings.values["producer.id.expiration.ms"] == 5
     assert alter(client, BROKER, "1", ("producer.id.expiration.ms", DELETE, None)) == 0
     assert broker.server.settings.values["producer.id.expiration.ms"] == 86_400_000
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+def test_groups_without_an_assignment_interval_of_their_own_follow_at_once(client: RawClient, name: str) -> None:
+    key = name.removeprefix("group.")
+    assert alter(client, BROKER, "", (name, SET, "7")) == 0
+    eventually(lambda: describe(client, GROUP, "g", key)[key].value == "7", "the groups follow")
+    assert alter(client, BROKER, "", (name, DELETE, None)) == 0
+    default = str(BROKER_KEYS[name].default)
+    eventually(lambda: describe(client, GROUP, "g", key)[key].value == default, "the default is back")
 
 
 def test_ignored_keys_are_taken_and_shown(client: RawClient) -> None:

@@ -6,11 +6,15 @@ import sys
 from kwire.server.apis import SERVED
 
 BESIDE_REQUESTS = {
+    "share_state_records",
+    "consumer_group_records",
     "consumer_protocol",
     "control_records",
     "group_records",
     "header",
     "metadata_records",
+    "share_group_records",
+    "streams_group_records",
     "transaction_records",
 }
 OF_THE_QUORUM = {

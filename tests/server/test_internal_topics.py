@@ -1,4 +1,4 @@
-"""Replica counts of __consumer_offsets and __transaction_state."""
+"""Replica counts of the internal topics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ import asyncio
 import pytest
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.simulation import Simulation, WireClient
 
-FACTORS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
-MIN_ISR = "transaction.state.log.min.isr"
+FACTORS = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+MIN_ISR = ("transaction.state.log.min.isr", "share.coordinator.state.topic.min.isr")
+COUNTS = (
+    "offsets.topic.num.partitions",
+    "transaction.state.log.num.partitions",
+    "share.coordinator.state.topic.num.partitions",
+)
+KEYS = ("a", "a", "a:AAAAAAAAAAAAAAAAAAAAAQ:0")
 
 
 @pytest.mark.parametrize(
@@ -25,29 +35,32 @@ MIN_ISR = "transaction.state.log.min.isr"
         (5, {}, 3, 2),
         (3, dict.fromkeys(FACTORS, 1), 1, 1),
         (3, dict.fromkeys(FACTORS, 2), 2, 2),
-        (2, dict.fromkeys(FACTORS, 2) | {MIN_ISR: 2}, 2, 2),
+        (2, dict.fromkeys((*FACTORS, *MIN_ISR), 2), 2, 2),
     ],
 )
 def test_the_replication_factor_is_bounded_by_settings_and_brokers(
     brokers: int, given: dict[str, int], replicas: int, min_isr: int
 ) -> None:
     with Simulation(5) as simulation:
-        few = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
-        cluster = simulation.cluster(brokers=brokers, controllers=1, config=given | few, as_objects=True)
+        config = given | dict.fromkeys(COUNTS, 1)
+        cluster = simulation.cluster(brokers=brokers, controllers=1, config=config, as_objects=True)
 
         async def acts() -> None:
             await cluster.start()
             wire = await WireClient.connect(cluster.brokers[0].bootstrap_server, seconds=10)
             metadata_log = cluster.brokers[0].server.services.metadata_log
-            for key_type, name in enumerate((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)):
-                await wire.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a"]), 4, seconds=60)
+            for key_type, name in enumerate((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC)):
+                request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[KEYS[key_type]])
+                await wire.ask(request, 6, seconds=60)
                 while name not in metadata_log.image.topics:
                     await asyncio.sleep(0.1)
                 (partition,) = metadata_log.image.topics[name].partitions
                 assert len(partition.replicas) == replicas
             wire.close()
-            configs = metadata_log.image.config_of(ConfigResourceType.TOPIC, TRANSACTION_STATE_TOPIC)
-            assert configs["min.insync.replicas"] == str(min_isr)
+            for name in (TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC):
+                configs = metadata_log.image.config_of(ConfigResourceType.TOPIC, name)
+                assert configs["min.insync.replicas"] == str(min_isr)
+            assert (configs["cleanup.policy"], configs["retention.ms"]) == ("delete", "-1")
 
         simulation.run(acts(), seconds=600)
 

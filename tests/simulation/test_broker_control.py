@@ -26,6 +26,9 @@ SESSION_SECONDS = 9
 FEATURES = (
     ("metadata.version", 30, 30),
     ("eligible.leader.replicas.version", 0, 1),
+    ("group.version", 0, 1),
+    ("share.version", 0, 1),
+    ("streams.version", 0, 1),
     ("transaction.version", 0, 2),
     ("kraft.version", 0, 1),
 )

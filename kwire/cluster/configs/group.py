@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kwire.cluster.configs.checks import COUNT, OFFSET_RESET, POSITIVE, at_least, one_of
-from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use, table
+from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, table
 
 GROUP_KEYS = table(
     (
@@ -52,7 +52,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="30000",
             check=at_least(1000),
-            use=Use.IGNORED,
             synonyms=("group.share.record.lock.duration.ms",),
             doc="Milliseconds in which a consumer of this share group must acknowledge a record.",
         ),
@@ -61,7 +60,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="5",
             check=at_least(2),
-            use=Use.IGNORED,
             synonyms=("group.share.delivery.count.limit",),
             doc="Maximum deliveries of a record to this share group.",
         ),
@@ -70,7 +68,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="2000",
             check=at_least(100),
-            use=Use.IGNORED,
             synonyms=("group.share.partition.max.record.locks",),
             doc="Maximum records of a share partition that are being delivered at a time.",
         ),
@@ -79,7 +76,6 @@ GROUP_KEYS = table(
             type=ConfigType.STRING,
             default="latest",
             check=OFFSET_RESET,
-            use=Use.IGNORED,
             doc="Start offset of this share group: latest, earliest, or by_duration:<ISO 8601>.",
         ),
         ConfigKey(
@@ -87,14 +83,12 @@ GROUP_KEYS = table(
             type=ConfigType.STRING,
             default="read_uncommitted",
             check=one_of("read_committed", "read_uncommitted"),
-            use=Use.IGNORED,
             doc="Isolation level of this share group: read_uncommitted or read_committed.",
         ),
         ConfigKey(
             name="share.renew.acknowledge.enable",
             type=ConfigType.BOOLEAN,
             default="true",
-            use=Use.IGNORED,
             doc="If true, consumers may renew the acquisition lock of a record.",
         ),
         ConfigKey(
@@ -110,7 +104,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="45000",
             check=POSITIVE,
-            use=Use.IGNORED,
             synonyms=("group.streams.session.timeout.ms",),
             doc="Milliseconds without a heartbeat after which a member of this streams group is removed.",
         ),
@@ -119,7 +112,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="5000",
             check=POSITIVE,
-            use=Use.IGNORED,
             synonyms=("group.streams.heartbeat.interval.ms",),
             doc="Heartbeat interval of the members of this streams group, in milliseconds.",
         ),
@@ -128,7 +120,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="0",
             check=COUNT,
-            use=Use.IGNORED,
             synonyms=("group.streams.num.standby.replicas",),
             doc="Number of standby replicas of each stateful task.",
         ),
@@ -137,7 +128,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="3000",
             check=COUNT,
-            use=Use.IGNORED,
             synonyms=("group.streams.initial.rebalance.delay.ms",),
             doc="Milliseconds for which an empty streams group waits for more members.",
         ),
@@ -146,7 +136,6 @@ GROUP_KEYS = table(
             type=ConfigType.INT,
             default="1000",
             check=COUNT,
-            use=Use.IGNORED,
             synonyms=("group.streams.assignment.interval.ms",),
             doc="Minimum milliseconds between two assignments of this streams group.",
         ),

@@ -3,7 +3,8 @@
 A change of a broker is planned with all its partitions and written as one batch. Requests that name partitions are
 planned in pieces; each piece is planned on the newest image and is a batch of its own.
 
-The state from heartbeats lasts as long as this node leads: a new leader gives every unfenced broker a whole session.
+The state from heartbeats lasts while this node is the active controller: the next one gives every unfenced broker a
+whole session.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class ControlSettings:
 
 
 class BrokerControl:
-    """The active controller's API for brokers. On a node that does not lead, all methods raise NOT_CONTROLLER."""
+    """The active controller's API for brokers. On other controllers, all methods raise NOT_CONTROLLER."""
 
     def __init__(
         self,

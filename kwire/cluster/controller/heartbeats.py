@@ -2,7 +2,7 @@
 
 The state from heartbeats is not in the metadata log. The active controller keeps it in BrokerSessions, which it creates
 when it becomes active; every unfenced broker gets a whole session. A broker whose session expires is fenced. A broker
-that has caught up is unfenced. A broker that requests a shutdown first gives its leaderships away.
+that has caught up is unfenced. Before a broker shuts down, other brokers take over its leaderships.
 
         FENCED --caught up--> UNFENCED --requests shutdown, leads something--> CONTROLLED_SHUTDOWN
            |                     |                                               |  leads nothing, and all active
@@ -57,7 +57,7 @@ class _Progress:
     metadata_offset: int = -1
     """Offset up to which the broker reports that it has applied the metadata."""
     shutdown_offset: int | None = None
-    """Offset at which its last leadership was given away, while it is in controlled shutdown."""
+    """Offset at which it lost its last leadership, while it is in controlled shutdown."""
     has_heartbeat: bool = False
     """True if this controller has answered its heartbeats without requesting its shutdown."""
 
@@ -126,7 +126,7 @@ class BrokerSessions:
         self.forget(BrokerIncarnation(broker_id, broker_epoch))
 
     def beat(self, request: BrokerHeartbeatRequest, state: BrokerState, *, end_offset: int, now_ms: float) -> None:
-        """Record that a heartbeat was answered with this state; `end_offset` is that of the last record then.
+        """Record that a heartbeat was answered with this state; `end_offset` is the last offset of the metadata log.
 
         The broker's session begins again. It may have ended, or this node may have been elected again, while the change
         was planned.
@@ -143,7 +143,7 @@ class BrokerSessions:
     def state(self, image: MetadataImage, broker_id: int) -> BrokerState:
         """Return the state of a registered broker.
 
-        A new controller does not know of a granted shutdown: the broker requests it again, and it is granted again.
+        A new controller has no record of a granted shutdown: the broker requests it again, and it is granted again.
         Fencing ends a controlled shutdown.
         """
         if image.brokers[broker_id].fenced:
@@ -229,7 +229,7 @@ def decide(
 ) -> Decision:
     """Return the change of state that a heartbeat causes. Raises KafkaError STALE_BROKER_EPOCH.
 
-    `registration_offset` is that of the broker's registration, if it is not the broker's epoch.
+    `registration_offset` is the offset of the broker's registration record, if it differs from the broker's epoch.
     """
     broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)

@@ -11,6 +11,8 @@ from kwire.cluster.metadata.features import (
     METADATA_VERSION,
     METADATA_VERSION_4_0_IV3,
     METADATA_VERSION_4_3_IV0,
+    SHARE_VERSION,
+    STREAMS_VERSION,
     SUPPORTED,
 )
 
@@ -27,12 +29,8 @@ RELEASES: Mapping[str, int] = {
     **{name: level for level, name in RELEASE_NAMES.items()},
 }
 """Level of metadata.version by release name: 4.2 means its last level; for 4.3.1 the first two numbers count."""
-SINCE: Mapping[str, int] = {ELIGIBLE_LEADER_REPLICAS_VERSION: 26}
+SINCE: Mapping[str, int] = {ELIGIBLE_LEADER_REPLICAS_VERSION: 26, SHARE_VERSION: 28, STREAMS_VERSION: 29}
 """First metadata.version with which a feature is on by default, if later than the lowest supported one."""
-OF_KAFKA = frozenset(
-    {"eligible.leader.replicas.version", "group.version", "share.version", "streams.version", *SUPPORTED}
-)
-"""Features of Apache Kafka 4.3.1: each of them can be set to 0 here too."""
 _LEVEL_MIN, _LEVEL_MAX = -(2**15), 2**15 - 1
 
 
@@ -73,12 +71,12 @@ def initial_levels(asked: Mapping[str, int], release: int | None, *, is_dynamic:
     """
     levels = {name: level for name, level in asked.items() if name != METADATA_VERSION}
     for name in levels:
-        if name not in OF_KAFKA:
-            names = ", ".join(sorted(OF_KAFKA - {METADATA_VERSION}))
+        if name not in SUPPORTED:
+            names = ", ".join(sorted(SUPPORTED.keys() - {METADATA_VERSION}))
             raise InvalidFeatureError(f"Unsupported feature: {name}. Supported features are: {names}")
     _check_kraft_version(levels.pop(KRAFT_VERSION, None), is_dynamic=is_dynamic)
     for name, level in levels.items():
-        least, most = SUPPORTED.get(name, (0, 0))
+        least, most = SUPPORTED[name]
         if not least <= level <= most:
             raise InvalidFeatureError(f"No feature:{name} with feature level {level}; levels here: {least} to {most}")
     metadata_version = _metadata_version(asked.get(METADATA_VERSION), release)

@@ -19,7 +19,7 @@ from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.directory_ids import MIGRATING
 from kwire.cluster.metadata.client_quotas import QuotaEntity, make_entity
-from kwire.cluster.metadata.features import REGISTERED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration, Endpoint, SupportedFeature
 from kwire.cluster.metadata.scram import ScramCredential, ScramCredentials
@@ -210,7 +210,7 @@ class _Delta:
 
 
 def _feature_level(delta: _Delta, record: records.FeatureLevelRecord) -> None:
-    low, high = REGISTERED.get(record.name, (0, 0))
+    low, high = SUPPORTED.get(record.name, (0, 0))
     if record.feature_level and not low <= record.feature_level <= high:
         raise UnknownRecord(f"{record.name} is at level {record.feature_level}; supported are {low} to {high}")
     features = delta.map("features")

@@ -20,7 +20,7 @@ from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
 
 STRETCHES_MAX = 64
-"""Maximum uncommitted appends that are counted one by one; the rest is counted together."""
+"""Maximum uncommitted appends that are counted one by one; later ones are counted as one."""
 
 
 class Peers(Protocol):
@@ -153,7 +153,7 @@ class InSync:
     # --- changes
 
     def propose_joining(self, broker_id: int, high_watermark: int) -> bool:
-        """Propose to add a follower that has all committed records and all of earlier epochs; True if proposed."""
+        """Propose to add a follower with all committed records and all records of earlier epochs; True if proposed."""
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
             return False  # a replica in a lost directory could not lead
         follower = self._followers[broker_id]

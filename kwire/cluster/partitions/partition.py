@@ -1,4 +1,4 @@
-"""Partition on this broker: its log, its high watermark, and the callbacks that wait for either to move.
+"""Partition on this broker: its log, its high watermark, and the waiters that are notified when either changes.
 
 The leader appends what clients send and serves it to followers. It computes the high watermark from their fetches: the
 offset up to which every in-sync replica has the log (kwire.cluster.partitions.in_sync). A follower appends what its
@@ -6,8 +6,8 @@ leader sends and takes over its high watermark. Without other replicas the high 
 once.
 
 If flush.messages requires a flush first, records that are not durable do not count: neither for the high watermark nor
-as fetched by a follower. The partition stores its waiters. A delayed fetch is notified of
-each new range of bytes and decides itself when it has enough.
+as fetched by a follower. The partition stores its waiters. A delayed fetch is notified of each new range of bytes, and
+decides itself when it has enough.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Partition:
     def append(
         self, batches: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
     ) -> AppendResult:
-        """Append as the leader; patches the batches in place. Raises KafkaError, and then nothing is stored."""
+        """Append one batch as the leader, with the next offsets. Raises KafkaError, and then nothing is stored."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
@@ -253,7 +253,7 @@ class Partition:
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
-        """Raise the high watermark over so many bytes; 0 if their size is unknown."""
+        """Raise the high watermark to `end`; `size` is the number of bytes that this commits, 0 if unknown."""
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
         self.log.producers.replicated(end)
@@ -277,13 +277,13 @@ class Partition:
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
     ) -> None:
-        """Record a follower's fetch at an offset: it has all records below. Raises KafkaError for a non-replica.
+        """Record a follower's fetch: the follower has all records below `offset`. Raises KafkaError for a non-replica.
 
         Call it only if the follower's log agrees with this one up to the offset.
         """
         in_sync = self.in_sync
         if in_sync is None or not in_sync.has(broker_id):
-            # A broker that knows the epoch may be ahead of this broker's metadata.
+            # A broker that sends a leader epoch may have newer metadata than this broker.
             knows_epoch = epoch != NO_EPOCH
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if self._peers.is_superseded(broker_id, broker_epoch):
@@ -465,7 +465,7 @@ class Partition:
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
-            # Batches that wait to join a transaction are rejected: the end marker may be in another leader's log.
+            # Batches that wait to join a transaction are rejected: its end marker may be only in another leader's log.
             for verification in self.verifications.values():
                 verification.error = verification.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()

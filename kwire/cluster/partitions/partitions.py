@@ -83,7 +83,7 @@ class Partitions:
     # --- finding
 
     def find(self, topic: str, index: int, *, can_follow: bool = False) -> Partition:
-        """Return a partition that this broker leads, or follows. Raises KafkaError if it is elsewhere or offline."""
+        """Return a partition that this broker leads, or with `can_follow` follows. Raises KafkaError for all others."""
         partition = self.get(topic, index)
         if partition is None or not (partition.is_led or can_follow):
             raise KafkaError(self._why_not_here(topic, index, partition))

@@ -2,10 +2,10 @@
 
     position (offset, epochs) -> Fetch -> append, truncate or restart -> the next position
 
-A response counts for a partition only if it is still followed in the epoch of the request and its log still ends at the
-same offset. After an error the fetcher pauses that partition and continues with the others. The first pause is short,
-because a leader often learns of its election a little later than its followers. Each further pause is twice as long, up
-to replica.fetch.backoff.ms.
+A response counts for a partition only if this broker still follows it in the epoch of the request, and its log still
+ends at the same offset. After an error the fetcher pauses that partition and continues with the others. The first pause
+is short, because a leader often receives the metadata of its election a little later than its followers. Each further
+pause is twice as long, up to replica.fetch.backoff.ms.
 """
 
 from __future__ import annotations

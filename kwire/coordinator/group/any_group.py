@@ -10,11 +10,18 @@ from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.records import GroupRecord, group_tombstone
 from kwire.coordinator.group.share import records as share_records
 from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.streams import records as streams_records
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
-AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup
+AnyGroup = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 
-GROUP_TYPES: Mapping[type, str] = {ClassicGroup: "classic", ConsumerGroup: "consumer", ShareGroup: "share"}
+GROUP_TYPES: Mapping[type, str] = {
+    ClassicGroup: "classic",
+    ConsumerGroup: "consumer",
+    ShareGroup: "share",
+    StreamsGroup: "streams",
+}
 """Names of the kinds of groups in ListGroups."""
 
 
@@ -39,6 +46,14 @@ def share_group(groups: Mapping[str, AnyGroup], group_id: str) -> ShareGroup:
     raise group_not_found(groups, group_id, "share")
 
 
+def streams_group(groups: Mapping[str, AnyGroup], group_id: str) -> StreamsGroup:
+    """Return a streams group. Raises GROUP_ID_NOT_FOUND."""
+    group = groups.get(group_id)
+    if isinstance(group, StreamsGroup):
+        return group
+    raise group_not_found(groups, group_id, "streams")
+
+
 def group_not_found(groups: Mapping[str, AnyGroup], group_id: str, kind: str) -> KafkaError:
     """Return the error for a group that is missing or of another kind."""
     why = f"is not a {kind} group." if group_id in groups else "not found."
@@ -58,4 +73,6 @@ def deletion_records(group: AnyGroup) -> list[GroupRecord]:
         return consumer_records.group_tombstones(group)
     if isinstance(group, ShareGroup):
         return share_records.group_tombstones(group)
+    if isinstance(group, StreamsGroup):
+        return streams_records.group_tombstones(group)
     return [group_tombstone(group.group_id)]

@@ -22,6 +22,8 @@ from kwire.coordinator.group.records import (
     offset_tombstone,
 )
 from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.streams.commit_checks import check_streams_commit, check_streams_fetch
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.offset_commit import (
@@ -170,6 +172,8 @@ class Committing:
             return None  # the replay of the first commit creates the group
         if isinstance(group, ConsumerGroup):
             return check_commit(group, member_id, instance_id, epoch, version=version)
+        if isinstance(group, StreamsGroup):
+            return check_streams_commit(group, member_id, instance_id, epoch, version=version)
         if isinstance(group, ShareGroup):
             raise _no_offsets(group)
         member = group.check_offset_commit(member_id, instance_id, epoch)
@@ -186,10 +190,14 @@ class Committing:
             return None
         if isinstance(group, ShareGroup):
             raise _no_offsets(group)
-        if not isinstance(group, ConsumerGroup):
+        if isinstance(group, ClassicGroup):
             group.check_offset_commit(member_id, instance_id, epoch, in_transaction=True)
             return None
         try:
+            if isinstance(group, StreamsGroup):
+                return check_streams_commit(
+                    group, member_id, instance_id, epoch, version=NO_VERSION, in_transaction=True
+                )
             return check_commit(group, member_id, instance_id, epoch, version=NO_VERSION, in_transaction=True)
         except KafkaError as error:
             if error.code is ErrorCode.STALE_MEMBER_EPOCH:
@@ -234,6 +242,8 @@ class Committing:
         group = self._groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             check_fetch(group, member_id, member_epoch)
+        elif isinstance(group, StreamsGroup):
+            check_streams_fetch(group, member_id, member_epoch)
 
     def partitions(self, group_id: str) -> list[OffsetFetchRequestTopics]:
         """Return all partitions for which the group has committed offsets."""
@@ -276,7 +286,10 @@ class Committing:
         return Write(answer=responses, records=records)
 
     def _delete_topic(
-        self, group: ClassicGroup | ConsumerGroup, topic: OffsetDeleteRequestTopic, records: list[GroupRecord]
+        self,
+        group: ClassicGroup | ConsumerGroup | StreamsGroup,
+        topic: OffsetDeleteRequestTopic,
+        records: list[GroupRecord],
     ) -> OffsetDeleteResponseTopic:
         group_id, name = group.group_id, topic.name
         is_read = group.is_subscribed_to(name)

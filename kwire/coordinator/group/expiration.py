@@ -5,7 +5,7 @@ The retention time of an offset starts at a time that depends on its group:
 - Group without a protocol type, which has commits only: the offset's commit.
 - Empty group: the time when the group became empty.
 - Stable classic group of consumers: the offset's commit, for topics that no member reads.
-- Consumer group (KIP-848): the offset's commit, for topics that no member reads.
+- Consumer group (KIP-848) and streams group (KIP-1071): the offset's commit, for topics that no member reads.
 - Any other group: never. A share group has no committed offsets, and stays.
 
 An offset whose commit contains an expiration time (OffsetCommit 2-4) expires then. An empty group without offsets is
@@ -20,6 +20,10 @@ from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.offsets import Offsets
 from kwire.coordinator.group.records import NO_EXPIRE_TIMESTAMP, GroupRecord, OffsetAndMetadata, offset_tombstone
 from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
+
+Committer = ClassicGroup | ConsumerGroup | StreamsGroup
+"""Group that may have committed offsets."""
 
 
 def expired_offsets(
@@ -48,15 +52,15 @@ def expired_offsets(
     return tombstones, kept == 0 and not offsets.has_open_transaction(group.group_id)
 
 
-def _has_clock(group: ClassicGroup | ConsumerGroup) -> bool:
-    if isinstance(group, ConsumerGroup):
+def _has_clock(group: Committer) -> bool:
+    if isinstance(group, ConsumerGroup | StreamsGroup):
         return True
     if group.protocol_type is None or group.is_empty:
         return True
     return group.is_consumer_group and group.subscribed_topics is not None and group.state is GroupState.STABLE
 
 
-def _is_over(group: ClassicGroup | ConsumerGroup, committed: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
+def _is_over(group: Committer, committed: OffsetAndMetadata, now_ms: int, retention_ms: int) -> bool:
     if committed.expire_timestamp_ms != NO_EXPIRE_TIMESTAMP:
         return now_ms >= committed.expire_timestamp_ms
     start_ms = committed.commit_timestamp_ms

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 
 from kwire.coordinator.group.any_group import GROUP_TYPES, AnyGroup, protocol_type
 from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
+from kwire.coordinator.group.streams.streams_group import StreamsGroupState
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import DescribeGroupsDescribedGroup
 from kwire.protocol.messages.list_groups import ListedGroup
+
+NOT_READY = "not_ready"
 
 
 def listed_groups(
@@ -25,8 +28,15 @@ def listed_groups(
             group_type=GROUP_TYPES[type(group)],
         )
         for group in groups
-        if (not states or group.state.value.lower() in states) and (not types or GROUP_TYPES[type(group)] in types)
+        if (not states or not states.isdisjoint(_state_names(group)))
+        and (not types or GROUP_TYPES[type(group)] in types)
     ]
+
+
+def _state_names(group: AnyGroup) -> tuple[str, ...]:
+    """Return the names by which a filter selects the group: Kafka's brokers know NotReady as not_ready."""
+    name = group.state.value.lower()
+    return (name, NOT_READY) if group.state is StreamsGroupState.NOT_READY else (name,)
 
 
 def described_group(group_id: str, group: AnyGroup | None, *, version: int) -> DescribeGroupsDescribedGroup:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.cluster.metadata.image import MetadataImage
-from kwire.coordinator.group.any_group import AnyGroup, deletion_records
+from kwire.coordinator.group.any_group import GROUP_TYPES, AnyGroup, deletion_records
 from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
 from kwire.coordinator.group.classic.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
 from kwire.coordinator.group.classic.leaving import Leaving
@@ -36,6 +36,10 @@ from kwire.coordinator.group.share.heartbeats import ShareHeartbeats
 from kwire.coordinator.group.share.replay import REPLAY as SHARE_REPLAY
 from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.streams.heartbeats import StreamsHeartbeats
+from kwire.coordinator.group.streams.replay import REPLAY as STREAMS_REPLAY
+from kwire.coordinator.group.streams.settings import StreamsGroupConfig
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.shard import Step, Write
 from kwire.coordinator.timers import Timers
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -49,6 +53,7 @@ from kwire.protocol.messages.group_records import (
     OffsetCommitValue,
 )
 from kwire.protocol.messages.share_group_records import ShareGroupMetadataKey
+from kwire.protocol.messages.streams_group_records import StreamsGroupMetadataKey
 from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
@@ -67,6 +72,7 @@ class GroupMachine:
         config: GroupConfig,
         consumer_config: Callable[[], ConsumerGroupConfig],
         share_config: Callable[[], ShareGroupConfig],
+        streams_config: Callable[[], StreamsGroupConfig],
         configs: GroupConfigs,
         hashes: TopicHashes,
         image: Callable[[], MetadataImage],
@@ -108,6 +114,7 @@ class GroupMachine:
         )
         self.consumers = ConsumerGroups(environment, consumer_config, config, self.rebalance, newest_topics_version)
         self.share_heartbeats = ShareHeartbeats(environment, share_config)
+        self.streams = StreamsHeartbeats(environment, streams_config)
         self._config = config
         self._clock = clock
         self._timers = timers
@@ -132,6 +139,9 @@ class GroupMachine:
         if type(key) in SHARE_REPLAY:
             self._replay_share_group(key, value)
             return
+        if type(key) in STREAMS_REPLAY:
+            self._replay_streams_group(key, value)
+            return
         if isinstance(key, LegacyOffsetCommitKey):
             key = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
         if isinstance(value, LegacyOffsetCommitValue):
@@ -150,6 +160,9 @@ class GroupMachine:
         for group in list(self.groups.values()):
             if isinstance(group, ConsumerGroup):
                 self.consumers.loaded(group)
+                continue
+            if isinstance(group, StreamsGroup):
+                self.streams.loaded(group)
                 continue
             if isinstance(group, ShareGroup):
                 for member_id in group.members:
@@ -172,17 +185,17 @@ class GroupMachine:
     def join(self, call: JoinCall, allows_topic: Callable[[str], bool]) -> Change | None:
         """Answer a JoinGroup at once, or later. Raises KafkaError."""
         group = self.groups.get(call.request.group_id)
-        if isinstance(group, ShareGroup):
+        if group is None or isinstance(group, ClassicGroup):
+            return self.joining.join(call)
+        if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
             call.reject(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID)
             return None
-        if not isinstance(group, ConsumerGroup):
-            return self.joining.join(call)
-        if not group.is_empty:
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self.consumers.classic_members.join(group, call, allows_topic)
         if call.request.member_id != UNKNOWN_MEMBER_ID:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        logger.info("group %s: the empty consumer group becomes a classic group", group.group_id)
-        return self.joining.join_new_group(call, deletion_records(group))
+        logger.info("group %s: the empty %s group becomes a classic group", group.group_id, GROUP_TYPES[type(group)])
+        return self.joining.join_new_group(call, self._tombstones(group))
 
     # --- replay
 
@@ -233,6 +246,19 @@ class GroupMachine:
         if value is None and isinstance(key, ShareGroupMetadataKey):
             del self.groups[group_id]
 
+    def _replay_streams_group(self, key: Any, value: Any) -> None:
+        group_id = key.group_id
+        group = self.groups.get(group_id)
+        if not isinstance(group, StreamsGroup):
+            if value is None:
+                return  # the group is already deleted, or a classic one has taken its place
+            # A client that only committed offsets may have created the group before.
+            assert group is None or _has_only_offsets(group), f"{group_id} is a group of another kind"
+            group = self.groups[group_id] = StreamsGroup(group_id)
+        STREAMS_REPLAY[type(key)](group, key, value)
+        if value is None and isinstance(key, StreamsGroupMetadataKey):
+            del self.groups[group_id]
+
     def _replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int
     ) -> None:
@@ -250,7 +276,13 @@ class GroupMachine:
             for topic, partition in self.offsets.partitions_of_group(group_id)
         ]
         group = self.groups.get(group_id)
-        return records if group is None else [*records, *deletion_records(group)]
+        return records if group is None else [*records, *self._tombstones(group)]
+
+    def _tombstones(self, group: AnyGroup) -> list[GroupRecord]:
+        """Return tombstones of a group that is deleted, and cancel its timers."""
+        if isinstance(group, StreamsGroup):
+            self.streams.timeouts.cancel_delay(group.group_id)
+        return deletion_records(group)
 
     def delete_offsets_of_topic(self, topic: str) -> Change | None:
         """Delete the committed offsets of a deleted topic."""
@@ -286,7 +318,7 @@ class GroupMachine:
             )
             records += tombstones
             if has_no_offsets and group.is_empty:
-                records += deletion_records(group)
+                records += self._tombstones(group)
         if not records:
             return None
         logger.info("%d expired offsets and groups are removed", len(records))

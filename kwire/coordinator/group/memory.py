@@ -16,9 +16,16 @@ from kwire.coordinator.group.classic.classic_group import ClassicGroup
 from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.consumer.member import ConsumerMember
 from kwire.coordinator.group.share.share_group import ShareGroup, ShareMember
+from kwire.coordinator.group.streams.member import StreamsMember
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.join_group import JoinGroupRequest
 from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from kwire.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatSubtopology,
+)
+from kwire.protocol.messages.streams_group_records import StreamsGroupTopologySubtopology
 from kwire.seams import Clock
 
 GROUP_BYTES = 2_500
@@ -26,6 +33,8 @@ MEMBER_BYTES = 2_500
 """Memory besides the data that clients send, including timers and answers."""
 PARTITION_BYTES = 200
 """Memory of an assigned partition, in its member, in the target and among the owners."""
+PAIR_BYTES = 200
+"""Memory of a named value besides its text."""
 LITTLE_BYTES = 16 * 1024
 RECOUNT_INTERVAL_MS = 1_000
 """Minimum time between two computations of all groups' sizes."""
@@ -58,6 +67,22 @@ class GroupMemory:
         if is_member and not size:
             return True  # it stores nothing new
         names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(instance_id)
+        size += GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.rack_id)
+        return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
+
+    def reserve_streams_member(
+        self, request: StreamsGroupHeartbeatRequest, client_id: str, *, is_member: bool, has_topology: bool
+    ) -> bool:
+        """Return True if a heartbeat may be accepted, and count what it stores in that case.
+
+        A group with a topology keeps it, and does not store another one.
+        """
+        size = sum(getsizeof(tag.key) + getsizeof(tag.value) + PAIR_BYTES for tag in request.client_tags or ())
+        if request.topology is not None and not has_topology:
+            size += sum(map(_size_of_subtopology, request.topology.subtopologies))
+        if is_member and not size:
+            return True  # it stores nothing new
+        names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(request.process_id)
         size += GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.rack_id)
         return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
 
@@ -95,7 +120,38 @@ def _size_of_group(group: AnyGroup) -> int:
         return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_consumer, group.members.values()))
     if isinstance(group, ShareGroup):
         return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_share_member, group.members.values()))
+    if isinstance(group, StreamsGroup):
+        return _size_of_streams_group(group)
     return _size_of_classic_group(group)
+
+
+def _size_of_streams_group(group: StreamsGroup) -> int:
+    subtopologies = () if group.topology is None else group.topology.subtopologies.values()
+    members = sum(map(_size_of_streams_member, group.members.values()))
+    return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_subtopology, subtopologies)) + members
+
+
+def _size_of_streams_member(member: StreamsMember) -> int:
+    tags = sum(getsizeof(key) + getsizeof(value) + PAIR_BYTES for key, value in member.client_tags.items())
+    tasks = member.assigned.total() + member.pending_revocation.total()
+    return MEMBER_BYTES + tags + PARTITION_BYTES * tasks
+
+
+def _size_of_subtopology(subtopology: StreamsGroupTopologySubtopology | StreamsGroupHeartbeatSubtopology) -> int:
+    """Return the size of a subtopology, stored and configured: its topics, with their settings."""
+    names = sum(map(getsizeof, (*subtopology.source_topics, *subtopology.repartition_sink_topics)))
+    names += PAIR_BYTES * (len(subtopology.source_topics) + len(subtopology.repartition_sink_topics))
+    indices = sum(
+        PAIR_BYTES + PARTITION_BYTES * (len(each.source_topics) + len(each.repartition_source_topics))
+        for each in subtopology.copartition_groups
+    )
+    topics = sum(
+        2 * (getsizeof(topic.name) + PAIR_BYTES)
+        + sum(2 * (getsizeof(each.key) + getsizeof(each.value) + PAIR_BYTES) for each in topic.topic_configs)
+        for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics)
+        for topic in topics
+    )
+    return MEMBER_BYTES + names + indices + topics
 
 
 def _size_of_share_member(member: ShareMember) -> int:

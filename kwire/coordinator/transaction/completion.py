@@ -2,8 +2,9 @@
 
 A partition of a deleted topic needs no marker. Failed writes are retried after a pause for as long as this broker
 coordinates the transaction: a decision is never dropped, or read_committed consumers would wait forever. If a partition
-has received a later coordinator or producer epoch, only that one can end the transaction there. The transaction then
-stays in its prepared state, visible to clients, and is retried when it is loaded again.
+has received a later coordinator or producer epoch, it rejects this marker: only one with the later epoch can end the
+transaction there. The transaction stays in its prepared state, visible to clients, and its markers are sent again when
+it is loaded again.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class PendingMarkers:
                 logger.warning("%s-%d rejected %s: %s", *partition, ending.marker, code.name)
                 ending.fenced |= {partition}
             else:
-                logger.debug("%s-%d does not take %s yet: %s", *partition, ending.marker, code.name)
+                logger.debug("%s-%d has not accepted %s yet: %s", *partition, ending.marker, code.name)
         ending.remaining -= written
 
     def _finish_sending(self, ending: _Ending) -> None:

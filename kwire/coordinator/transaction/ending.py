@@ -9,7 +9,7 @@ In version 2 every end increments the epoch, so that the epoch distinguishes a r
     CompleteCommit      invalid  ends        repeats  invalid
 
 An abort without an open transaction also "ends": it increments the epoch, so that batches of the old epoch that arrive
-later are rejected. The classic version accepts only the retry for a complete transaction.
+later are rejected. In the classic version, a complete transaction accepts only a retry with the same decision.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class TransactionMachine:
     # --- decisions
 
     def write_decision(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
-        """Store the decision of a transaction. Its markers must not be written before it is durable."""
+        """Return the write that stores a decision; its outcome sends the markers, once it is durable."""
 
         def outcome(error: KafkaError | None) -> None:
             if error is None:

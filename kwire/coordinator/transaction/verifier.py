@@ -1,4 +1,4 @@
-"""Transaction verification: no batch is written to a partition that is not part of its transaction.
+"""Transaction verification: a transaction's batch is written only to partitions that belong to the transaction.
 
 A batch whose transaction is already open in its partition passes at once. The first batch waits. A classic client must
 have added the partition before, which is verified with the coordinator; for other clients it is added now (KIP-890).
@@ -36,10 +36,7 @@ _RETRIABLE = frozenset(
 )
 
 OnVerified = Callable[[KafkaError | None], KafkaError | None]
-"""Callback after verification, with None or the error. Returns the error of a batch that was not written, else None.
-
-Called once.
-"""
+"""Callback after verification, called once with None or the error. Returns an error if the batch was not written."""
 
 
 class Coordinator(Protocol):
@@ -97,7 +94,7 @@ class TransactionVerifier:
         return not adds and not self._verifies()
 
     def verify(self, claim: TransactionClaim, batches: Sequence[UnverifiedBatch]) -> None:
-        """Verify the batches, and call each one's callback: maybe before this returns, and in order per producer."""
+        """Verify the batches, and call each one's callback: possibly before this returns, in order per producer."""
         pending: dict[Producer, dict[TopicPartition, tuple[Partition, Verification]]] = {}
         for partition, producer, sequence, on_verified in batches:
             verification = partition.verifications.get(producer)
@@ -168,7 +165,7 @@ class TransactionVerifier:
     async def _add_remotely(
         self, answer: Awaitable[object], claim: TransactionClaim, producer: Producer, partitions: list[TopicPartition]
     ) -> None:
-        """Add partitions at another broker's coordinator, whose retriable error arrives later."""
+        """Wait until another broker's coordinator has added partitions; retry on CONCURRENT_TRANSACTIONS."""
         try:
             await answer
         except KafkaError as error:
@@ -212,7 +209,7 @@ def _complete(
         for sequence, on_verified in verification.waiting:
             rejection = error or _out_of_order_error(partition, producer, sequence)
             failure = on_verified(rejection)
-            # The log has already recorded a batch that found no disk space in `rejected`.
+            # If the disk was full, the log has already recorded the batch in `rejected`.
             if rejection is not None or (failure is not None and failure.code is not ErrorCode.KAFKA_STORAGE_ERROR):
                 _record_rejection(partition, producer, sequence)
 
@@ -223,7 +220,7 @@ def _record_rejection(partition: Partition, producer: Producer, sequence: int) -
 
 
 def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
-    """Return the error for a batch if a rejected one must precede it, or None."""
+    """Return the error for a batch that comes after a rejected one in sequence, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
     return producers.rejected.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
@@ -232,7 +229,7 @@ def _out_of_order_error(partition: Partition, producer: Producer, sequence: int)
 def _rejection(code: ErrorCode, claim: TransactionClaim) -> KafkaError:
     """Return the error for the producer, chosen so that old clients react correctly."""
     if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not claim.adds):
-        # Retriable, and without a metadata refresh first.
+        # Clients retry after this error, without a metadata refresh.
         message = f"Unable to verify the partition has been added to the transaction. Underlying error: {code.name}"
         return KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, message)
     if code is ErrorCode.PRODUCER_FENCED:

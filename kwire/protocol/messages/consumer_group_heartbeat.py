@@ -16,7 +16,7 @@ class ConsumerGroupHeartbeatTopicPartitions:
     partitions: list[int32] = field("0+")
 
 
-@message(key=68, kind="request", versions="0-1", flexible="0+")
+@message(key=68, kind="request", versions="0-1", flexible="0+", elements_max=20_000)
 class ConsumerGroupHeartbeatRequest:
     group_id: GroupId = field("0+")
     member_id: string = field("0+")

@@ -10,6 +10,7 @@ from kwire.protocol.codec import decode, encode
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 from kwire.protocol.messages import consumer_group_records as consumer
 from kwire.protocol.messages import share_group_records as share
+from kwire.protocol.messages import streams_group_records as streams
 from kwire.protocol.primitives import bytes_, int32, int64, string, uuid
 from kwire.protocol.schema import field, message, schema_of, struct
 
@@ -95,6 +96,12 @@ _RECORDS: tuple[tuple[type, type], ...] = (
     (share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
     (share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
     (share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
+    (streams.StreamsGroupMetadataKey, streams.StreamsGroupMetadataValue),
+    (streams.StreamsGroupMemberMetadataKey, streams.StreamsGroupMemberMetadataValue),
+    (streams.StreamsGroupTargetAssignmentMetadataKey, streams.StreamsGroupTargetAssignmentMetadataValue),
+    (streams.StreamsGroupTargetAssignmentMemberKey, streams.StreamsGroupTargetAssignmentMemberValue),
+    (streams.StreamsGroupCurrentMemberAssignmentKey, streams.StreamsGroupCurrentMemberAssignmentValue),
+    (streams.StreamsGroupTopologyKey, streams.StreamsGroupTopologyValue),
 )
 for _key_type, _value_type in _RECORDS:
     _record_type = schema_of(_key_type).key

@@ -7,7 +7,7 @@ from kwire.protocol.primitives import GroupId, TopicName, int16, int32, string, 
 from kwire.protocol.schema import field, message, struct
 
 
-@message(key=76, kind="request", versions="1", flexible="0+")
+@message(key=76, kind="request", versions="1", flexible="0+", elements_max=10_000)
 class ShareGroupHeartbeatRequest:
     group_id: GroupId = field("0+")
     member_id: string = field("0+")

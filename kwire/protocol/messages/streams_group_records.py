@@ -114,7 +114,7 @@ class StreamsGroupCurrentMemberAssignmentValue:
     previous_member_epoch: int32 = field("0+")
     """Previous epoch, still accepted because the response with the new one may have been lost."""
     state: int8 = field("0+")
-    """0 stable, 1 tasks must be revoked, 2 tasks are not released by other members yet."""
+    """1 stable, 2 tasks must be revoked, 3 tasks are not released yet."""
     active_tasks: list[StreamsGroupCurrentTasks] = field("0+")
     standby_tasks: list[StreamsGroupCurrentTasks] = field("0+")
     warmup_tasks: list[StreamsGroupCurrentTasks] = field("0+")

@@ -17,10 +17,13 @@ from kwire.server.apis.configs import (
     push_telemetry,
 )
 from kwire.server.apis.groups import (
+    alter_share_group_offsets,
     consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
+    delete_share_group_offsets,
     describe_groups,
+    describe_share_group_offsets,
     find_coordinator,
     heartbeat,
     join_group,
@@ -29,6 +32,10 @@ from kwire.server.apis.groups import (
     offset_commit,
     offset_delete,
     offset_fetch,
+    share_group_describe,
+    share_group_heartbeat,
+    streams_group_describe,
+    streams_group_heartbeat,
     sync_group,
 )
 from kwire.server.apis.records import (
@@ -38,8 +45,17 @@ from kwire.server.apis.records import (
     list_offsets,
     offset_for_leader_epoch,
     produce,
+    share_acknowledge,
+    share_fetch,
 )
 from kwire.server.apis.security import security
+from kwire.server.apis.sharing_state import (
+    delete_share_group_state,
+    initialize_share_group_state,
+    read_share_group_state,
+    read_share_group_state_summary,
+    write_share_group_state,
+)
 from kwire.server.apis.topics import describe_topic_partitions, metadata
 from kwire.server.apis.transactions import (
     add_offsets_to_txn,
@@ -59,6 +75,11 @@ SERVED: tuple[Api, ...] = tuple(
             *administration.AT_BROKER,
             *security.APIS,
             add_offsets_to_txn.API,
+            alter_share_group_offsets.API,
+            delete_share_group_offsets.API,
+            describe_share_group_offsets.API,
+            share_group_describe.API,
+            share_group_heartbeat.API,
             add_partitions_to_txn.API,
             alter_replica_log_dirs.API,
             api_versions.API,
@@ -66,6 +87,7 @@ SERVED: tuple[Api, ...] = tuple(
             consumer_group_heartbeat.API,
             delete_groups.API,
             delete_records.API,
+            delete_share_group_state.API,
             describe_client_quotas.API,
             describe_cluster.API,
             describe_configs.API,
@@ -80,6 +102,7 @@ SERVED: tuple[Api, ...] = tuple(
             get_telemetry_subscriptions.API,
             heartbeat.API,
             init_producer_id.API,
+            initialize_share_group_state.API,
             join_group.API,
             leave_group.API,
             list_config_resources.API,
@@ -93,8 +116,15 @@ SERVED: tuple[Api, ...] = tuple(
             offset_for_leader_epoch.API,
             produce.API,
             push_telemetry.API,
+            share_acknowledge.API,
+            share_fetch.API,
+            read_share_group_state.API,
+            read_share_group_state_summary.API,
+            streams_group_describe.API,
+            streams_group_heartbeat.API,
             sync_group.API,
             txn_offset_commit.API,
+            write_share_group_state.API,
             write_txn_markers.API,
         ),
         key=lambda api: api.key,

@@ -92,6 +92,7 @@ class BrokerServer:
         if node.settings.of(ShutdownSettings).is_controlled and not self.failed.done():
             await self._replicas.lifecycle.shut_down()
         self._listeners.stop_accepting()
+        self.services.share_partitions.stop()
         self._replicas.coordinators.stop()
         self._listeners.abort_connections("the broker stops")
         await self._close_logs()
@@ -147,8 +148,8 @@ async def start_broker(
         missing_directories = await _register(node, registrar)
         replicas = await open_replicas(member, registrar, missing_directories, loaded=loaded, logs_undo=logs, undo=undo)
         services = make_services(member, listeners, replicas)
-        # The broker becomes a leader only after it is unfenced. From then on, the coordinators learn of every change of
-        # leadership.
+        # The broker becomes a leader only after it is unfenced. From then on, the coordinators are notified of every
+        # change of leadership.
         await replicas.lifecycle.unfence()
         await replicas.coordinators.start()
         await listeners.clients.serve(lambda name: Dispatcher(SERVED, services, name).handle)

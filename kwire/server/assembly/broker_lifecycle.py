@@ -32,10 +32,9 @@ CONTROLLER_SILENCE_MS_MAX = 3000
 
 
 class MetadataHeldUpError(LogDirectoryError):
-    """Error of a disk that had no space for the metadata for so long that the cluster must go on without this broker.
+    """Error of a broker that has to stop, because its disk has had no space for the metadata log for too long.
 
-    Because of its heartbeats this broker would be elected, and would serve consumers of
-    partitions that others now lead.
+    If it sent heartbeats, it would be elected as a leader, and would serve partitions that other brokers now lead.
     """
 
     def __init__(self) -> None:
@@ -78,15 +77,15 @@ class BrokerLifecycle:
         self._heard = ErrorCode.NONE
         """Error code of the last heartbeat response."""
         self._left_behind_since_ms: float | None = None
-        """Since when a controller leads while this node has no space for the leader's epoch or metadata, or None."""
+        """Time since which a controller is active and this node has no space for its epoch or its records; or None."""
 
     async def unfence(self) -> None:
         """Send heartbeats until the metadata show this broker as unfenced: then it may lead.
 
-        Heartbeats continue until then: the controller's decision may be outdated before it arrives here.
+        One successful heartbeat is not enough: the controller may fence the broker again before the metadata arrive.
 
-        Raises MetadataHeldUpError if it cannot arrive here: others would wait for a leader
-        that does not know that it leads.
+        Raises MetadataHeldUpError if this node cannot store the metadata: others would wait for a leader that has not
+        received its election.
         """
         while True:
             if self._is_held_up:
@@ -104,15 +103,14 @@ class BrokerLifecycle:
     async def run(self) -> None:
         """Send heartbeats for as long as the broker runs.
 
-        Raises MetadataHeldUpError if other brokers have taken over because this one
-        cannot follow the metadata any more.
+        Raises MetadataHeldUpError if other brokers have taken over, because this one can no longer store the metadata.
         """
         interval_seconds = self._settings.heartbeat_interval_ms / 1000
         gives_up = False
         while not self._let_go.is_set():
             await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
             if not self._wants_to_stop and self._is_held_up:
-                logger.error("the metadata log has no space: asking for other leaders of this broker's partitions")
+                logger.error("the metadata log has no space: requesting other leaders for this broker's partitions")
                 gives_up = self._wants_to_stop = True
             response = await self._send_heartbeat()
             if response is not None and response.should_shut_down:
@@ -121,7 +119,7 @@ class BrokerLifecycle:
             raise MetadataHeldUpError
 
     def heartbeat_soon(self) -> None:
-        """Send the next heartbeat at once: it reports a change that the controller should not learn late."""
+        """Send the next heartbeat at once: it reports a change that must reach the controller without delay."""
         self._woken.set()
 
     async def _pause(self, seconds: float) -> None:

@@ -47,6 +47,8 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
         if self.node.publish_settings(delta):
             self.settings_changed()
         self.partitions.apply(delta)  # it calls the methods below
+        if delta.has_new_topics():
+            self.coordinators.topics_created(delta.after.offset)
         self.node.publish_quotas(delta)
         self.coordinators.internal_topics_changed()
 

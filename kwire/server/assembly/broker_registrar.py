@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.cluster.configs.settings import CurrentSettings, setting
-from kwire.cluster.metadata.features import REGISTERED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.registrations import Endpoint
 from kwire.cluster.raft.metadata_log import MetadataLog
@@ -34,10 +34,10 @@ LOG_REASON_MS = 15_000
 """Wait before a broker logs why it is not registered yet. The session of a killed process has ended by then."""
 
 _REJECTIONS = {
-    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "node.id: another broker with id {node_id} is registered and lives; give "
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "node.id: another broker with id {node_id} is registered and alive; give "
     "this one an id of its own",
-    ErrorCode.INCONSISTENT_CLUSTER_ID: "log.dirs: the directories belong to another cluster than the controllers do; "
-    "name directories that were formatted for theirs",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "log.dirs: the directories and the controllers belong to different clusters; "
+    "use directories that were formatted for the controllers' cluster",
     ErrorCode.INVALID_REGISTRATION: "log.dirs: the controllers reject the registration: {code}; a directory may be "
     "registered by another broker",
     ErrorCode.UNSUPPORTED_VERSION: "the cluster has finalized a feature level that this version does not support; use "
@@ -95,7 +95,7 @@ class BrokerRegistrar:
         return known is not None and known.incarnation_id == self._incarnation_id
 
     def is_unfenced_in(self, image: MetadataImage) -> bool:
-        """Return True if this process may lead partitions by the metadata."""
+        """Return True if this process may lead partitions according to the metadata."""
         return self.is_registered_in(image) and not image.brokers[self._broker_id].fenced
 
     async def await_metadata(self) -> None:
@@ -110,8 +110,8 @@ class BrokerRegistrar:
         except TimeoutError as error:
             if log.node.quorum.has_seen_other_cluster:
                 raise SettingError(
-                    f"log.dirs: the directories belong to cluster {self._cluster_id}, and controllers that were asked "
-                    "to another; name directories that were formatted for theirs, or other controllers"
+                    f"log.dirs: the directories belong to cluster {self._cluster_id}, but the contacted controllers "
+                    "belong to another; use directories that were formatted for that cluster, or other controllers"
                 ) from error
             raise SettingError(
                 "controller.quorum: no controllers lead that this node could find; start a majority of them, and look "
@@ -172,7 +172,7 @@ class BrokerRegistrar:
             ],
             features=[
                 BrokerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in REGISTERED.items()
+                for name, (low, high) in SUPPORTED.items()
             ],
             rack=self._settings.rack,
             log_dirs=list(directories),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis import SERVED
 from kwire.server.apis.cluster.api_versions import unsupported_version
@@ -13,7 +16,6 @@ from kwire.server.assembly.replicas import Replicas
 from kwire.server.fetching.cold_reads import ColdReader
 from kwire.server.fetching.fetch_sessions import FetchSessions
 from kwire.server.node.node import Node
-from kwire.server.other_nodes.internal_topics import TopicCreator
 from kwire.server.quotas.replication import Side
 from kwire.server.replication.replication import ReplicationSettings, replication_quota
 from kwire.server.requests.authorization import AllowEverything
@@ -22,6 +24,8 @@ from kwire.server.requests.large_batches import WorkersForLargeBatches
 from kwire.server.requests.services import Services
 from kwire.server.settings.config_entries import ConfigEntries
 from kwire.server.settings.requests import RequestSettings
+from kwire.server.sharing.persister import Persister
+from kwire.server.sharing.share_partitions import SharePartitions
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +56,8 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
         leader_quota=replication_quota(node, Side.LEADER),
         groups=coordinators.groups,
         transactions=coordinators.transactions,
+        share_states=coordinators.share_states,
+        share_persister=coordinators.share_persister,
         transaction_verifier=coordinators.transaction_verifier,
         markers=coordinators.markers,
         authorizer=AllowEverything(),
@@ -62,14 +68,32 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
             bytes_max=node.settings.of(RequestSettings).telemetry_bytes_max,
         ),
         fetch_sessions=_fetch_sessions(node),
+        share_partitions=_share_partitions(node, replicas, coordinators.share_persister),
         output=listeners.clients.output,
         large_batches=WorkersForLargeBatches(node.workers),
         cold_reads=ColdReader(node.workers),
         messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         producer_ids=coordinators.producer_ids,
-        topic_creator=TopicCreator(member.active_controller, node.metadata_log, node.config, node.settings),
+        topic_creator=coordinators.topic_creator,
         apis=SERVED,
         unsupported_api_versions=unsupported_version,
+    )
+
+
+def _share_partitions(node: Node, replicas: Replicas, persister: Persister) -> SharePartitions:
+    settings = node.settings
+
+    def overrides(group_id: str) -> Mapping[str, str]:
+        return node.metadata_log.image.config_of(ConfigResourceType.GROUP, group_id)
+
+    return SharePartitions(
+        partitions=replicas.partitions,
+        persister=persister,
+        configs=GroupConfigs(overrides, lambda: settings.values),
+        settings=settings,
+        clock=node.clock,
+        large_batches=WorkersForLargeBatches(node.workers),
+        messages=RepeatedMessages(logger, node.clock.monotonic_ms),
     )
 
 

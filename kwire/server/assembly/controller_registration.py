@@ -6,7 +6,7 @@ import asyncio
 import logging
 from uuid import UUID
 
-from kwire.cluster.metadata.features import REGISTERED
+from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.quorum.voters import Endpoints
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -46,7 +46,7 @@ class ControllerRegistration:
             ],
             features=[
                 ControllerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in REGISTERED.items()
+                for name, (low, high) in SUPPORTED.items()
             ],
         )
 

@@ -1,4 +1,4 @@
-"""Group and transaction coordinators of a broker, and the requests that they send to other nodes."""
+"""Group, transaction and share coordinators of a broker, and the requests that they send to other nodes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ from kwire.cluster.metadata.features import TRANSACTION_VERSION
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
-from kwire.coordinator.group_coordinator import ConsumerGroupConfig, GroupConfig, GroupCoordinator, ShareGroupConfig
+from kwire.coordinator.group_coordinator import (
+    ConsumerGroupConfig,
+    GroupConfig,
+    GroupCoordinator,
+    ShareGroupConfig,
+    StreamsGroupConfig,
+)
 from kwire.coordinator.markers import LocalMarkerWriter
+from kwire.coordinator.share_coordinator import ShareCoordinator, ShareStateConfig
 from kwire.coordinator.transaction.verifier import TransactionVerifier
 from kwire.coordinator.transaction_coordinator import TransactionConfig, TransactionCoordinator
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kwire.server.node.node import Node
 from kwire.server.other_nodes.active_controller import ActiveController
+from kwire.server.other_nodes.internal_topics import TopicCreator
+from kwire.server.other_nodes.latest_offsets import LatestOffsets
 from kwire.server.other_nodes.other_brokers import ClusterMarkerWriter, ClusterTransactions, OtherBrokers
 from kwire.server.other_nodes.producer_ids import ProducerIds
+from kwire.server.other_nodes.share_persister import SharePersister
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +61,13 @@ class Coordinators:
             image=self._image,
             channel=node.channel,
         )
+        self.topic_creator = TopicCreator(active_controller, node.metadata_log, config, settings, node.clock)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)
         self.groups = GroupCoordinator(
             config=settings.of(GroupConfig),
             consumer_config=lambda: settings.of(ConsumerGroupConfig),
             share_config=lambda: settings.of(ShareGroupConfig),
+            streams_config=lambda: settings.of(StreamsGroupConfig),
             settings=lambda: settings.values,
             partitions=partitions,
             image=self._image,
@@ -82,38 +94,56 @@ class Coordinators:
             clock=node.clock,
             verifies=lambda: settings.of(VerificationSettings).is_enabled,
         )
+        self.share_states = ShareCoordinator(
+            config=settings.of(ShareStateConfig),
+            partitions=partitions,
+            image=self._image,
+            clock=node.clock,
+            loaded=loaded,
+        )
+        self.share_persister = SharePersister(
+            self.share_states, others, create_topic=self.topic_creator.create, clock=node.clock
+        )
+        self.groups.share.use_states(self.share_persister, LatestOffsets(partitions, others).find)
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; large ones are loaded in the background."""
         self.internal_topics_changed()
         await self.groups.start()
         await self.transactions.start()
+        await self.share_states.start()
 
     def internal_topics_changed(self) -> None:
         """Check whether an internal topic was created or deleted."""
         self.groups.keys.store_partition_count()
         self.transactions.keys.store_partition_count()
+        self.share_states.keys.store_partition_count()
 
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         self.groups.leadership_changed(partition)
         self.transactions.leadership_changed(partition)
+        self.share_states.leadership_changed(partition)
 
     def partition_removed(self, partition: Partition) -> None:
         """Drop the state of a partition that was removed from this broker."""
         self.groups.partition_removed(partition)
         self.transactions.partition_removed(partition)
+        self.share_states.partition_removed(partition)
 
     def topics_created(self, version: int) -> None:
         """Let groups with regular expressions search the metadata of this offset."""
         self.groups.topics_created(version)
 
     def topic_deleted(self, topic: TopicImage) -> None:
-        """Delete the offsets of a deleted topic."""
+        """Delete the offsets of a deleted topic, and the state of its share partitions."""
         self.groups.topic_deleted(topic)
+        self.share_states.topic_deleted(topic)
 
     def stop(self) -> None:
         """Answer all waiting requests, and stop."""
+        self.share_persister.stop()
+        self.share_states.stop()
         self.transaction_verifier.stop()
         self.transactions.stop()
         self._cluster_transactions.stop()

@@ -117,7 +117,7 @@ class Housekeeping:
         return partition.high_watermark
 
     def last_stable_offset_of(self, log: PartitionLog) -> int:
-        """Return the last stable offset: compaction reads only committed and decided records below it."""
+        """Return the last stable offset: below it, compaction finds only committed records of ended transactions."""
         return log.last_stable_offset(self._high_watermark_of(log))
 
     def _expire_producers(self, log: PartitionLog) -> None:

@@ -127,8 +127,8 @@ async def open_replicas(
     for task in (replicas.partition_turns.run(), assignments.run(), lost_replicas.run(), moves.run()):
         node.broker_tasks.run(task)
     if missing_directories and not partitions.any_closed:
-        # Otherwise they stay registered, so that the next start expects them: the next start, too, must not create
-        # their partitions anew and empty.
+        # Otherwise the missing directories stay registered: the next start, too, must expect them, and must not create
+        # empty logs for their partitions.
         await registrar.register(list(node.storage.directory_ids.values()))
     return replicas
 
@@ -233,7 +233,7 @@ def _cleaner(node: Node, logs: LogManager, housekeeping: Housekeeping) -> LogCle
 
 
 def _assigned_directories(image: MetadataImage, broker_id: int) -> set[UUID]:
-    """Return the directories that hold a broker's replicas by the metadata, also one that failed before the stop."""
+    """Return the directories that have a broker's replicas in the metadata, even if one failed before the last stop."""
     partitions = (partition for topic in image.topics.values() for partition in topic.partitions)
     assigned = {
         partition.directories[partition.replicas.index(broker_id)]
@@ -251,8 +251,8 @@ def absent_directories(node: Node, directory_ids: Iterable[UUID]) -> list[UUID]:
 def _log_missing_directories(directory_ids: Iterable[UUID]) -> None:
     for directory_id in directory_ids:
         logger.error(
-            "log.dirs: the directory with directory.id=%s is missing; a replica that is in no other one is copied "
-            "again from its leader, but stays closed while the cluster may need its data: until the directory is "
-            "back, enough other replicas are in sync, or the replica is assigned to other brokers",
+            "log.dirs: the directory with directory.id=%s is missing: mount it and restart. Replicas that only "
+            "it has are copied again from their leaders. A replica that may have records that no other replica has "
+            "stays closed until the directory is back, others are in sync, or its partition is reassigned",
             uuid_to_text(directory_id),
         )

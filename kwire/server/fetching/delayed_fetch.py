@@ -1,6 +1,4 @@
-"""Delayed fetch: waits for its partitions to grow or for max_wait_ms, or is read in
-pieces in turns with other requests.
-"""
+"""Delayed fetch: waits for its partitions to grow or for max_wait_ms, or reads them in pieces, in turns."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from kwire.server.fetching.session_watch import Key, StableWaiter
 MAX_WAIT_MS: Final = 2**31 - 1
 T = TypeVar("T")
 Work = Generator[asyncio.Future[None] | None, None, T]
-"""Yields None where other requests may run, and a future where the caller must wait for it."""
+"""Generator that yields None where other requests may run, and a future where the caller must wait for it."""
 
 
 class DelayedFetch:

@@ -156,10 +156,9 @@ class FetchSessions:
                     yield
 
     def _look_at_all_at_times(self, session: FetchSession) -> None:
-        """Let the next fetch read all partitions every look_at_all_ms, so that each records
-        that its follower has fetched.
+        """Let the next fetch read all partitions, once per look_at_all_ms, so that each records its follower's fetch.
 
-        The follower is then in sync when new records arrive.
+        The follower then still counts as caught up when new records arrive.
         """
         now_ms = self._clock.monotonic_ms()
         if now_ms - session.looked_at_all_ms >= self._look_at_all_ms():

@@ -225,7 +225,7 @@ class Reading:
         quota.record(partition, len(records))
 
     def _has_nothing_new(self, key: Key, asked: FetchPartition) -> bool:
-        """Return True if a follower has all of a partition and knows it: often most of thousands.
+        """Return True if a follower has all records of a partition and was sent its offsets, as usual for most of them.
 
         Partitions that the request names are compared with the log first.
         """

@@ -2,7 +2,7 @@
 
 A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py). A
 request that waits, or whose response is made in pieces, holds back later requests, as Kafka mutes a channel. The
-exception is a pipelined API (Produce): its ordered part, the append, is done by then and only its response waits.
+exception is a pipelined API (Produce): its append, which must keep the order, is done, and only its response waits.
 Reading stops while requests or responses pile up, so that TCP flow control slows the client down.
 
 The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow each
@@ -67,6 +67,7 @@ class Connection:
         "peer_port",
         "principal",
         "share",
+        "when_lost",
         "work",
     )
 
@@ -99,6 +100,7 @@ class Connection:
         self.peer_port = 0
         self.principal = "User:ANONYMOUS"
         self.client_software = ("unknown", "unknown")
+        self.when_lost: list[Callable[[], None]] = []
 
     # --- the transport's calls
 
@@ -140,7 +142,7 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Return True, which keeps the transport open, if requests are left to serve. A long poll is dropped."""
+        """Return True, which keeps the transport open, if requests are left to serve. Delayed responses are dropped."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._responses):
             self._end_reason = self._end_reason or "sends no more"
@@ -161,6 +163,9 @@ class Connection:
         self._listener.memory.remove(self)
         self._listener.output.release(self)
         self._listener.disconnected(self)
+        calls, self.when_lost = self.when_lost, []  # the callbacks refer to this connection
+        for call in calls:
+            call()
 
     def _free_objects(self, being_served: list[QueuedResponse]) -> None:
         """Free the objects of a disconnected client in steps: there may be millions of them."""
@@ -217,7 +222,7 @@ class Connection:
             self._queue(frame)
         else:
             self._serve(frame)
-        self._unstore(size)  # only now: at 0 stored bytes it would lose its exemption (RequestMemory)
+        self._unstore(size)  # only now: with 0 stored bytes this connection loses its exemption (RequestMemory)
         if position < count and not (self._closing or self._end_reason):
             self._cut(view[position:count], count - position)
 
@@ -470,7 +475,7 @@ class Connection:
         return len(self._responses) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
-        """Return True if the client has read nothing for so long, and the output buffer is full or closing."""
+        """Return True if the client has read nothing for `seconds`, while the output buffer is full or closing."""
         return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
     def close(self, reason: str) -> None:

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 1.0
 STALLED_WRITE_SECONDS = 30.0
-"""A client that reads nothing of a full output buffer for so long is disconnected."""
+"""Seconds after which a client that reads nothing of a full output buffer is disconnected."""
 
 Handle = Callable[[Connection, bytes], Outcome]
 
@@ -68,7 +68,7 @@ class Listener:
         on_request_error: Callable[[BaseException], None],
         excludes_clients: bool = False,
     ) -> None:
-        """`on_request_error` gets every error that made a request fail. `excludes_clients` leaves only nodes."""
+        """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect."""
         self.name = name
         self.excludes_clients = excludes_clients
         self.handle: Handle
@@ -150,7 +150,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
     """Close idle connections and those whose client stopped reading, for as long as the broker runs.
 
     As in Apache Kafka, an idle connection is closed even if a request of it waits. The broker cannot notice a reset by
-    a peer that has sent its end before, or while it does not read from the connection.
+    a peer that has closed its side before, or while reading from the connection is paused.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -158,7 +158,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         now = loop.time()
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
-                connection.abort("reads nothing of its answers")
+                connection.abort("does not read its responses")
                 continue
             active_at = max(connection.last_active, connection.blocked_output.last_read)
             if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:

@@ -1,10 +1,10 @@
 """Outbox of responses: the small ones of neighbouring turns of the event loop are written together.
 
-Waking a client that waits costs more than answering it. While a broker is busy, each response that is written
-alone finds its client asleep again; responses written one after the other find it awake. So small responses are
-held while requests keep coming in. They are written when a turn of the loop brings no more, when there are
-many, or when long turns have held them for SECONDS_MAX. A broker that is not busy holds a response for one poll
-of its sockets, some microseconds.
+Waking a client that sleeps costs more than answering it. On a busy broker, each response that is written alone wakes
+its client anew; responses that are written one after the other wake it once. So small responses are held while requests
+arrive. They are written when a turn of the loop brings no further request, when there are ANSWERS_MAX of them, or after
+SECONDS_MAX if the turns are long. A broker that is not busy holds a response for one poll of its sockets, some
+microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANSWERS_MAX: Final = 64
 SMALL_BYTES_MAX: Final = 16 * 1024
 """Size above which a response is written at once: its client needs time to process it."""
 SECONDS_MAX: Final = 0.002
-"""Longest hold of a response: many small responses take less; otherwise each turn has another slow request."""
+"""Longest time for which a response is held; it is reached only if each turn of the loop has a slow request."""
 
 
 class Writer(Protocol):

@@ -28,7 +28,7 @@ class Pending:
 
 
 Pieces = Generator[None, None, Response | Pending]
-"""Serves a request; yields where another connection may be served."""
+"""Generator that serves a request; it yields where another connection may be served."""
 Outcome = Response | Pending | Pieces
 
 

@@ -9,7 +9,7 @@ from kwire.server.network import connection_limits as limits
 from kwire.server.network.outbox import Buffers
 
 Response = tuple[Buffers | None, int]
-"""Response, or None for no response; and for how many milliseconds the client is muted after it."""
+"""Buffers of a response, None for no response; and the milliseconds for which the client is muted afterwards."""
 
 
 class QueuedResponse:

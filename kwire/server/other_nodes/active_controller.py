@@ -1,8 +1,8 @@
 """Client of the active controller: serves a request in this process if this node leads the metadata log, else sends it.
 
-A request of this node itself is sent as it is. A client's request is sent in an Envelope, with the
-client's principal and address (KIP-590). A node that is no longer the leader answers NOT_CONTROLLER; the
-request then goes to the next leader.
+A request of this node itself is sent as it is. A client's request is sent in an Envelope, with the client's principal
+and address (KIP-590). A node that is no longer the leader answers NOT_CONTROLLER; the request is then sent to the next
+leader.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class RequestOrigin:
 
 
 ServeHere = Callable[[Any, RequestOrigin], Any]
-"""Serves a request as the active controller: the response, or an awaitable of it. Raises KafkaError NOT_CONTROLLER."""
+"""Function that serves a request as the active controller, now or later. Raises KafkaError NOT_CONTROLLER."""
 
 
 class NoActiveControllerError(Exception):
-    """No active controller has answered; the message says why."""
+    """Error of a request that no active controller has answered; the message says why."""
 
 
 class ActiveController:
@@ -98,8 +98,7 @@ class ActiveController:
     async def send_until_answered(
         self, request: Any, request_origin: RequestOrigin | None = None, *, timeout_ms: int | None = None
     ) -> Any:
-        """Return the response of the active controller, retrying for `timeout_ms`, or else
-        for the timeout of this object.
+        """Return the response of the active controller; retry for `timeout_ms`, by default for the object's timeout.
 
         Raises KafkaError REQUEST_TIMED_OUT after that.
         """

@@ -13,7 +13,7 @@ from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import ControllerContext, ControllerServices, NodeContext
 
 Reject = Callable[[Any, KafkaError], Any]
-"""Gets (request, error); returns the error response, or a generator that makes it in pieces. Raises nothing."""
+"""Function of (request, error): returns the error response, or a generator that makes it in pieces. Never raises."""
 
 
 def forwarded(api: Api[ControllerServices], reject: Reject, *, timeout_ms: int | None = None) -> Api:
@@ -36,8 +36,8 @@ def forwarded(api: Api[ControllerServices], reject: Reject, *, timeout_ms: int |
 def decided(api: Api[ControllerServices], reject: Reject) -> Api[ControllerServices]:
     """Return the entry of a controller's table for an API that only the active controller decides.
 
-    Another controller does not check the request at all: its metadata may be old, and the
-    client would believe its error.
+    Any other controller returns NOT_CONTROLLER before it checks the request: its metadata may be old, and the client
+    would treat an error as final.
     """
 
     async def handle(request: Any, context: ControllerContext) -> Any:

@@ -1,8 +1,7 @@
-"""Requests of coordinators to other brokers: transaction markers to partition leaders, and
-requests to transaction coordinators.
+"""Requests of coordinators to other brokers: markers to partition leaders, and requests to transaction coordinators.
 
-Requests to this broker stay in the process. A request to another broker contains everything that waits
-for that broker (RequestBatches).
+Requests to this broker stay in the process. One request to another broker contains all markers or transactions that
+wait for that broker (RequestBatches).
 """
 
 from __future__ import annotations
@@ -175,7 +174,7 @@ class ClusterTransactions:
         *,
         verify_only: bool,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return the error code of each partition. Raises KafkaError if no broker answers."""
+        """Return the error code of each partition. Raises KafkaError if the broker does not answer."""
         pieces = []
         for piece in _pieces(partitions):
             topics = [

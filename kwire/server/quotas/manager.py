@@ -1,7 +1,8 @@
 """Quotas of all clients: applies committed quotas, measures requests, and returns throttle times.
 
     producer_byte_rate:         bytes of Produce requests
-    consumer_byte_rate:         bytes of Fetch responses; a client above it gets an empty response
+    consumer_byte_rate:         bytes of Fetch responses; a client above it gets an empty response. Bytes of records in
+                                ShareFetch responses; a client above it waits afterwards
     request_percentage:         time that requests use of the event loop, in percent of one thread
     controller_mutation_rate:   partitions created and deleted
     connection_creation_rate:   connections from an address; above it, a connection waits and is closed
@@ -28,6 +29,7 @@ from kwire.cluster.metadata.client_quotas import (
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.protocol.api_keys import ApiKey
+from kwire.protocol.messages.share_fetch import ShareFetchResponse
 from kwire.seams import Clock
 from kwire.server.network.outgoing.addresses import AddressBook
 from kwire.server.quotas.limits import AddressLimits, Client, QuotaLimits, quotas_of_hosts
@@ -132,6 +134,8 @@ class ClientQuotaManager:
         throttle_ms = 0 if response is None else self._request_throttle_ms(client)
         if key is ApiKey.PRODUCE:
             throttle_ms = max(throttle_ms, self._produce.record(client, request_bytes, self._now_ms()))
+        elif key is ApiKey.SHARE_FETCH:  # its records are sent also above the quota: they are acquired
+            throttle_ms = max(throttle_ms, self._fetch.record(client, _records_bytes(response), self._now_ms()))
         else:
             throttle_ms = max(throttle_ms, getattr(response, "throttle_time_ms", 0))
         if throttle_ms and hasattr(response, "throttle_time_ms"):
@@ -199,3 +203,7 @@ class ClientQuotaManager:
 
 def _client(context: NodeContext) -> Client:
     return context.connection.principal.partition(":")[2], context.client_id or ""
+
+
+def _records_bytes(response: ShareFetchResponse) -> int:
+    return sum(len(each.records or b"") for topic in response.responses for each in topic.partitions)

@@ -1,8 +1,8 @@
 """Directory assignments: reports to the controller in which log directory each replica of this broker is (KIP-858).
 
-A broker with one directory reports nothing: the controller knows it. A broker with several directories chooses one for
-each new log. The controller must know it, to elect other leaders when a directory fails. A replica that is given up
-(kwire.server.replication.lost_replicas) is reported in a lost directory.
+A broker with one directory reports nothing, because the registration contains that directory. A broker with several
+directories chooses one for each new log. The controller needs this choice to elect other leaders when a directory
+fails. A lost replica (kwire.server.replication.lost_replicas) is reported in the directory id LOST.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DirectoryAssignments:
         self._active_controller = active_controller
         self._unconfirmed: dict[Replica, UUID] = {}
         self._lost: set[Replica] = set()
-        """Replicas that were given up, also if this broker's metadata do not contain it yet."""
+        """Replicas that were reported as lost, even if this broker's metadata do not show it yet."""
         self._promotions: dict[Replica, UUID] = {}
         """Directories that replicas move to: the controller gets the assignment before the move completes."""
         self._awaited: dict[Replica, asyncio.Future[None]] = {}
@@ -131,7 +131,7 @@ class DirectoryAssignments:
         try:
             response: AssignReplicasToDirsResponse = await self._active_controller.send_until_answered(request)
         except KafkaError as error:
-            logger.warning("the controller could not be told of log directories: %s", error)
+            logger.warning("cannot report log directories to the controller: %s", error)
             return False
         if response.error_code != ErrorCode.NONE:
             logger.warning("the controller rejected log directories: %s", ErrorCode(response.error_code).name)

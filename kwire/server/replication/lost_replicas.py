@@ -53,7 +53,7 @@ class LostReplicas:
         self._assignments.report(partition)
 
     def not_opened(self, topic: TopicImage, index: int, is_damaged: bool) -> None:
-        """Give up a replica: one whose log lacks space until it is open, a damaged one until the next start."""
+        """Report a replica as lost: until its log is open if it lacks space, until the next start if it is damaged."""
         self._give_up((topic.topic_id, index), topic.partitions[index], is_damaged=is_damaged)
 
     def updated(self, partition: Partition) -> None:

@@ -35,9 +35,7 @@ class PartitionTurns:
                 await self.finish_removals()
 
     async def finish_removals(self) -> None:
-        """Remove, durably, all partitions that this broker has no more; before that, give other
-        logs their new configurations.
-        """
+        """Give logs their new configurations; then remove, durably, all partitions that left this broker."""
         while self._partitions.configure_more() or self._removals.do_more():
             await asyncio.sleep(0)
         for job in self._removals.sync_jobs():

@@ -143,7 +143,7 @@ class Replication:
         return self._node.metadata_log.image
 
     async def _watch_lag(self) -> None:
-        """Remove late followers from the in-sync set, within one and a half times replica.lag.time.max.ms."""
+        """Propose the removal of followers that lag, within one and a half times replica.lag.time.max.ms."""
         while True:
             await asyncio.sleep(max(self._peers.lag_max_ms() / 2000, LAG_CHECK_SECONDS_MIN))
             for partition in list(self._partitions):

@@ -18,7 +18,7 @@ from kwire.server.requests.context import RequestContext
 from kwire.server.requests.service_types import NeededT_contra, OtherT
 
 Handler = Callable[[Any, RequestContext[NeededT_contra]], Any]
-"""Gets (request, context); returns the response, None for no response, or an awaitable of either.
+"""Function of (request, context) that returns the response, None for no response, or an awaitable of either.
 
 A future that a handler returns (also a task) is cancelled when its client disconnects; a coroutine runs to its end.
 
@@ -54,11 +54,9 @@ class Api(Generic[NeededT_contra]):
     stable_max: int | None = None
     """Highest version served, if the newest declared one is not stable in 4.3.1."""
     pipelined: bool = False
-    """True if later requests of the connection may start while a future of this one waits for its response."""
+    """True if later requests of the connection may start while the future that this one has returned waits."""
     elements_of: Callable[[Any], int] | None = None
-    """Counts the elements of a response, if a small request may get a large late
-    response: it is then encoded in pieces.
-    """
+    """Function that counts the elements of a response, so that a late large one is encoded in pieces; or None."""
     codec: HandWrittenCodec | None = None
     """Codec of the bodies in place of the one that is compiled from `request` and `response`."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 from kwire.server.requests.authorization import ACCESS, CLUSTER_NAME, ResourceType
@@ -24,6 +25,8 @@ class Client(Protocol):
     client_software: tuple[str, str]
     work: Work | None
     """The response that is being written in pieces."""
+    when_lost: list[Callable[[], None]]
+    """Callbacks for the end of the connection."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +38,7 @@ class DistantClient:
     principal: str
     client_software: tuple[str, str] = ("", "")
     work: Work | None = None
+    when_lost: list[Callable[[], None]] = field(default_factory=list)
 
 
 class RequestContext(Generic[ServicesT_co]):

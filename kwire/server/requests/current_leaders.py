@@ -9,11 +9,11 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.server.requests.context import RequestContext
 
 MOVED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-"""Errors of a client that knows an outdated leader."""
+"""Errors after which a client needs the current leader."""
 
 
 class CurrentLeader(NamedTuple):
-    """Leader of a partition by this broker's metadata."""
+    """Leader of a partition in this broker's metadata."""
 
     leader_id: int
     leader_epoch: int

@@ -161,7 +161,7 @@ class Dispatcher(Generic[DispatchedT]):
     def _answer_large_later(
         self, route: Route, context: RequestContext[Any], request_bytes: int, response: Any, spent_ms: float
     ) -> Response | Pieces:
-        """Encode a large response in pieces. A pipelined request is small and delays no other."""
+        """Encode a large response in pieces. Pipelined requests use `_answer_later`, which encodes at once."""
         elements_of = route.api.elements_of
         if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
             return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)

@@ -80,7 +80,7 @@ class VerifiedAnswer:
             self._all_verified.set_result(None)
 
     def answer(self) -> Awaitable[ProduceExchange] | None:
-        """Return an awaitable of the response; None if nothing waits any more."""
+        """Return an awaitable of the response; None if it is ready."""
         if self._unverified == 0:
             return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
         self._all_verified = asyncio.get_running_loop().create_future()
@@ -101,7 +101,7 @@ class VerifiedAnswer:
 
 
 class _WaitingAppend:
-    """Append that waits; its partition notifies it of every step and of the end."""
+    """Append that waits until it is durable or committed; its partition notifies it of every change."""
 
     __slots__ = ("_acks", "_answer", "_data", "_last_offset", "_partitions", "partition")
 
@@ -116,7 +116,7 @@ class _WaitingAppend:
         self._complete_if_durable()
 
     def state_changed(self) -> None:
-        """Complete the append if it is as durable as the client asked, or will never be."""
+        """Complete the append if it is as durable as the client asked; reject it if it will never be."""
         partition = self.partition
         if self._complete_if_durable():
             return

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kwire.cluster.controller.controller import Controller
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import LocalMarkerWriter
+    from kwire.coordinator.share_coordinator import ShareCoordinator
     from kwire.coordinator.transaction.verifier import TransactionVerifier
     from kwire.coordinator.transaction_coordinator import TransactionCoordinator
     from kwire.server.fetching.cold_reads import ColdReader
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from kwire.server.other_nodes.active_controller import ActiveController
     from kwire.server.other_nodes.internal_topics import TopicCreator
     from kwire.server.other_nodes.producer_ids import ProducerIds
+    from kwire.server.other_nodes.share_persister import SharePersister
     from kwire.server.quotas.replication import ReplicationQuota
     from kwire.server.replication.replica_moves import ReplicaMoves
     from kwire.server.requests.api import Api
+    from kwire.server.sharing.share_partitions import SharePartitions
 
 
 @dataclass(slots=True, kw_only=True)
@@ -90,10 +93,13 @@ class Services(NodeServices):
     leader_quota: ReplicationQuota
     groups: GroupCoordinator
     transactions: TransactionCoordinator
+    share_states: ShareCoordinator
+    share_persister: SharePersister
     transaction_verifier: TransactionVerifier
     markers: LocalMarkerWriter
     client_telemetry: ClientTelemetry
     fetch_sessions: FetchSessions
+    share_partitions: SharePartitions
     output: OutputMemory
     large_batches: LargeBatches
     cold_reads: ColdReader

@@ -18,7 +18,7 @@ from kwire.coordinator.group.modern.target_assignment import Partitions
 from tests.coordinator.assignors.drawn_groups import Round, drawn_rounds
 
 ALL = {"uniform": assign_uniform, "range": assign_ranges, "simple": assign_share}
-SEEDS = range(150)
+SEEDS = range(80)
 
 
 @pytest.fixture(scope="module")

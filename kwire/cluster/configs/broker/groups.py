@@ -11,7 +11,7 @@ KEYS = (
         type=ConfigType.LIST,
         default="classic,consumer,streams",
         check=items("consumer", "classic", "share", "streams", may_be_empty=False),
-        doc="Enabled group protocols: without consumer, members of consumer groups (KIP-848) are rejected.",
+        doc="Enabled group protocols. Members of groups of another one, such as consumer or streams, are rejected.",
     ),
     ConfigKey(
         name="group.coordinator.threads",

@@ -1,4 +1,4 @@
-"""Broker keys of consumer, share and streams groups, whose protocols are not supported yet."""
+"""Broker keys of consumer, share and streams groups."""
 
 from __future__ import annotations
 
@@ -191,7 +191,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Milliseconds without a heartbeat after which a member of a streams group is removed.",
     ),
     ConfigKey(
@@ -199,7 +198,6 @@ KEYS = (
         type=ConfigType.INT,
         default="45000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of streams.session.timeout.ms.",
     ),
     ConfigKey(
@@ -207,7 +205,6 @@ KEYS = (
         type=ConfigType.INT,
         default="60000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of streams.session.timeout.ms.",
     ),
     ConfigKey(
@@ -215,7 +212,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Heartbeat interval of members of streams groups, in milliseconds.",
     ),
     ConfigKey(
@@ -223,7 +219,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Lower bound of streams.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -231,7 +226,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Upper bound of streams.heartbeat.interval.ms.",
     ),
     ConfigKey(
@@ -239,7 +233,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2147483647",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Maximum number of members of a streams group.",
     ),
     ConfigKey(
@@ -247,7 +240,6 @@ KEYS = (
         type=ConfigType.INT,
         default="0",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Number of standby replicas of each stateful task.",
     ),
     ConfigKey(
@@ -255,7 +247,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Upper bound of streams.num.standby.replicas.",
     ),
     ConfigKey(
@@ -263,7 +254,6 @@ KEYS = (
         type=ConfigType.INT,
         default="3000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Milliseconds for which an empty streams group waits for more members.",
     ),
     ConfigKey(
@@ -271,7 +261,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1000",
         check=COUNT,
-        use=Use.IGNORED,
         update=Update.CLUSTER_WIDE,
         doc="Minimum milliseconds between two assignments of a streams group.",
     ),
@@ -280,7 +269,6 @@ KEYS = (
         type=ConfigType.INT,
         default="0",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Lower bound of streams.assignment.interval.ms.",
     ),
     ConfigKey(
@@ -288,7 +276,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=COUNT,
-        use=Use.IGNORED,
         doc="Upper bound of streams.assignment.interval.ms.",
     ),
 )

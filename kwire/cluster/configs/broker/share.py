@@ -1,4 +1,4 @@
-"""Broker keys of share group records and of the share coordinator, which is not supported yet."""
+"""Broker keys of share groups' records and of the share coordinator."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ KEYS = (
         type=ConfigType.INT,
         default="5",
         check=between(2, 10),
-        use=Use.IGNORED,
         doc="Maximum deliveries of a record.",
     ),
     ConfigKey(
@@ -19,7 +18,6 @@ KEYS = (
         type=ConfigType.INT,
         default="10",
         check=between(5, 25),
-        use=Use.IGNORED,
         doc="Upper bound of share.delivery.count.limit.",
     ),
     ConfigKey(
@@ -27,7 +25,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2",
         check=between(2, 5),
-        use=Use.IGNORED,
         doc="Lower bound of share.delivery.count.limit.",
     ),
     ConfigKey(
@@ -35,7 +32,6 @@ KEYS = (
         type=ConfigType.INT,
         default="30000",
         check=between(1000, 3600000),
-        use=Use.IGNORED,
         doc="Milliseconds in which a consumer must acknowledge a record.",
     ),
     ConfigKey(
@@ -43,7 +39,6 @@ KEYS = (
         type=ConfigType.INT,
         default="15000",
         check=between(1000, 30000),
-        use=Use.IGNORED,
         doc="Lower bound of share.record.lock.duration.ms.",
     ),
     ConfigKey(
@@ -51,7 +46,6 @@ KEYS = (
         type=ConfigType.INT,
         default="60000",
         check=between(30000, 3600000),
-        use=Use.IGNORED,
         doc="Upper bound of share.record.lock.duration.ms.",
     ),
     ConfigKey(
@@ -59,7 +53,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2000",
         check=between(100, 10000),
-        use=Use.IGNORED,
         doc="Maximum records of a share partition that are being delivered at a time.",
     ),
     ConfigKey(
@@ -67,7 +60,6 @@ KEYS = (
         type=ConfigType.INT,
         default="4000",
         check=between(2000, 10000),
-        use=Use.IGNORED,
         doc="Upper bound of share.partition.max.record.locks.",
     ),
     ConfigKey(
@@ -75,7 +67,6 @@ KEYS = (
         type=ConfigType.INT,
         default="100",
         check=between(100, 2000),
-        use=Use.IGNORED,
         doc="Lower bound of share.partition.max.record.locks.",
     ),
     ConfigKey(
@@ -83,7 +74,6 @@ KEYS = (
         type=ConfigType.INT,
         default="2000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Maximum number of share sessions.",
     ),
     ConfigKey(
@@ -106,7 +96,6 @@ KEYS = (
         type=ConfigType.INT,
         default="50",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Number of partitions of __share_group_state.",
     ),
     ConfigKey(
@@ -114,7 +103,6 @@ KEYS = (
         type=ConfigType.SHORT,
         default="3",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Replication factor of __share_group_state.",
     ),
     ConfigKey(
@@ -122,7 +110,6 @@ KEYS = (
         type=ConfigType.SHORT,
         default="2",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Value of min.insync.replicas for __share_group_state.",
     ),
     ConfigKey(
@@ -130,7 +117,6 @@ KEYS = (
         type=ConfigType.INT,
         default="104857600",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Value of segment.bytes for __share_group_state.",
     ),
     ConfigKey(
@@ -138,14 +124,13 @@ KEYS = (
         type=ConfigType.INT,
         default="0",
         use=Use.IGNORED,
-        doc="Codec number of batches in __share_group_state.",
+        doc="Codec number for __share_group_state. Accepted, no effect: kwire does not compress its batches.",
     ),
     ConfigKey(
         name="share.coordinator.state.topic.prune.interval.ms",
         type=ConfigType.INT,
         default="300000",
         check=POSITIVE,
-        use=Use.IGNORED,
         internal=True,
         doc="Milliseconds between two deletions of old records of __share_group_state.",
     ),
@@ -162,7 +147,6 @@ KEYS = (
         type=ConfigType.INT,
         default="500",
         check=between(0, 500),
-        use=Use.IGNORED,
         doc="Number of update records between two snapshots of a share partition.",
     ),
     ConfigKey(
@@ -179,14 +163,13 @@ KEYS = (
         default="-1",
         check=at_least(-1),
         use=Use.IGNORED,
-        doc="Milliseconds for which the share coordinator collects records before it writes them.",
+        doc="Milliseconds to collect records before a write. Accepted, no effect: kwire writes at once.",
     ),
     ConfigKey(
         name="share.coordinator.write.timeout.ms",
         type=ConfigType.INT,
         default="5000",
         check=POSITIVE,
-        use=Use.IGNORED,
         doc="Maximum milliseconds that the share coordinator waits for the replicas of its records.",
     ),
     ConfigKey(
@@ -194,7 +177,6 @@ KEYS = (
         type=ConfigType.INT,
         default="300000",
         check=POSITIVE,
-        use=Use.IGNORED,
         internal=True,
         doc="Milliseconds between two snapshots of share partitions without traffic.",
     ),

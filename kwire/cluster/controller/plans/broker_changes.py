@@ -1,7 +1,7 @@
 """Changes of a broker and its partitions when it is fenced, unfenced, shut down, unregistered, or loses a disk.
 
-One pass over the image, in steps, finds the affected partitions (long_plans.py). The records of one operation belong
-together: those of the partitions follow from the one of the broker.
+One pass over the image, in steps, finds the affected partitions (long_plans.py). All records of an operation
+are one batch: the change of the broker causes the changes of the partitions.
 """
 
 from __future__ import annotations

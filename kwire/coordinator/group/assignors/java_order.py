@@ -169,3 +169,12 @@ def topics_in_order(topic_ids: Iterable[UUID]) -> list[UUID]:
         return ordered
     codes = [spread(uuid_hash(topic_id)) for topic_id in ordered]
     return in_bins(ordered, codes, size_after_puts(codes))
+
+
+def strings_in_order(keys: Iterable[str], size: int = _DEFAULT_SIZE) -> list[str]:
+    """Return the iteration order of a HashMap<String, ?> to which these different keys were added in this order."""
+    ordered = list(keys)
+    if len(ordered) < 2:
+        return ordered
+    codes = [spread(string_hash(key)) for key in ordered]
+    return in_bins(ordered, codes, size_after_puts(codes, size))

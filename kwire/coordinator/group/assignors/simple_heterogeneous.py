@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 from uuid import UUID
 
-from kwire.chunks import Pieces
+from kwire.chunks import Pieces, chunks
 from kwire.coordinator.group.assignors.group_order import members_in_order, partition_count, subscribers_by_topic
 from kwire.coordinator.group.assignors.java_order import (
     numbers_after_adds,
@@ -34,6 +34,7 @@ from kwire.coordinator.group.assignors.share_filling import (
 from kwire.coordinator.group.modern.assignor import AssignmentInput
 from kwire.coordinator.group.modern.target_assignment import Partitions
 
+_TOPICS_AT_ONCE = 500
 _Holders = list[tuple[int, AbstractSet[int]]]
 """Members with a partition of one topic in their target, ascending, and these partitions."""
 
@@ -87,12 +88,12 @@ def _holders_by_topic(
     """Return the present targets by topic, for these topics."""
     holders: dict[UUID, _Holders] = {}
     for member, member_id in enumerate(member_ids):
-        target = group.members[member_id].target
-        for topic_id, partitions in target.items():
-            if topic_id in topic_ids:
-                holders.setdefault(topic_id, []).append((member, partitions))
-        if pace.is_full(1 + len(target)):
-            yield
+        for chunk in chunks(group.members[member_id].target.items(), _TOPICS_AT_ONCE):
+            for topic_id, partitions in chunk:
+                if topic_id in topic_ids:
+                    holders.setdefault(topic_id, []).append((member, partitions))
+            if pace.is_full(1 + len(chunk)):
+                yield
     return holders
 
 

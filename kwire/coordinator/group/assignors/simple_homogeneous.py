@@ -47,10 +47,15 @@ class _Keys:
 
     __slots__ = ("_base", "_hashes", "_topic_ids")
 
-    def __init__(self, topic_ids: AbstractSet[UUID]) -> None:
-        self._topic_ids = list(topic_ids)
-        self._base = {topic_id: number << _SHIFT for number, topic_id in enumerate(self._topic_ids)}
-        self._hashes = [31 * uuid_hash(topic_id) for topic_id in self._topic_ids]
+    def __init__(self) -> None:
+        self._topic_ids: list[UUID] = []
+        self._base: dict[UUID, int] = {}
+        self._hashes: list[int] = []
+
+    def add_topic(self, topic_id: UUID) -> None:
+        self._base[topic_id] = len(self._topic_ids) << _SHIFT
+        self._topic_ids.append(topic_id)
+        self._hashes.append(31 * uuid_hash(topic_id))
 
     def of_target(self, target: Partitions) -> list[int]:
         """Return the partitions of the subscribed topics, in the order of Java's collections."""
@@ -102,8 +107,7 @@ def share_same_topics(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
     if not member_ids or not group.members[member_ids[0]].topic_ids:
         return {member_id: {} for member_id in member_ids}
     topic_ids = group.members[member_ids[0]].topic_ids
-    keys = _Keys(topic_ids)
-    yield
+    keys = _Keys()
     targets = yield from _targets(group, topic_ids, keys, pace)
     work = _Sharing(keys, len(member_ids), targets, pace)
     before = yield from _keep_targets(group, member_ids, work)
@@ -117,15 +121,16 @@ def share_same_topics(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
 
 
 def _targets(group: AssignmentInput, topic_ids: AbstractSet[UUID], keys: _Keys, pace: Pace) -> Pieces[list[int]]:
-    """Return the partitions that may be assigned."""
+    """Number the topics. Return the partitions that may be assigned."""
     targets: list[int] = []
     for topic_id in topic_ids:
+        keys.add_topic(topic_id)
         partitions: Sequence[int] = range(partition_count(group, topic_id))
         if group.assignable is not None:
             allowed = group.assignable.get(topic_id, frozenset())
             partitions = [partition for partition in partitions if partition in allowed]
         targets += keys.of_topic(topic_id, partitions)
-        if pace.is_full(1 + len(partitions) // 4):
+        if pace.is_full(3 + len(partitions) // 4):
             yield
     return targets
 

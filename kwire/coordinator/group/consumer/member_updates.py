@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 Change = Write[GroupRecord, None]
 SMALL_ASSIGNMENT = 2_000
 """Members and partitions of an assignment that is computed within the request: about 5 ms."""
+FIRST_EPOCH = 1
+"""Epoch of a new group, before its first change."""
 REGEX_REFRESH_INTERVAL_MS_MIN = 10_000
 """Minimum time between two searches for the topics of a group's regular expressions."""
 
@@ -213,6 +215,10 @@ class MemberUpdates:
         compute = assignor(self._assignor_of(group, update.before, update.after))
         if len(given.members) + sum(given.partition_counts.values()) > SMALL_ASSIGNMENT:
             self._compute_in_background(group.group_id, update.epoch, given, compute(given))
+            if group.target.epoch < FIRST_EPOCH:
+                # A member at epoch 0 would join again and again, so the group begins with an empty target.
+                update.records.append(records.target_metadata_record(group.group_id, FIRST_EPOCH, 0))
+                return FIRST_EPOCH, NOTHING
             return group.target.epoch, group.target_of(update.after)
         computed = at_once(compute(given))
         update.records += self._target_records(group, update.epoch, given, computed)

@@ -10,11 +10,14 @@ from kwire.coordinator.group.consumer.member import ConsumerMember, MemberState
 from kwire.coordinator.group.consumer.settings import ConsumerGroupSettings
 from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.shard import Write
 
 logger = logging.getLogger(__name__)
 
 Change = Write[GroupRecord, None]
+TimerName = tuple[str, str, str]
+"""Kind of the timeout, group id, member id."""
 Fence = Callable[[ConsumerGroup, ConsumerMember], Change]
 """Function that returns the removal of a member."""
 
@@ -41,11 +44,7 @@ class ConsumerTimeouts:
             self._environment.timers.cancel(("revocation", group_id, member_id))
             return
         reason = f"it did not revoke its partitions within {member.rebalance_timeout_ms} ms"
-        self._environment.timers.schedule(
-            ("revocation", group_id, member_id),
-            member.rebalance_timeout_ms,
-            lambda: self._expire(group_id, member_id, reason, epoch),
-        )
+        self._schedule(("revocation", group_id, member_id), member.rebalance_timeout_ms, reason, epoch)
 
     def start_join(self, group_id: str, member: ConsumerMember) -> None:
         """Start the timeout of a classic member that must rejoin, unless it is running."""
@@ -67,17 +66,19 @@ class ConsumerTimeouts:
         for name in ("session", "revocation", "rejoin", "consumer sync"):
             self._environment.timers.cancel((name, group_id, member_id))
 
-    def _start(self, name: str, group_id: str, member_id: str, timeout_ms: int, reason: str) -> None:
-        self._environment.timers.schedule(
-            (name, group_id, member_id), timeout_ms, lambda: self._expire(group_id, member_id, reason, None)
-        )
+    def _start(self, name: str, group_id: str, member_id: str, timeout_ms: float, reason: str) -> None:
+        self._schedule((name, group_id, member_id), timeout_ms, reason, None)
 
-    def _expire(self, group_id: str, member_id: str, reason: str, epoch: int | None) -> Change | None:
-        """Fence a member; with an epoch, only if it is still at that epoch."""
+    def _schedule(self, name: TimerName, delay_ms: float, reason: str, epoch: int | None) -> None:
+        self._environment.timers.schedule(name, delay_ms, lambda: self._expire(name, reason, epoch))
+
+    def _expire(self, name: TimerName, reason: str, epoch: int | None) -> Change | None:
+        """Fence a member; with an epoch, only if it is still at that epoch. A write that fails is repeated."""
+        _, group_id, member_id = name
         group = self._environment.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
         if member is None or epoch not in (None, member.member_epoch):
             return None
         assert isinstance(group, ConsumerGroup)
         logger.info("group %s: member %s is fenced, because %s", group_id, member_id, reason)
-        return self._fence(group, member)
+        return repeated(self._fence(group, member), lambda: self._schedule(name, RETRY_MS, reason, epoch))

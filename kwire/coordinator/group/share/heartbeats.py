@@ -21,6 +21,7 @@ from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
 from kwire.coordinator.group.modern.target_assignment import NOTHING, Partitions
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.group.request_checks import check_not_blank, invalid
 from kwire.coordinator.group.share import records
 from kwire.coordinator.group.share.partition_states import TopicsById
@@ -84,9 +85,8 @@ class ShareHeartbeats:
 
     def restart_session(self, group_id: str, member_id: str) -> None:
         """Restart the session timeout of a member that has sent a request."""
-        settings = self._environment.configs.of(group_id, ShareGroupSettings)
-        self._environment.timers.schedule(
-            ("session", group_id, member_id), settings.session_timeout_ms, lambda: self._expire(group_id, member_id)
+        self._schedule_expiration(
+            group_id, member_id, self._environment.configs.of(group_id, ShareGroupSettings).session_timeout_ms
         )
 
     # --- join and stay
@@ -253,12 +253,18 @@ class ShareHeartbeats:
 
     # --- leave
 
+    def _schedule_expiration(self, group_id: str, member_id: str, delay_ms: float) -> None:
+        self._environment.timers.schedule(
+            ("session", group_id, member_id), delay_ms, lambda: self._expire(group_id, member_id)
+        )
+
     def _expire(self, group_id: str, member_id: str) -> Change | None:
         group = self._environment.groups.get(group_id)
         if not isinstance(group, ShareGroup) or member_id not in group.members:
             return None
         logger.info("group %s: member %s is fenced, because its session has ended", group_id, member_id)
-        return Write(answer=None, records=self._removal(group, group.members[member_id]))
+        removal: Change = Write(answer=None, records=self._removal(group, group.members[member_id]))
+        return repeated(removal, lambda: self._schedule_expiration(group_id, member_id, RETRY_MS))
 
     def _removal(self, group: ShareGroup, member: ShareMember) -> list[GroupRecord]:
         """Return the records that remove a member, and bump the group epoch."""

@@ -40,6 +40,10 @@ class PartitionStates:
     initialized: TopicsById = field(default_factory=dict)
     deleting: frozenset[UUID] = frozenset()
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.initializing or self.initialized or self.deleting)
+
     def missing(
         self, topics: Iterable[str], image: MetadataImage, now_ms: int, retry_interval_ms: int
     ) -> dict[UUID, TopicStates]:
@@ -75,6 +79,16 @@ class PartitionStates:
     def without_initializing(self, partitions: TopicPartitions) -> PartitionStates:
         """Return the states after an initialization has failed."""
         return dataclasses.replace(self, initializing=_without(self.initializing, partitions))
+
+    def with_deleting(self, topic_ids: Iterable[UUID]) -> PartitionStates:
+        """Return the states while the share coordinator deletes those of these initialized topics."""
+        chosen = frozenset(topic_ids)
+        initialized = {topic_id: each for topic_id, each in self.initialized.items() if topic_id not in chosen}
+        return PartitionStates(self.initializing, initialized, self.deleting | chosen)
+
+    def with_all_deleting(self, image: MetadataImage) -> PartitionStates:
+        """Return the states while the share coordinator deletes all of them."""
+        return PartitionStates({}, {}, frozenset(self.partitions(image)))
 
     def without_topics(self, topic_ids: frozenset[UUID]) -> PartitionStates:
         """Return the states without topics that were deleted."""

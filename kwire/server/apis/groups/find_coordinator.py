@@ -1,7 +1,7 @@
 """FindCoordinator: return the coordinator of a group, a transactional id or a share group's partition.
 
-__consumer_offsets and __transaction_state are created by the first request of a client for a coordinator. The response
-waits for that, so that the client need not retry. Share groups have no coordinator in kwire.
+An internal topic is created by the first request of a client for one of its coordinators. The response waits for that,
+so that the client need not retry. Coordinators of share groups are for brokers only, from version 6 on (KIP-932).
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from functools import partial
 
 from kwire.chunks import Pieces, in_turns, mapped
 from kwire.cluster.metadata.image import NO_LEADER
-from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.coordinator.share.keys import parse_share_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
+from kwire.server.requests.authorization import CLUSTER_NAME, ResourceType
 from kwire.server.requests.context import RequestContext
 
 MANY_KEYS_SINCE = 4
+SHARE_SINCE = 6
 NO_NODE = -1
 
 
@@ -29,11 +31,20 @@ class KeyType(IntEnum):
     SHARE = 2
 
 
-_TOPICS = {KeyType.GROUP: GROUP_OFFSETS_TOPIC, KeyType.TRANSACTION: TRANSACTION_STATE_TOPIC}
-_RESOURCES = {KeyType.GROUP: ResourceType.GROUP, KeyType.TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+_TOPICS = {
+    KeyType.GROUP: GROUP_OFFSETS_TOPIC,
+    KeyType.TRANSACTION: TRANSACTION_STATE_TOPIC,
+    KeyType.SHARE: SHARE_STATE_TOPIC,
+}
+_RESOURCES = {
+    KeyType.GROUP: ResourceType.GROUP,
+    KeyType.TRANSACTION: ResourceType.TRANSACTIONAL_ID,
+    KeyType.SHARE: ResourceType.CLUSTER,
+}
 _REJECTIONS = {
     KeyType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     KeyType.TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KeyType.SHARE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 
 
@@ -49,10 +60,27 @@ def handle_find_coordinator(
 async def _create_and_answer(
     topic: str, request: FindCoordinatorRequest, context: RequestContext
 ) -> FindCoordinatorResponse:
-    resource = _RESOURCES[KeyType(request.key_type)]
-    if any(context.allows(resource, key) for key in _keys(request, context)):
+    kind = KeyType(request.key_type)
+    if any(_is_accepted(kind, key, context) for key in _keys(request, context)):
         await context.services.topic_creator.create([topic])
     return await in_turns(_answer(request, context))
+
+
+def _is_accepted(kind: KeyType, key: str, context: RequestContext) -> bool:
+    try:
+        _check_key(kind, key, context)
+    except KafkaError:
+        return False
+    return True
+
+
+def _check_key(kind: KeyType, key: str, context: RequestContext) -> str:
+    """Return the key whose hash selects the coordinator. Raises KafkaError if the client may not ask for it."""
+    if kind is KeyType.SHARE and context.version < SHARE_SINCE:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    if not context.allows(_RESOURCES[kind], CLUSTER_NAME if kind is KeyType.SHARE else key):
+        raise KafkaError(_REJECTIONS[kind])
+    return parse_share_key(key).coordinator_key if kind is KeyType.SHARE else key
 
 
 def _keys(request: FindCoordinatorRequest, context: RequestContext) -> list[str]:
@@ -92,18 +120,27 @@ def _locate(key: str, key_type: int, context: RequestContext) -> tuple[int, str,
     if key_type not in _TOPICS:
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     kind = KeyType(key_type)
-    if not context.allows(_RESOURCES[kind], key):
-        raise KafkaError(_REJECTIONS[kind])
+    key = _check_key(kind, key, context)
     services = context.services
     topic = services.image.topics.get(_TOPICS[kind])
     if topic is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    coordinator = services.groups if kind is KeyType.GROUP else services.transactions
-    leader = topic.partitions[coordinator.partition_for(key)].leader
+    leader = topic.partitions[_partition_for(kind, key, context)].leader
     endpoint = None if leader == NO_LEADER else services.endpoint(leader, context.listener_name)
     if endpoint is None:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return leader, *endpoint
+
+
+def _partition_for(kind: KeyType, key: str, context: RequestContext) -> int:
+    services = context.services
+    if kind is KeyType.GROUP:
+        return services.groups.partition_for(key)
+    return (
+        services.transactions.partition_for(key)
+        if kind is KeyType.TRANSACTION
+        else services.share_states.partition_for(key)
+    )
 
 
 API = Api(request=FindCoordinatorRequest, response=FindCoordinatorResponse, handle=handle_find_coordinator)

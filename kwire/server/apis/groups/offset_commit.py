@@ -7,7 +7,7 @@ from typing import Any
 
 from kwire.chunks import Pieces, slices
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
-from kwire.coordinator.group_coordinator import rejected_commit
+from kwire.coordinator.group.rejected_commits import rejected_commit
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -3,10 +3,12 @@
 The handler appends all batches before it waits for anything, so that the batches of one connection reach their
 partitions in the order in which they were sent. The exception is the first batch of a transaction in a partition. It
 waits for the verification of the transaction, and later batches of its producer wait behind it
-(kwire.coordinator.transaction.verifier).
+(kwire.coordinator.transaction.verifier). A request whose validation takes long is appended in steps, and later requests
+of its connection wait until the last step.
 
-The response waits for that, and for durable records if flush.messages requires them. With acks=0 there is no response.
-If an append fails then, the connection is closed instead, because such a client can receive no error.
+The response waits for the verification, for the flush that flush.messages requires, and with acks=all for the in-sync
+replicas. With acks=0 there is no response. If an append with acks=0 fails, the connection is closed, because the client
+can receive no error.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ _WITHOUT_LOG_START: Final = frozenset(
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
     }
 )
-"""Errors that Kafka returns without the log start; with all others of an existing partition it is set."""
+"""Errors that Kafka returns without the log start offset; all other errors of an existing partition have it."""
 _ACKS: Final = (-1, 0, 1)
 APPENDED_AT_ONCE: Final = 128
 """Batches that are appended in one step of the event loop."""
@@ -79,13 +81,11 @@ RECORDS_AS_BATCH: Final = 32
 Unverified = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
 """Batch that begins its transaction in a partition, with the result of its validation in steps."""
 Appended = tuple[list[Append], list[Unverified]]
-"""Appends that must become durable, and batches that wait for verification, after the
-batches of a request are appended.
-"""
+"""Result of a request's appends: those that must become durable, and batches that wait for verification."""
 
 
 class _FencedError(KafkaError):
-    """Error of a batch with an old producer epoch, found before any other error: as in Kafka, it has no log start."""
+    """Error of a batch with an old producer epoch, checked before others. As in Kafka it has no log start offset."""
 
 
 def handle_produce(
@@ -248,7 +248,7 @@ def _verify(
     waiting: list[Append],
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
-    """Append the batches that begin a transaction in their partition once the coordinator has verified it (KIP-890)."""
+    """Append the first batches of a transaction, after the coordinator has verified their partitions (KIP-890)."""
     verified_answer = VerifiedAnswer(exchange, waiting, len(unverified), context.services.partitions)
     claim = _claim(exchange, context)
     batches = [_unverified_batch(each, exchange, waiting, claim, verified_answer.batch_verified) for each in unverified]
@@ -313,7 +313,7 @@ def _unverified_batch(
 
 
 async def _unanswered(answer: Awaitable[ProduceExchange]) -> None:
-    """Wait for a request with acks=0 to end: until then it counts among the requests that the broker stores."""
+    """Wait for the end of a request with acks=0: until then its bytes count towards queued.max.request.bytes."""
     _close_on_error((await answer).topics)
 
 
@@ -322,7 +322,7 @@ def _close_on_error(topics: list[ProducedTopic]) -> None:
         for partition in topic.partitions:
             if partition.error_code:
                 code = ErrorCode(partition.error_code).name
-                raise CloseConnection(f"produced with acks=0 what cannot be stored ({code})")
+                raise CloseConnection(f"sent a batch with acks=0 that was rejected ({code})")
 
 
 def _rejection(request: ProduceExchange, context: RequestContext) -> KafkaError | None:
@@ -390,9 +390,9 @@ def _append(
 
 
 def _name_leader(name: str, data: ProducedPartition, exchange: ProduceExchange, context: RequestContext) -> None:
-    """Add the current leader to the response, for the client to retry with it (KIP-951).
+    """Add the current leader to the response: the client retries the request with it (KIP-951).
 
-    Fetch does the same in `fetch_answers`, with messages: an exchange has no messages, and its codec takes the tuples.
+    `fetch_answers` does the same for Fetch with message objects. Here they are tuples, as the codec of Produce expects.
     """
     data.current_leader = current_leader(name, data.index, context)
     if data.current_leader is not None:
@@ -425,8 +425,8 @@ def _store(
 ) -> KafkaError | None:
     """Append a batch, or return the error.
 
-    A batch that is not durable yet, though it should be, is added to `waiting`. `begins` is the batch's header if it
-    has just added its partition to a transaction.
+    A batch that must first become durable, or committed with acks=all, is added to `waiting`. `begins` is
+    the batch's header if the batch has just added its partition to a transaction.
     """
     assert data.records is not None
     try:

@@ -1,6 +1,4 @@
-"""AddOffsetsToTxn: add the __consumer_offsets partition of a group to a transaction that
-will commit the group's offsets.
-"""
+"""AddOffsetsToTxn: add a group's partition of __consumer_offsets to a transaction that commits the group's offsets."""
 
 from __future__ import annotations
 

@@ -30,7 +30,5 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U], reject: Callabl
 
 
 def code_for_version(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
-    """Return the code for the client: older ones know only INVALID_PRODUCER_EPOCH in
-    place of PRODUCER_FENCED (KIP-588).
-    """
+    """Return the code for the client; versions before KIP-588 have INVALID_PRODUCER_EPOCH, not PRODUCER_FENCED."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and not knows_fenced else code

@@ -10,7 +10,7 @@ from typing import Any
 from kwire.chunks import in_turns, slices, turn, whole
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
-from kwire.coordinator.group_coordinator import rejected_transactional_commit
+from kwire.coordinator.group.rejected_commits import rejected_transactional_commit
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -107,7 +107,7 @@ def _verify_and_commit(
         if verified.done():  # the client has disconnected
             return error
         if error is None:
-            # Within this call: if a marker came before the next one, the offsets would stay pending for ever.
+            # Commit in this call: if the marker were appended first, the offsets would stay pending forever.
             verified.set_result(services.groups.commit_offsets_in_transaction(request, accepted))
         else:
             verified.set_exception(error)

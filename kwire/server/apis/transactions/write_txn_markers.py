@@ -65,7 +65,7 @@ def _rejected(
 ) -> Pieces[Outcomes]:
     """Return the error for an invalid producer id or epoch.
 
-    Kafka fails with it if one of the partitions exists, or finds the epoch too low.
+    As in Kafka, it is returned only if this broker has one of the partitions, else UNKNOWN_TOPIC_OR_PARTITION.
     """
     here: list[TopicPartition] = []
     for some in chunks(partitions):

@@ -8,8 +8,8 @@ This is start-time fair queueing (Goyal, Vin and Cheng, 1996) with time in place
 gets no credit for it. A connection that floods the broker waits behind the others, and gets the time that no other
 connection needs. Replication, the quorum and timers are other callbacks of the loop: they run between two turns.
 
-While the loop has time for all, a request is served within the read that received it. This
-costs it two reads of the clock.
+While the loop has time for all connections, a request is served in the read that received it, at the cost of two reads
+of the clock.
 
 A response that takes long is made in pieces, by a generator that yields where another connection may be served. After
 FREE_MS it needs one of PIECES_MAX places to continue. This bounds the memory of half-made long responses, and cheap
@@ -28,13 +28,14 @@ SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
 DEBT_MS_MAX: Final = 1.0
-"""Longest delay behind the other connections for one without further requests.
+"""Largest used time beyond the virtual time that counts for a connection without further requests.
 
-Its short request may have taken long for no fault of its own, because the process did not run or garbage was collected.
+A short request may have taken long for another reason: the process did not run, or garbage was collected.
 """
 NODE_CREDIT_MS: Final = 10.0
-"""Advantage of brokers and controllers, on listeners of their own: replication, heartbeats and votes go before clients'
-requests, unless they have used so much more of the loop's time.
+"""Advantage of brokers and controllers that have a listener of their own.
+
+Their replication, heartbeats and votes go before clients' requests until they have used that much more of the time.
 """
 ELEMENT_BYTES_PER_MS: Final = 10_000
 """Approximate bytes of a request that are served per millisecond: an element of ten bytes takes 1 to 2 us."""
@@ -139,7 +140,7 @@ class Turns:
         if not has_more and share.used_ms > self._virtual_ms + DEBT_MS_MAX:
             share.used_ms = self._virtual_ms + DEBT_MS_MAX
 
-    # --- the line
+    # --- the queue
 
     def enqueue(self, client: Client) -> None:
         """Queue the connection for its turn; a second call has no effect."""

@@ -32,7 +32,7 @@ import scala.Option;
 public final class ProcessQuorum implements QuorumImplementation {
     private static final String CONTROLLER = "CONTROLLER";
     /** Features that Kafka formats by default and that kwire does not serve. */
-    private static final List<String> LEFT_OUT = List.of("group.version", "share.version", "streams.version");
+    private static final List<String> LEFT_OUT = List.of("group.version", "share.version");
     private final File directory = TestUtils.tempDirectory("nodes-");
     private final String clusterId = Uuid.randomUuid().toString();
     private final String voters;

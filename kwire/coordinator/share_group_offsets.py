@@ -1,0 +1,251 @@
+"""Offsets of share groups (KIP-932): described, altered and deleted; deletion of whole share groups.
+
+The offsets are in the states of the share coordinator. The group's own record says which partitions have a state, so
+that an interrupted change can be repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+from uuid import UUID
+
+from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.group.any_group import share_group
+from kwire.coordinator.group.share.partition_states import PartitionStates, TopicStates
+from kwire.coordinator.group.share.records import epoch_record, states_record
+from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
+from kwire.coordinator.shard import Write
+from kwire.coordinator.share.state import UNKNOWN_COUNT, ShareSummary
+from kwire.coordinator.written_answers import GroupShard
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.seams import Clock
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+UNKNOWN_LAG = -1
+NO_LEADER_EPOCH = 0
+AT_ONCE = 64
+"""Partitions whose states are requested at a time."""
+
+
+class PartitionOffset(NamedTuple):
+    """Start offset of a share group in a partition."""
+
+    start_offset: int = UNINITIALIZED_OFFSET
+    leader_epoch: int = NO_LEADER_EPOCH
+    lag: int = UNKNOWN_LAG
+    error: KafkaError | None = None
+
+
+class ShareGroupOffsets:
+    """Rules of the offsets of share groups."""
+
+    def __init__(
+        self,
+        *,
+        shard_of: Callable[[str], GroupShard],
+        states: ShareStates,
+        latest_offset: Callable[[str, int], Awaitable[int]],
+        image: Callable[[], MetadataImage],
+        clock: Clock,
+    ) -> None:
+        """Create the rules.
+
+        `shard_of` returns the active shard of a group id, or raises KafkaError. `latest_offset` returns the high
+        watermark of a topic's partition, or raises KafkaError.
+        """
+        self._shard_of = shard_of
+        self._states = states
+        self._latest_offset = latest_offset
+        self._image = image
+        self._clock = clock
+
+    # --- describe
+
+    def initialized_partitions(self, group_id: str) -> dict[str, list[int]]:
+        """Return the partitions that have a state, by topic name. Raises KafkaError."""
+        shard = self._shard_of(group_id)
+        with shard:
+            group = shard.machine.groups.get(group_id)
+            if not isinstance(group, ShareGroup):
+                return {}
+            names = self._image().topic_names
+            return {
+                names[topic_id]: sorted(topic.partitions)
+                for topic_id, topic in group.states.initialized.items()
+                if topic_id in names
+            }
+
+    async def describe(self, group_id: str, topic: str, partitions: Sequence[int]) -> list[PartitionOffset]:
+        """Return the offsets of a topic's partitions, in their order."""
+        image = self._image().topics.get(topic)
+        if image is None:
+            return [PartitionOffset()] * len(partitions)
+        topic_id = image.topic_id
+        return await _in_groups(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
+
+    async def _describe(self, group_id: str, topic: str, topic_id: UUID, partition: int) -> PartitionOffset:
+        try:
+            summary = await self._states.read_summary(group_id, topic_id, partition, -1)
+        except KafkaError:
+            return PartitionOffset()
+        try:
+            lag = await self._lag(topic, partition, summary)
+        except KafkaError as error:
+            return PartitionOffset(error=error)
+        return PartitionOffset(summary.start_offset, summary.leader_epoch, lag)
+
+    async def _lag(self, topic: str, partition: int, summary: ShareSummary) -> int:
+        if summary.start_offset == UNINITIALIZED_OFFSET or summary.delivery_complete_count == UNKNOWN_COUNT:
+            return UNKNOWN_LAG
+        latest = await self._latest_offset(topic, partition)
+        return latest - summary.start_offset - summary.delivery_complete_count
+
+    # --- alter
+
+    async def alter(
+        self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]
+    ) -> dict[tuple[UUID, int], KafkaError]:
+        """Set the start offsets of an empty group, which is created if needed; return the partitions that failed.
+
+        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
+        """
+        shard = self._shard_of(group_id)
+        image, now_ms = self._image(), self._clock.wall_ms()
+        with shard:
+            group = shard.machine.groups.get(group_id)
+            found = ShareGroup(group_id) if group is None else share_group(shard.machine.groups, group_id)
+            _check_empty(found)
+            topics = {
+                topic_id: TopicStates(image.topic_names[topic_id], frozenset(partitions), now_ms)
+                for topic_id, partitions in offsets.items()
+            }
+            records = [] if group is not None else [epoch_record(group_id, found.epoch, found.metadata_hash)]
+            states = found.states.with_initializing(topics)
+            records.append(states_record(group_id, states, states.named_deleting(image)))
+            written = shard.write(Write(answer=None, records=records))
+        if isinstance(written, asyncio.Future):
+            await written
+        wanted = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
+        errors = await _in_groups(
+            wanted, lambda one: _error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2]))
+        )
+        failed = {
+            (topic_id, index): error
+            for (topic_id, index, _), error in zip(wanted, errors, strict=True)
+            if error is not None
+        }
+        done = _by_topic((topic_id, index) for topic_id, index, _ in wanted if (topic_id, index) not in failed)
+        await self.change_states(
+            group_id,
+            lambda before: before.with_initialized(done, self._image(), self._clock.wall_ms()).without_initializing(
+                _by_topic(failed)
+            ),
+        )
+        return failed
+
+    # --- delete
+
+    async def delete(self, group_id: str, topic_ids: Sequence[UUID]) -> dict[UUID, KafkaError]:
+        """Delete the offsets of topics of an empty group; return the topics that failed.
+
+        A topic without offsets fails with UNKNOWN_TOPIC_OR_PARTITION. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
+        """
+        shard = self._shard_of(group_id)
+        image = self._image()
+        failed: dict[UUID, KafkaError] = {}
+        chosen: dict[UUID, Iterable[int]] = {}
+        with shard:
+            group = share_group(shard.machine.groups, group_id)
+            _check_empty(group)
+            for topic_id in topic_ids:
+                topic = image.topic_by_id(topic_id)
+                if topic_id in group.states.initialized:
+                    chosen[topic_id] = sorted(group.states.initialized[topic_id].partitions)
+                elif topic_id in group.states.deleting and topic is not None:
+                    chosen[topic_id] = range(len(topic.partitions))
+                else:
+                    failed[topic_id] = KafkaError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no offset information to delete."
+                    )
+        await self.change_states(group_id, lambda before: before.with_deleting(chosen))
+        errors = await self._delete_states(group_id, chosen)
+        failed.update(errors)
+        deleted = frozenset(chosen.keys() - errors.keys())
+        await self.change_states(group_id, lambda before: before.without_topics(deleted & before.deleting))
+        return failed
+
+    async def delete_all(self, group_id: str) -> None:
+        """Delete the states of an empty share group before the group itself. Raises KafkaError."""
+        shard = self._shard_of(group_id)
+        with shard:
+            group = share_group(shard.machine.groups, group_id)
+            _check_empty(group)
+            chosen = {
+                topic_id: sorted(topic.partitions) for topic_id, topic in group.states.partitions(self._image()).items()
+            }
+        if not chosen:
+            return
+        await self.change_states(group_id, lambda before: before.with_all_deleting(self._image()))
+        errors = await self._delete_states(group_id, chosen)
+        for error in errors.values():
+            raise error
+
+    async def _delete_states(self, group_id: str, topics: Mapping[UUID, Iterable[int]]) -> dict[UUID, KafkaError]:
+        """Delete the states of partitions; return the first error of each topic that failed."""
+        partitions = [(topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
+        errors = await _in_groups(
+            partitions, lambda one: _error_of(self._states.delete_state(group_id, one[0], one[1]))
+        )
+        failed: dict[UUID, KafkaError] = {}
+        for (topic_id, _), error in zip(partitions, errors, strict=True):
+            if error is not None:
+                failed.setdefault(topic_id, error)
+        return failed
+
+    async def change_states(self, group_id: str, change: Callable[[PartitionStates], PartitionStates]) -> None:
+        """Store changed states of a group's partitions; a group that is gone is ignored. Raises KafkaError."""
+        shard = self._shard_of(group_id)
+        with shard:
+            group = shard.machine.groups.get(group_id)
+            if not isinstance(group, ShareGroup):
+                return
+            states = change(group.states)
+            if states == group.states:
+                return
+            record = states_record(group_id, states, states.named_deleting(self._image()))
+            written = shard.write(Write(answer=None, records=[record]))
+        if isinstance(written, asyncio.Future):
+            await written
+
+
+def _check_empty(group: ShareGroup) -> None:
+    if not group.is_empty:
+        raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def _by_topic(partitions: Iterable[tuple[UUID, int]]) -> dict[UUID, list[int]]:
+    topics: dict[UUID, list[int]] = {}
+    for topic_id, index in partitions:
+        topics.setdefault(topic_id, []).append(index)
+    return topics
+
+
+async def _error_of(call: Awaitable[None]) -> KafkaError | None:
+    try:
+        await call
+    except KafkaError as error:
+        return error
+    return None
+
+
+async def _in_groups(items: Sequence[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
+    """Return the results of a call for each item, AT_ONCE at a time."""
+    results: list[R] = []
+    for start in range(0, len(items), AT_ONCE):
+        results += await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
+    return results

@@ -1,0 +1,1 @@
+"""APIs of the share coordinator, for brokers: the state of share groups in topic partitions (KIP-932)."""

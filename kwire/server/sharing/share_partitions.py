@@ -1,0 +1,186 @@
+"""Share partitions and share sessions of a broker; created once by each broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+from kwire.chunks import chunks, turn
+from kwire.cluster.configs.group_configs import GroupConfigs
+from kwire.cluster.configs.settings import CurrentSettings
+from kwire.cluster.partitions.partitions import Partitions
+from kwire.log.large_batches import LargeBatches
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.repeated_messages import RepeatedMessages
+from kwire.seams import Clock
+from kwire.server.sharing.config import ShareGroupSettings, ShareSessionSettings
+from kwire.server.sharing.led_share_partition import LedSharePartition
+from kwire.server.sharing.persister import Persister
+from kwire.server.sharing.share_sessions import PartitionKey, SessionKey, ShareSession, ShareSessions
+from kwire.server.sharing.states import Acknowledgement
+
+IDLE_CHECK_SECONDS: Final = 1.0
+"""Time until share partitions of a group without sessions are checked again: their last changes are being stored."""
+
+
+class SessionConnection(Protocol):
+    """Connection of a member."""
+
+    when_lost: list[Callable[[], None]]
+    """Callbacks for the end of the connection."""
+
+
+class SharePartitions:
+    """Share partitions whose partitions this broker leads, by group and partition, and the sessions of the members."""
+
+    def __init__(
+        self,
+        *,
+        partitions: Partitions,
+        persister: Persister,
+        configs: GroupConfigs,
+        settings: CurrentSettings,
+        clock: Clock,
+        large_batches: LargeBatches,
+        messages: RepeatedMessages,
+    ) -> None:
+        self.persister = persister
+        """Store of the state; used by share partitions that are loaded from now on."""
+        self.sessions = ShareSessions(lambda: settings.of(ShareSessionSettings).sessions_max)
+        self._partitions = partitions
+        self._configs = configs
+        self._clock = clock
+        self._large_batches = large_batches
+        self._messages = messages
+        self._groups: dict[str, dict[PartitionKey, LedSharePartition]] = {}
+        self._connections: dict[SessionConnection, SessionKey] = {}
+        """Session that was last opened on each connection."""
+        self._session_connections: dict[SessionKey, SessionConnection] = {}
+        self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
+        """Share partitions that have failed and still have a write in progress."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Stop with the broker."""
+        for group in list(self._groups.values()):
+            for led in list(group.values()):
+                led.stop()
+
+    def settings_of(self, group_id: str) -> ShareGroupSettings:
+        return self._configs.of(group_id, ShareGroupSettings)
+
+    # --- share partitions
+
+    def get(self, group_id: str, key: PartitionKey) -> LedSharePartition | None:
+        group = self._groups.get(group_id)
+        return None if group is None else group.get(key)
+
+    def find(self, group_id: str, topic: str, key: PartitionKey) -> LedSharePartition:
+        """Return a share partition; it may still be loading. Raises KafkaError if this broker does not lead it."""
+        led = self.get(group_id, key)
+        if led is not None:
+            return led
+        partition = self._partitions.find(topic, key[1])
+        if partition.topic_id != key[0]:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        led = LedSharePartition(
+            group_id,
+            partition,
+            persister=self.persister,
+            settings=partial(self._configs.of, group_id, ShareGroupSettings),
+            clock=self._clock,
+            large_batches=self._large_batches,
+            messages=self._messages,
+            dropped=self._drop,
+            predecessor=self._failed.pop((group_id, key), None),
+        )
+        self._groups.setdefault(group_id, {})[key] = led
+        return led
+
+    def _drop(self, led: LedSharePartition) -> None:
+        group = self._groups.get(led.group_id, {})
+        key = led.partition.topic_id, led.partition.index
+        if group.get(key) is not led:
+            return
+        del group[key]
+        if not group:
+            del self._groups[led.group_id]
+        if not led.is_idle:
+            self._failed[led.group_id, key] = led
+            self._keep(self._forget(led, key))
+
+    async def _forget(self, led: LedSharePartition, key: PartitionKey) -> None:
+        """Drop the last reference to a failed share partition when its last write has ended."""
+        await led.settled()
+        if self._failed.get((led.group_id, key)) is led:
+            del self._failed[led.group_id, key]
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def __len__(self) -> int:
+        return sum(len(group) for group in self._groups.values())
+
+    def acknowledge(
+        self, group_id: str, member: str, key: PartitionKey, acknowledgements: Sequence[Acknowledgement]
+    ) -> asyncio.Future[None]:
+        """Acknowledge records of one partition. Raises KafkaError, at once or in the future."""
+        led = self.get(group_id, key)
+        if led is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return led.acknowledge(member, acknowledgements)
+
+    # --- sessions
+
+    def open_session(
+        self, key: SessionKey, partitions: Sequence[PartitionKey], connection: SessionConnection
+    ) -> ShareSession:
+        """Open a session that ends with its connection. Raises KafkaError."""
+        session = self.sessions.open(key, partitions)
+        if connection not in self._connections:
+            connection.when_lost.append(partial(self._connection_lost, connection))
+        self._connections[connection] = key
+        self._session_connections[key] = connection
+        return session
+
+    def _connection_lost(self, connection: SessionConnection) -> None:
+        key = self._connections.pop(connection)
+        if self._session_connections.get(key) is connection:
+            self.member_left(*key)
+
+    def member_left(self, group_id: str, member: str) -> None:
+        """End the session of a member, and release its records."""
+        session = self.sessions.remove((group_id, member))
+        self._session_connections.pop((group_id, member), None)
+        if session is not None:
+            self._keep(self._release(group_id, member, list(session.partitions)))
+
+    async def _release(self, group_id: str, member: str, keys: Sequence[PartitionKey]) -> None:
+        for some in chunks(keys):
+            found = (self.get(group_id, key) for key in some)
+            releases = [(led, led.release(member)) for led in found if led is not None and led.state is not None]
+            for led, release in releases:
+                try:
+                    await release
+                except KafkaError as error:
+                    subject = "release", group_id
+                    text = "%r: cannot release the records of a member that left, until their locks expire: %s"
+                    self._messages.log(logging.WARNING, subject, text, led, error)
+            await turn()
+        self._drop_idle(group_id)
+
+    def _drop_idle(self, group_id: str) -> None:
+        """Drop the share partitions of a group without sessions: they are loaded again when a member fetches."""
+        if self.sessions.has_group(group_id) or group_id not in self._groups:
+            return
+        for led in list(self._groups[group_id].values()):
+            if led.is_idle:
+                led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        if group_id in self._groups:
+            asyncio.get_running_loop().call_later(IDLE_CHECK_SECONDS, self._drop_idle, group_id)
