@@ -247,7 +247,10 @@ class GroupCoordinator:
                 is_member = group is not None and request.member_id in group.members
                 if not self._memory.reserve(request, call.client_id, is_member=is_member):
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                shard.attempt(shard.machine.join(call, client.allows_topic))
+                try:
+                    shard.attempt(shard.machine.join(call, client.allows_topic))
+                except KafkaError as error:  # Kafka's answer has no member id here
+                    return rejected_join(error.code)
         except KafkaError as error:
             return rejected_join(error.code, request.member_id)
         return answer.result() if answer.done() else answer

@@ -42,7 +42,7 @@ from kwire.coordinator.group.streams.settings import StreamsGroupConfig
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.shard import Step, Write
 from kwire.coordinator.timers import Timers
-from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from kwire.protocol.messages.group_records import (
     GroupMetadataKey,
@@ -193,7 +193,8 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return self.consumers.classic_members.join(group, call, allows_topic)
         if call.request.member_id != UNKNOWN_MEMBER_ID:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+            call.reject(ErrorCode.UNKNOWN_MEMBER_ID, call.request.member_id)
+            return None
         logger.info("group %s: the empty %s group becomes a classic group", group.group_id, GROUP_TYPES[type(group)])
         return self.joining.join_new_group(call, self._tombstones(group))
 
