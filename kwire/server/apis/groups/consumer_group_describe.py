@@ -33,6 +33,8 @@ def _described(context: RequestContext, with_operations: bool, group_id: str) ->
         return rejected_consumer_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_consumer_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        return rejected_consumer_description(group_id, ErrorCode.INVALID_GROUP_ID)
     described = context.services.groups.describe_consumer_group(group_id)
     topics = {
         topic.topic_name

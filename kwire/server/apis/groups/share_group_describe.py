@@ -34,6 +34,8 @@ def _described(context: RequestContext, with_operations: bool, group_id: str) ->
         return rejected_share_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_share_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        return rejected_share_description(group_id, ErrorCode.INVALID_GROUP_ID)
     described = context.services.groups.share.describe(group_id)
     topics = {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
     if not all(map(context.allows_topic, topics)):

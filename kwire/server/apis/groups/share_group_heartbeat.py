@@ -11,6 +11,7 @@ from kwire.server.apis.groups.client import client_of
 from kwire.server.apis.groups.subscriptions import with_subscription
 from kwire.server.requests.api import Api
 from kwire.server.requests.context import RequestContext
+from kwire.server.sharing.requested import MEMBER_ID_CHARACTERS_MAX
 
 
 def handle_share_group_heartbeat(
@@ -20,6 +21,8 @@ def handle_share_group_heartbeat(
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(request.group_id):
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not 0 < len(request.member_id) <= MEMBER_ID_CHARACTERS_MAX:
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.INVALID_REQUEST)
     groups = context.services.groups
     return with_subscription(
         context,

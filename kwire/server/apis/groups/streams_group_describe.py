@@ -35,6 +35,8 @@ def _described(context: RequestContext, with_operations: bool, group_id: str) ->
         return rejected_streams_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_streams_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if not group_id:
+        return rejected_streams_description(group_id, ErrorCode.INVALID_GROUP_ID)
     described = context.services.groups.streams.describe(group_id)
     if described.topology is not None and not all(map(context.allows_topic, set(_topics(described.topology)))):
         return rejected_streams_description(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED_TOPICS)
