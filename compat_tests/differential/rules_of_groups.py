@@ -63,6 +63,7 @@ def _committed_metadata(random_source: RandomSource, _: Scope) -> str | None:
 
 
 RULES: dict[str, Rule] = {
+    "StreamsGroupHeartbeatTopicInfo.partitions": lambda random_source, _: random_source.choice((0, 1, 2)),
     "group_id": lambda random_source, _: random_source.group(),
     "DescribeGroupsRequest.groups": lambda random_source, _: random_source.several(random_source.group),
     "groups_names": lambda random_source, _: list(dict.fromkeys(random_source.several(random_source.group))),

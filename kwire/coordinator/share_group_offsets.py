@@ -120,6 +120,8 @@ class ShareGroupOffsets:
             group = shard.machine.groups.get(group_id)
             found = ShareGroup(group_id) if group is None else share_group(shard.machine.groups, group_id)
             _check_empty(found)
+            if not offsets:
+                return {}  # no group is created
             topics = {
                 topic_id: TopicStates(image.topic_names[topic_id], frozenset(partitions), now_ms)
                 for topic_id, partitions in offsets.items()

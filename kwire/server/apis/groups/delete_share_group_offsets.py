@@ -24,7 +24,8 @@ async def handle_delete_share_group_offsets(
     if not context.allows_group(request.group_id):
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        code = ErrorCode.INVALID_GROUP_ID
+        return DeleteShareGroupOffsetsResponse(error_code=code, error_message=code.meaning)
     topics = context.services.image.topics
     names = list(dict.fromkeys(topic.topic_name for topic in request.topics))
     ids: dict[str, UUID] = {}
