@@ -213,15 +213,15 @@ def test_a_step_does_not_grow_with_the_offsets_of_a_transaction(large: tuple[Run
     with broker.client() as client:
         begin = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000)
         client.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["x"]), 4)
-        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["committing"]), 4)
         while (begun := client.ask(begin, 4)).error_code:
             assert begun.error_code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         producer = {"producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
-        add = AddOffsetsToTxnRequest(transactional_id="x", group_id="g", **producer)
+        add = AddOffsetsToTxnRequest(transactional_id="x", group_id="committing", **producer)
         eventually(lambda: client.ask(add, 3).error_code == 0, "the group is in the transaction")
     partitions = [TxnOffsetCommitRequestPartition(partition_index=index) for index in range(PARTITIONS)]
     topics = [TxnOffsetCommitRequestTopic(name=known.topics[0], partitions=partitions)] * (ELEMENTS // PARTITIONS)
-    request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=topics, **producer)
+    request = TxnOffsetCommitRequest(transactional_id="x", group_id="committing", topics=topics, **producer)
     lines, culprits = longest_step(broker, request, 3)
     assert lines < LINES_MAX, culprits
     with broker.client() as client:
