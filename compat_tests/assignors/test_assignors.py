@@ -5,17 +5,18 @@ groups, from seed SEED=7 on. A group has several rounds, and each starts from th
 """
 
 import os
+from functools import partial
 
 import pytest
 
 from compat_tests.assignors.judging import kafkas_assignments
+from compat_tests.harness.seeds import check_no_differences
 from tests.coordinator.assignors.drawn_groups import drawn_rounds
 
 COUNT = int(os.environ.get("GROUPS", "5000"))
 SHORT_COUNT = 300
 FIRST_SEED = int(os.environ.get("SEED", "1"))
 CHUNK = 1000
-SHOWN = 3
 FILLED_EARLY = "failed: java.util.NoSuchElementException"
 """Kafka's error if members of a share group hold partitions that may no longer be assigned."""
 
@@ -50,11 +51,7 @@ def compared(seed, it, answer):
 
 
 def compare(count, directory):
-    found = []
-    for first in range(FIRST_SEED, FIRST_SEED + count, CHUNK):
-        found += differences(range(first, min(first + CHUNK, FIRST_SEED + count)), directory)
-    shown = "\n".join(f"seed {seed}: {what}" for seed, what in found[:SHOWN])
-    assert not found, f"{len(found)} assignments of {count} groups differ\n{shown}"
+    check_no_differences(partial(differences, directory=directory), FIRST_SEED, count, "assignments", chunk=CHUNK)
 
 
 @pytest.mark.short

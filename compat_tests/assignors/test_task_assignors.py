@@ -5,17 +5,18 @@ from seed SEED=7 on. A group has several rounds, and each starts from the target
 """
 
 import os
+from functools import partial
 
 import pytest
 
 from compat_tests.assignors.task_judging import kafkas_tasks
+from compat_tests.harness.seeds import check_no_differences
 from tests.coordinator.assignors.drawn_streams_groups import drawn_task_rounds
 
 COUNT = int(os.environ.get("GROUPS", "5000"))
 SHORT_COUNT = 300
 FIRST_SEED = int(os.environ.get("SEED", "1"))
 CHUNK = 1000
-SHOWN = 3
 
 
 def differences(seeds, directory):
@@ -35,11 +36,7 @@ def differences(seeds, directory):
 
 
 def compare(count, directory):
-    found = []
-    for first in range(FIRST_SEED, FIRST_SEED + count, CHUNK):
-        found += differences(range(first, min(first + CHUNK, FIRST_SEED + count)), directory)
-    shown = "\n".join(f"seed {seed}: {what}" for seed, what in found[:SHOWN])
-    assert not found, f"{len(found)} assignments of {count} groups differ\n{shown}"
+    check_no_differences(partial(differences, directory=directory), FIRST_SEED, count, "task assignments", chunk=CHUNK)
 
 
 @pytest.mark.short

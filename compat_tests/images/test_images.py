@@ -4,9 +4,11 @@ Kafka's own classes replay the logs (Images.java); no broker runs. IMAGES=1000 t
 """
 
 import os
+from functools import partial
 
 import pytest
 
+from compat_tests.harness.seeds import check_no_differences
 from compat_tests.images.judging import image_of, kafkas_snapshots, snapshot_batches
 from kwire.cluster.metadata.image_records import records_of
 from tests.cluster.drawn_logs import Draw
@@ -17,7 +19,6 @@ COUNT = int(os.environ.get("IMAGES", "50000"))
 SHORT_COUNT = 1000
 FIRST_SEED = int(os.environ.get("SEED", "1"))
 CHUNK = 5000
-SHOWN = 3
 
 
 def differences(seeds, directory):
@@ -44,11 +45,7 @@ def differences(seeds, directory):
 
 
 def compare(count, directory):
-    found = []
-    for first in range(FIRST_SEED, FIRST_SEED + count, CHUNK):
-        found += differences(range(first, min(first + CHUNK, FIRST_SEED + count)), directory)
-    shown = "\n".join(f"seed {seed}: {what}" for seed, what in found[:SHOWN])
-    assert not found, f"{len(found)} of {count} images differ\n{shown}"
+    check_no_differences(partial(differences, directory=directory), FIRST_SEED, count, "images", chunk=CHUNK)
 
 
 @pytest.mark.short
