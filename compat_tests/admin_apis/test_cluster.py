@@ -84,7 +84,7 @@ def test_updating_features_to_their_levels_succeeds(peer, version):
 
 
 @pytest.mark.parametrize(
-    ("wish", "why"),
+    ("requested", "why"),
     [
         (("kraft.version", 2, 1), "Local controller 1 only supports versions 0-1"),
         (("kraft.version", 0, 2), "Can't downgrade the version of this feature."),
@@ -97,10 +97,10 @@ def test_updating_features_to_their_levels_succeeds(peer, version):
     ],
 )
 @pytest.mark.parametrize("version", [1, 2])
-def test_invalid_feature_levels_are_rejected(peer, wish, why, version):
-    answer = update(peer, ("kraft.version", 1, 1), wish, version=version)
+def test_invalid_feature_levels_are_rejected(peer, requested, why, version):
+    answer = update(peer, ("kraft.version", 1, 1), requested, version=version)
     assert (answer.error_code, answer.results) == (INVALID_UPDATE_VERSION, [])
-    assert answer.error_message == f"{FAILED}Invalid update version {wish[1]} for feature {wish[0]}. {why}"
+    assert answer.error_message == f"{FAILED}Invalid update version {requested[1]} for feature {requested[0]}. {why}"
 
 
 @pytest.mark.parametrize("level", [0, 6, 31])

@@ -165,8 +165,8 @@ def change_configs(client):
 def change_quotas(client):
     for number in range(QUOTAS):
         entity = [AlterClientQuotasEntity(entity_type="user", entity_name=f"user-{number}")]
-        wish = AlterClientQuotasOperation(key="producer_byte_rate", value=1000.0 + number, remove=number % 3 == 0)
-        entry = AlterClientQuotasEntry(entity=entity, ops=[wish])
+        requested = AlterClientQuotasOperation(key="producer_byte_rate", value=1000.0 + number, remove=number % 3 == 0)
+        entry = AlterClientQuotasEntry(entity=entity, ops=[requested])
         assert client.ask(AlterClientQuotasRequest(entries=[entry]), 1).entries[0].error_code == 0
 
 

@@ -75,11 +75,11 @@ def test_both_brokers_serve_their_partitions(mixed, spread):
 def test_config_changes_through_either_broker_reach_both(mixed, spread):
     for number, node in enumerate(mixed.brokers):
         admin = AdminClient({"bootstrap.servers": node.bootstrap})
-        wish = ConfigResource(ResourceType.TOPIC, spread, incremental_configs=[])
-        wish.add_incremental_config(
+        requested = ConfigResource(ResourceType.TOPIC, spread, incremental_configs=[])
+        requested.add_incremental_config(
             ConfigEntry("retention.ms", str(10_000 + number), incremental_operation=AlterConfigOpType.SET)
         )
-        confluent_client.result(admin.incremental_alter_configs([wish]))
+        confluent_client.result(admin.incremental_alter_configs([requested]))
         for other in mixed.brokers:
             eventually(lambda other=other: _retention(other, spread) == str(10_000 + number), "the value is known")  # noqa: B023
         confluent_client.result(admin.create_partitions([NewPartitions(spread, 3 + number)]))

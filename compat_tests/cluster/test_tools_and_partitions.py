@@ -64,10 +64,10 @@ def test_topics_have_their_assigned_replicas(both, spread):
 
 
 @pytest.mark.parametrize(
-    "wish", [("--replication-factor", "3"), ("--replica-assignment", "2,9"), ("--replica-assignment", "2:2")]
+    "requested", [("--replication-factor", "3"), ("--replica-assignment", "2,9"), ("--replica-assignment", "2:2")]
 )
-def test_invalid_topics_are_rejected(both, topic, wish):
-    both.run(TOPICS, "--create", "--topic", topic, *wish, status=1)
+def test_invalid_topics_are_rejected(both, topic, requested):
+    both.run(TOPICS, "--create", "--topic", topic, *requested, status=1)
 
 
 def test_partitions_are_spread(both, topic):

@@ -99,16 +99,16 @@ def test_features_are_downgraded_and_upgraded(both):
 
 @pytest.mark.parametrize("where", [(), CONTROLLERS])
 @pytest.mark.parametrize(
-    "wish",
+    "requested",
     [
         ("upgrade", "--feature", "transaction.version=9"),
         ("upgrade", "--feature", "nope=1"),
         ("disable", "--feature", "metadata.version"),
     ],
 )
-def test_invalid_feature_levels_are_rejected(both, where, wish):
+def test_invalid_feature_levels_are_rejected(both, where, requested):
     first_line = lambda text: text.partition(". ")[0]  # noqa: E731 - the messages differ
-    both.run(FEATURES, *where, *wish, status=1, change=first_line)
+    both.run(FEATURES, *where, *requested, status=1, change=first_line)
 
 
 @pytest.mark.parametrize("where", [through(2), CONTROLLERS])

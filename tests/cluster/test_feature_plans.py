@@ -37,8 +37,8 @@ def test_levels_are_raised_lowered_and_left() -> None:
 @pytest.mark.parametrize("kind", [SAFE, UNSAFE])
 def test_metadata_goes_down_where_no_record_has_changed(kind: int) -> None:
     image = MetadataImage().apply([FeatureLevelRecord(name="metadata.version", feature_level=29)], offset=0, epoch=1)
-    wish = FeatureUpdate(name="metadata.version", level=25, upgrade_type=kind)
-    assert plan_features(image, [wish], controller_id=1) == [
+    requested = FeatureUpdate(name="metadata.version", level=25, upgrade_type=kind)
+    assert plan_features(image, [requested], controller_id=1) == [
         FeatureLevelRecord(name="metadata.version", feature_level=25)
     ]
 
@@ -74,8 +74,8 @@ def test_levels_that_old_nodes_support_are_set() -> None:
     image = replace(IMAGE, brokers={7: OLD_BROKER}, controllers={8: OLD_CONTROLLER})
     for update, controller in ((("metadata.version", 29, UP), 1), (("group.version", 0, SAFE), 1)):
         name, level, kind = update
-        wish = FeatureUpdate(name=name, level=level, upgrade_type=kind)
-        assert plan_features(image, [wish], controller_id=controller, supported=SUPPORTED)
+        requested = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+        assert plan_features(image, [requested], controller_id=controller, supported=SUPPORTED)
     newest = FeatureUpdate(name="metadata.version", level=30, upgrade_type=UP)
     assert plan_features(replace(image, brokers={}), [newest], controller_id=8, supported=SUPPORTED)
 

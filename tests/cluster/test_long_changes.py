@@ -27,12 +27,12 @@ PARTITIONS = 2000
 """Enough partitions to distinguish short steps from one long step: each takes some hundred lines of code."""
 
 
-def wish(name: str, partitions: int) -> NewTopic:
+def requested(name: str, partitions: int) -> NewTopic:
     return NewTopic(name=name, num_partitions=partitions, replication_factor=1, configs={})
 
 
 async def created(controller: Controller, name: str, partitions: int) -> CreatedTopic | KafkaError:
-    (outcome,) = await controller.create_topics([wish(name, partitions)], validate_only=False)
+    (outcome,) = await controller.create_topics([requested(name, partitions)], validate_only=False)
     return outcome
 
 

@@ -358,8 +358,8 @@ async def command(log: MetadataLog, what: str, name: str, number: int) -> None:
     controller = controller_of(log) if log.image.brokers else await registered(log)
     resource = (TOPIC, name)
     if what == "create":
-        wish = NewTopic(name=name, num_partitions=number, replication_factor=1, configs={"segment.ms": "9"})
-        await controller.create_topics([wish], validate_only=False)
+        requested = NewTopic(name=name, num_partitions=number, replication_factor=1, configs={"segment.ms": "9"})
+        await controller.create_topics([requested], validate_only=False)
     elif what == "grow":
         await controller.create_partitions([(name, number, None)], validate_only=False)
     elif what == "delete":

@@ -317,7 +317,7 @@ class OvertakenDisk(RealDisk):
 
 
 def test_a_directory_formatted_concurrently_by_another_process_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(FormatRejected, match="was formatted by somebody else just now"):
+    with pytest.raises(FormatRejected, match="was formatted by another process just now"):
         format_(node(tmp_path), OvertakenDisk())
     assert (tmp_path / "a" / "meta.properties").read_text() == "version=1\n"
     lock = RealDisk().lock(str(tmp_path / "a" / ".lock"))

@@ -35,18 +35,18 @@ def brokers(*ids: int, fenced: tuple[int, ...] = (), topics: tuple[str, ...] = (
     image = MetadataImage().apply(batch, offset=len(batch), epoch=1)
     for number, name in enumerate(topics):
         made, _ = at_once(
-            plan_topic(image, wish(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, random_source=CHANCE)
+            plan_topic(image, requested(name), topic_id=UUID(int=100 + number), defaults=DEFAULTS, random_source=CHANCE)
         )
         image = image.apply(made, offset=image.offset + len(made), epoch=1)
     return image
 
 
-def wish(name: str = "t", **fields: Any) -> NewTopic:
+def requested(name: str = "t", **fields: Any) -> NewTopic:
     return NewTopic(**({"name": name, "configs": {}} | fields))
 
 
 def plan(image: MetadataImage, **fields: Any) -> list[Any]:
-    made, _ = at_once(plan_topic(image, wish(**fields), topic_id=ID, defaults=DEFAULTS, random_source=CHANCE))
+    made, _ = at_once(plan_topic(image, requested(**fields), topic_id=ID, defaults=DEFAULTS, random_source=CHANCE))
     return made
 
 
@@ -56,7 +56,11 @@ THREE = brokers(1, 2, 3, topics=("there", "a.b"))
 def test_a_topic_takes_defaults_and_goes_round_the_brokers() -> None:
     made, created = at_once(
         plan_topic(
-            THREE, wish(num_partitions=4, replication_factor=2), topic_id=ID, defaults=DEFAULTS, random_source=CHANCE
+            THREE,
+            requested(num_partitions=4, replication_factor=2),
+            topic_id=ID,
+            defaults=DEFAULTS,
+            random_source=CHANCE,
         )
     )
     assert isinstance(made[0], records.TopicRecord)

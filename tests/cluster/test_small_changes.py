@@ -51,8 +51,8 @@ def test_a_topic_that_is_named_twice_is_deleted_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            wish = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
-            await controller.create_topics([wish], validate_only=False)
+            requested = NewTopic(name="t", num_partitions=1, replication_factor=1, configs={})
+            await controller.create_topics([requested], validate_only=False)
             topic = log.image.topics["t"]
             first, second = await controller.delete_topics([topic, topic])
             assert first is None
@@ -69,8 +69,8 @@ DELETED: list[Change] = [(f"x{number}", AlterOperation.DELETE, None) for number 
 
 
 async def created(controller: Controller, name: str) -> None:
-    wish = NewTopic(name=name, num_partitions=1, replication_factor=1, configs={})
-    await controller.create_topics([wish], validate_only=False)
+    requested = NewTopic(name=name, num_partitions=1, replication_factor=1, configs={})
+    await controller.create_topics([requested], validate_only=False)
 
 
 def test_a_long_change_of_a_configuration_starts_again_if_a_short_one_comes_between(tmp_path: Path) -> None:

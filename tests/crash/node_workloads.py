@@ -189,8 +189,8 @@ class NodeScript:
         self._promise()
 
     async def _create_later(self, since: int) -> None:
-        wish = NewTopic(name=TOPIC, num_partitions=1, replication_factor=1, configs={})
-        (made,) = await self._node.controller.create_topics([wish], validate_only=False)
+        requested = NewTopic(name=TOPIC, num_partitions=1, replication_factor=1, configs={})
+        (made,) = await self._node.controller.create_topics([requested], validate_only=False)
         assert isinstance(made, CreatedTopic)
         self._ledger.replaced(made.topic_id, since)
 

@@ -96,11 +96,11 @@ class ControllerModel:
         assert self._plan_topic(world, len(usable) + 1) is None, f"create: more replicas than {usable}"
 
     def _plan_topic(self, world: World, replicas: int) -> list[Any] | None:
-        wish = NewTopic(name="new", num_partitions=1, replication_factor=replicas, configs={})
+        requested = NewTopic(name="new", num_partitions=1, replication_factor=replicas, configs={})
         image, topic_id = world.view.image, UUID(int=77)
         try:
             planned, _ = at_once(
-                plan_topic(image, wish, topic_id=topic_id, defaults=DEFAULTS, random_source=FixedChance())
+                plan_topic(image, requested, topic_id=topic_id, defaults=DEFAULTS, random_source=FixedChance())
             )
         except KafkaError as error:
             assert error.code == ErrorCode.INVALID_REPLICATION_FACTOR, f"create: {error}"

@@ -35,8 +35,8 @@ def ask(client: RawClient, kind: int, resource: str, operation: int, values: dic
         IncrementalAlterConfigsAlterableConfig(name=name, config_operation=operation, value=value)
         for name, value in values.items()
     ]
-    wish = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=resource, configs=configs)
-    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[wish]), 1).responses
+    requested = IncrementalAlterConfigsAlterConfigsResource(resource_type=kind, resource_name=resource, configs=configs)
+    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[requested]), 1).responses
     return ErrorCode(answer.error_code)
 
 

@@ -166,9 +166,9 @@ def an_in_sync_set_is_taken_for_any_state(patch: pytest.MonkeyPatch) -> None:
     """The controller does not compare partition epochs: AlterPartition overwrites newer changes."""
     why_not = isr_changes._rejection_code
 
-    def late(view: Any, leader: int, partition: PartitionImage, wish: Any, members: Any) -> Any:
-        newer = max(wish.partition_epoch, partition.partition_epoch)
-        return why_not(view, leader, partition, replace(wish, partition_epoch=newer), members)
+    def late(view: Any, leader: int, partition: PartitionImage, requested: Any, members: Any) -> Any:
+        newer = max(requested.partition_epoch, partition.partition_epoch)
+        return why_not(view, leader, partition, replace(requested, partition_epoch=newer), members)
 
     patch.setattr(isr_changes, "_rejection_code", late)
 

@@ -152,7 +152,7 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: Ra
     lock = _lock(disk, directory)
     try:
         if not is_blank(disk, directory):
-            raise FormatRejected(f"Log directory {directory} was formatted by somebody else just now.")
+            raise FormatRejected(f"Log directory {directory} was formatted by another process just now.")
         write_directory(
             disk,
             directory,

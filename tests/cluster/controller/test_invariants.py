@@ -172,7 +172,7 @@ class World:
             return
         others = [broker for broker in partition.replicas if broker != partition.leader]
         isr = [partition.leader, *(broker for bit, broker in enumerate(others) if random_source >> bit & 1)]
-        wish = AlterPartitionRequestPartitionData(
+        requested = AlterPartitionRequestPartitionData(
             partition_index=0,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
@@ -183,7 +183,7 @@ class World:
         request = AlterPartitionRequest(
             broker_id=partition.leader,
             broker_epoch=epoch(partition.leader),
-            topics=[AlterPartitionRequestTopicData(topic_id=place.topic.topic_id, partitions=[wish])],
+            topics=[AlterPartitionRequestTopicData(topic_id=place.topic.topic_id, partitions=[requested])],
         )
         plan = IsrChanges(request, self.view, version=3)
         response = at_once(plan.answer())

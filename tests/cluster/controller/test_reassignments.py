@@ -51,9 +51,9 @@ def moved(
     return made, response.responses[0].partitions
 
 
-def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | None:
+def change(view: ControllerView, requested: list[int] | None) -> dict[str, Any] | None:
     """Return the fields that one reassignment request changes, without directories."""
-    made, (answer,) = moved(view, wish)
+    made, (answer,) = moved(view, requested)
     assert (answer.error_code, answer.error_message) == (0, None)
     if not made:
         return None
@@ -61,7 +61,7 @@ def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | Non
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("requested", "expected"),
     [
         ([1, 2, 3], None),
         # A change of the order takes effect at once.
@@ -75,8 +75,8 @@ def change(view: ControllerView, wish: list[int] | None) -> dict[str, Any] | Non
         ([5, 4], {"replicas": [5, 4, 1, 2, 3], "adding_replicas": [4, 5], "removing_replicas": [1, 2, 3]}),
     ],
 )
-def test_a_reassignment_starts(wish: list[int], expected: dict[str, Any] | None) -> None:
-    assert change(one_partition([1, 2, 3]), wish) == expected
+def test_a_reassignment_starts(requested: list[int], expected: dict[str, Any] | None) -> None:
+    assert change(one_partition([1, 2, 3]), requested) == expected
 
 
 def test_new_replicas_have_directories() -> None:
@@ -91,7 +91,7 @@ def under_way(**fields: Any) -> ControllerView:
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("requested", "expected"),
     [
         ([1, 2, 4], None),
         # Another target: the replica being added is removed with the others.
@@ -108,8 +108,8 @@ def under_way(**fields: Any) -> ControllerView:
         ),
     ],
 )
-def test_a_reassignment_can_be_changed(wish: list[int], expected: dict[str, Any] | None) -> None:
-    assert change(under_way(), wish) == expected
+def test_a_reassignment_can_be_changed(requested: list[int], expected: dict[str, Any] | None) -> None:
+    assert change(under_way(), requested) == expected
 
 
 def test_a_reassignment_is_cancelled() -> None:
@@ -163,7 +163,7 @@ def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> Non
 
 
 @pytest.mark.parametrize(
-    ("wish", "fields", "code"),
+    ("requested", "fields", "code"),
     [
         (None, {}, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
         ([], {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -177,8 +177,8 @@ def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> Non
         ([1, 2, 3, 4], {"may_change_factor": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_moves_that_are_rejected(wish: list[int] | None, fields: dict[str, Any], code: ErrorCode) -> None:
-    made, (answer,) = moved(one_partition([1, 2, 3]), wish, **fields)
+def test_moves_that_are_rejected(requested: list[int] | None, fields: dict[str, Any], code: ErrorCode) -> None:
+    made, (answer,) = moved(one_partition([1, 2, 3]), requested, **fields)
     assert (made, answer.error_code) == ([], code)
 
 

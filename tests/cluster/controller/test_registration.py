@@ -65,7 +65,7 @@ def request(broker: int = 1, **fields: Any) -> BrokerRegistrationRequest:
 
 def registered(
     view: ControllerView,
-    wish: BrokerRegistrationRequest,
+    requested: BrokerRegistrationRequest,
     *,
     version: int = 4,
     has_session: bool = False,
@@ -74,15 +74,15 @@ def registered(
 ) -> tuple[list[Any], int]:
     check_broker_registration(
         view,
-        wish,
+        requested,
         version=version,
         cluster_id="cluster",
         has_session=lambda _: has_session,
         has_heartbeat=has_heartbeat,
         kraft_version=kraft,
     )
-    made = made_by(view, plan_broker_registration, wish, version=version)
-    record = registration_record(view, wish, NEXT)
+    made = made_by(view, plan_broker_registration, requested, version=version)
+    record = registration_record(view, requested, NEXT)
     return [*made, record], record.broker_epoch
 
 
