@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROW ?=
 SHORT ?=
+# Python processes that the tests start share bytecode, also where the environment has turned it off.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run test test-long test-compiled docs wheel compat spark docker bench campaign clean distclean
 

@@ -23,6 +23,7 @@ with tempfile.TemporaryDirectory() as target:
 """Generates the C sources of all modules; compiling the C code would take minutes and find nothing more."""
 
 
+@pytest.mark.long
 def test_the_hot_path_can_be_compiled(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", GENERATE],

@@ -17,7 +17,10 @@ from tests.support.requests import batch, create_topic, fetch, produce, values_i
 
 ROOT = Path(__file__).parents[1]
 
-pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="compares with what git knows")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="compares with what git knows"),
+]
 
 
 def run(*command: object, cwd: Path | None = None) -> str:

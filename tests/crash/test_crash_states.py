@@ -1,4 +1,4 @@
-"""Crash states for each commit: a small part; tests/campaign/states.py continues after it."""
+"""Crash states for each commit: a small part; `make test-long` and tests/campaign/states.py continue after it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ import pytest
 from tests.crash.explore import Step, parse_path, path_text, replayed
 from tests.crash.workloads import WORKLOADS, go_through, shares
 
-STATES = 20_000
+STATES = 4000
 FIRST_SEED = 1
+LONG_STATES = 16_000
+FIRST_LONG_SEED = 501
 
 
 @pytest.mark.parametrize(("name", "states"), shares(STATES))
 def test_no_crash_breaks_an_invariant(name: str, states: int) -> None:
-    outcome, found, _ = go_through(name, states=states, first_seed=FIRST_SEED)
+    check_states(name, states, FIRST_SEED)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "states"), shares(LONG_STATES))
+def test_none_of_many_crashes_breaks_an_invariant(name: str, states: int) -> None:
+    check_states(name, states, FIRST_LONG_SEED)
+
+
+def check_states(name: str, states: int, first_seed: int) -> None:
+    outcome, found, _ = go_through(name, states=states, first_seed=first_seed)
     assert not found, "\n".join(map(str, found))
     assert outcome.states >= states
 

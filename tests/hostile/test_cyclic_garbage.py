@@ -34,13 +34,14 @@ GARBAGE_BYTES_MAX = 50_000
 
 @pytest.fixture
 def no_collections() -> Iterator[None]:
-    gc.collect()
+    gc.freeze()  # a collection examines only what the test makes, not all modules and earlier tests
     gc.disable()
     try:
         yield
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
+        gc.unfreeze()
         gc.enable()
 
 

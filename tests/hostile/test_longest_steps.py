@@ -84,6 +84,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningBro
         yield broker, Known(tuple(names), tuple(topic.topic_id for topic in answer.topics), ("g",), PARTITIONS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("api", SERVED, ids=[api.key.name for api in SERVED])
 def test_a_step_does_not_grow_with_the_lists_of_a_request(large: tuple[RunningBroker, Known], api: Api) -> None:
     broker, known = large

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-SHORT = 4
+SHORT = 2
 """Highest seed that runs each time."""
 
 

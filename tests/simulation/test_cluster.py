@@ -23,7 +23,7 @@ from tests.simulation.short_seeds import asked, by_length
 from tests.support.requests import create_request
 
 ROOT = Path(__file__).parents[2]
-SEEDS = range(1, 51)
+SEEDS = range(1, 21)
 REGRESSIONS = regressions("cluster")
 SESSION_SECONDS = 9.0
 QUIET_EVENTS_MAX = 10_000

@@ -7,6 +7,8 @@ import select
 import subprocess
 import sys
 
+import pytest
+
 CAMPAIGN = """
 import multiprocessing, signal
 from tests.simulation.many import run_many
@@ -19,6 +21,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_campaign_that_is_killed_leaves_no_workers_behind() -> None:
     with subprocess.Popen([sys.executable, "-c", CAMPAIGN], stdout=subprocess.PIPE, text=True) as campaign:
         try:
