@@ -7,7 +7,7 @@ SHORT ?=
 # Python processes that the tests start share bytecode, also where the environment has turned it off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-long test-compiled docs wheel compat spark docker bench campaign clean distclean
+.PHONY: run test test-long test-compiled docs wheel compat spark docker bench campaign plots clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -129,6 +129,10 @@ run-HOSTILE = $(compat_python) -m tests.campaign.hostile
 chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat
 	$(foreach name,$(or $(strip $(chosen)),$(CAMPAIGNS)),$(run-$(name)) &&) true
+
+# Plot the evidence of campaigns: docs/evidence/findings.svg.
+plots: $(VENV)-docs/.docs
+	$(VENV)-docs/bin/python -m benchmarks.findings
 
 # Remove build results and caches of tools.
 clean:

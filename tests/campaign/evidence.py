@@ -66,6 +66,10 @@ def summary(folder: Path = FOLDER) -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
+            "Work of each campaign over its runs, and the runs with a finding (`make plots`):",
+            "",
+            "![Runs with and without findings](findings.svg)",
+            "",
             "Reports of single runs, with their tables: " + ", ".join(f"[{name}]({name}.md)" for name in reports) + ".",
             "",
         ]
