@@ -19,6 +19,7 @@ REJECTED_WHOLE = (CORRUPT, TRANSACTIONAL_REJECTED)
 """Codes for an unreadable batch and for a transactional batch without a transactional id."""
 UNKNOWN_MEMBER_ID = 25
 UNSUPPORTED_COMPRESSION_TYPE = 76
+UNKNOWN_TOPIC_ID = 100
 REJECTED_LATER = (3, 17, 53, UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD, 100)
 """Codes that kwire finds first: missing topic, internal topic, codec too new for the version, no whole batch."""
 COORDINATOR_NOT_AVAILABLE = 15
@@ -111,6 +112,15 @@ def _isolation_level(found: Difference) -> bool:
     return codes(found, TO_A_PARTITION)[1] == UNKNOWN_SERVER_ERROR
 
 
+def _share_fetch(found: Difference) -> bool:
+    """Return True for a ShareFetch that names an unknown topic id: Kafka rejects the whole request."""
+    ours, theirs = found.whole
+    if found.api != "ShareFetch" or theirs.get("error_code") != UNKNOWN_SERVER_ERROR:
+        return False
+    partitions = [each for topic in ours["responses"] for each in topic["partitions"]]
+    return any(each["error_code"] == UNKNOWN_TOPIC_ID for each in partitions)
+
+
 def _batch(found: Difference) -> bool:
     """Return True for an unknown codec, an offset overflow or null records: Kafka fails with an unexpected error."""
     if not _in_a_partition(found, "Produce") or codes(found, TO_A_PARTITION)[1] != UNKNOWN_SERVER_ERROR:
@@ -192,6 +202,7 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="Kafka fails: a codec or length that cannot be, or no records", excuses=_batch),
     Rule(name="Kafka fails: a topic with neither name nor id", excuses=_metadata),
     Rule(name="Kafka fails: an operation that is none", excuses=_operation),
+    Rule(name="Kafka fails: a ShareFetch of an unknown topic id", excuses=_share_fetch, is_rare=True),
     Rule(name="Kafka fails: half an owner of a token", excuses=_token),
     Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name, is_rare=True),
     Rule(name="Kafka fails: a cursor at the largest number", excuses=_cursor, is_rare=True),

@@ -27,7 +27,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsTopicRequest,
 )
 from kwire.protocol.messages.elect_leaders import ElectLeadersRequest
-from kwire.protocol.messages.fetch import FetchForgottenTopic
+from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchReplicaState
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
@@ -217,6 +217,15 @@ def test_a_fetch_by_a_broker_that_is_no_replica_is_rejected(
     request = fetch_request(topic, leader_epoch=leader_epoch)
     request.replica_id = 7
     assert client.ask(request, 12).responses[0].partitions[0].error_code == code
+
+
+def test_a_broker_that_is_no_replica_gets_no_address_of_the_leader(client: RawClient) -> None:
+    _, topic_id = create_topic(client)
+    request = fetch_request("", topic_id=topic_id)
+    request.replica_state = FetchReplicaState(replica_id=7)
+    answer = client.ask(request, 16)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.node_endpoints == []
 
 
 def test_a_producer_epoch_below_minus_one_is_rejected(client: RawClient) -> None:

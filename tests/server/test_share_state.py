@@ -10,8 +10,14 @@ import pytest
 
 from kwire.cluster.topic_names import SHARE_STATE_TOPIC
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kwire.protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStatePartitionData,
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
 from kwire.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from kwire.protocol.uuids import uuid_to_text
 from kwire.server.requests.authorization import Operation, ResourceType
@@ -37,6 +43,19 @@ def topic_id(client: RawClient) -> UUID:
     _, topic_id = create_topic(client, 2)
     assert find(client, f"g:{uuid_to_text(topic_id)}:0").error_code == E.NONE
     return topic_id
+
+
+def test_a_topic_without_partitions_is_skipped_when_state_is_initialised(client: RawClient, topic_id: UUID) -> None:
+    data = [InitializeShareGroupStatePartitionData(partition=0, start_offset=3)]
+    topics = [InitializeStateData(), InitializeStateData(topic_id=topic_id, partitions=data)]
+    answer = client.ask(InitializeShareGroupStateRequest(group_id="skips", topics=topics), 0)
+    assert [(each.topic_id, each.partitions[0].error_code) for each in answer.results] == [(topic_id, E.NONE)]
+    assert read(client, topic_id, 0, group="skips").start_offset == 3
+
+
+def test_an_empty_group_id_is_rejected_with_a_message(client: RawClient) -> None:
+    answer = client.ask(AlterShareGroupOffsetsRequest(), 0)
+    assert (answer.error_code, bool(answer.error_message)) == (E.INVALID_GROUP_ID, True)
 
 
 def test_state_is_initialised_read_written_and_deleted(client: RawClient, topic_id: UUID) -> None:

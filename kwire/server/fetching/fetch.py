@@ -176,4 +176,6 @@ class Fetch:
 
     @property
     def _names_leaders(self) -> RequestContext | None:
-        return self._context if self.reading.is_urgent and self._context.version >= LEADERS_SINCE else None
+        is_consumer = self.reading.replica_id < 0
+        names = is_consumer and self.reading.is_urgent and self._context.version >= LEADERS_SINCE
+        return self._context if names else None

@@ -29,7 +29,8 @@ async def handle_alter_share_group_offsets(
     if not context.allows_group(request.group_id):
         return AlterShareGroupOffsetsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not request.group_id:
-        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+        code = ErrorCode.INVALID_GROUP_ID
+        return AlterShareGroupOffsetsResponse(error_code=code, error_message=code.meaning)
     topics = {topic.topic_name: topic for topic in request.topics}  # a topic that is named again counts once
     offsets: dict[UUID, dict[int, int]] = {}
     for topic in topics.values():

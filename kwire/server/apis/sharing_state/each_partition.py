@@ -48,17 +48,19 @@ def answer_each(
     reject: Callable[[int, ErrorCode, str], ResultT],
     topic_result: Callable[[UUID, list[ResultT]], TopicT],
     response: Callable[[list[TopicT]], ResponseT],
+    skips_empty_topics: bool = False,
 ) -> Pieces[Answer[ResponseT]]:
     """Call the coordinator for each partition of a request; return its response, also later.
 
-    Every partition of a repeated entry is called, and the last one is answered, as in Kafka.
+    Every partition of a repeated entry is called, and the last one is answered, as in Kafka. A topic without partitions
+    makes the response empty, or is skipped.
     """
     topics: Sequence[TopicData] = request.topics
     if not context.allows_cluster():
         call = _unauthorized
     else:
         has_partitions = yield from mapped(topics, _has_partitions)
-        if not request.group_id or not all(has_partitions):
+        if not request.group_id or not (skips_empty_topics or all(has_partitions)):
             return response([])
     answers: dict[tuple[UUID, int], Answer[ResultT]] = {}
     count = 0

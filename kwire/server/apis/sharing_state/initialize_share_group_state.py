@@ -38,6 +38,7 @@ def handle_initialize_share_group_state(
         reject=_rejected,
         topic_result=_topic_result,
         response=_response,
+        skips_empty_topics=True,
     )
 
 
