@@ -33,6 +33,7 @@ WANTED: Mapping[str, tuple[str, float]] = {
     "stable again after 100 have left": ("at most", 1.0),
     "CPU s for a consumer group of 1,000": ("at most", 0.5),
     "consumer group heartbeats/s": ("at least", 1.5),
+    "share group of": ("at least", 1.0),
     "cluster of 3 started": ("at most", 0.2),
     "cluster of 3, memory": ("at most", 0.15),
     "replicated produce": ("at least", 0.9),

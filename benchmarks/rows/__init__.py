@@ -17,6 +17,7 @@ from benchmarks.rows import (
     raw,
     replicated,
     restarts,
+    share_groups,
     small,
     start,
     transactions,
@@ -39,6 +40,7 @@ ROWS: Mapping[str, Row] = {
     "partitions": partitions.many_partitions,
     "group": groups.group_join,
     "consumer-group": consumer_groups.consumer_group,
+    "share-group": share_groups.share_groups,
     "offset-commits": offsets.offset_commits,
 }
 ONCE: Mapping[str, Callable[[], Figures]] = {

@@ -19,14 +19,14 @@ def perf(size: int, records: int):
         figures: dict[str, float] = {}
         warm = f"warm-{size}"
         make_topic(run, warm)
-        _produce(run, warm, size, records // 2, ())
+        produce(run, warm, size, records // 2, ())
         _consume(run, warm, records // 2)
         delete_topic(run, warm)
         for acks, codec, (name, properties) in itertools.product(("1", "all"), ("none", "lz4"), BATCHING.items()):
             topic = f"perf-{size}-{acks}-{codec}-{len(properties)}"
             make_topic(run, topic)
             before = run.cpu_seconds()
-            rate = _produce(run, topic, size, records, (f"acks={acks}", f"compression.type={codec}", *properties))
+            rate = produce(run, topic, size, records, (f"acks={acks}", f"compression.type={codec}", *properties))
             cpu = run.cpu_seconds() - before
             figures[f"produce {size} B, acks={acks}, {codec}{name}, records/s"] = rate
             if (acks, codec, name) == ("1", "none", ""):
@@ -40,7 +40,8 @@ def perf(size: int, records: int):
     return row
 
 
-def _produce(run: Run, topic: str, size: int, records: int, properties: tuple[str, ...]) -> float:
+def produce(run: Run, topic: str, size: int, records: int, properties: tuple[str, ...]) -> float:
+    """Produce records with Kafka's ProducerPerformance; return records per second."""
     output = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", records, "--record-size", size, "--throughput", -1),
