@@ -60,12 +60,13 @@ $(COMPILED)/.built: $(VENV)/.test setup.py $(shell find kwire -name '*.py')
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m zipfile -e wheel/*.whl .
 	@touch $@
 
-# Run the tests of the compiled modules against the compiled wheel.
+# Run the tests of the compiled modules against the compiled wheel. SHORT=1 runs those of the folders with most of them.
+TESTS_OF_COMPILED := tests/protocol tests/log tests/coordinator tests/server
 test-compiled: $(COMPILED)/.built
 	rm -rf $(COMPILED)/tests $(COMPILED)/compat_tests $(COMPILED)/docs
 	cp -r tests compat_tests docs pyproject.toml $(COMPILED)/
-	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/protocol tests/log tests/cluster tests/coordinator \
-		tests/server tests/hostile tests/test_crash.py
+	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m pytest -q -n 2 --dist loadfile $(TESTS_OF_COMPILED) \
+		$(if $(SHORT),-m "not long",tests/cluster tests/hostile tests/test_crash.py)
 
 # Test stock clients against kwire and Apache Kafka. ROW=kcat runs one client. ROW=clusters runs the rows with several
 # nodes, which a run without ROW leaves out. SHORT=1 runs a short form on kwire only.
