@@ -11,13 +11,16 @@ class ConfluentMember(Member):
         super().__init__()
         self.revoked = []
         self.member_id = None
+        self.topics = frozenset()
 
     def poll_until_stopped(self, bootstrap, topic, settings):
         with consumer(bootstrap, **settings) as client:
             client.subscribe([topic], on_revoke=lambda _, gone: self.revoked.append([each.partition for each in gone]))
             while not self.stopping.is_set():
                 client.poll(0.05)
-                self.assignment = frozenset(each.partition for each in client.assignment())
+                assigned = client.assignment()
+                self.topics = frozenset(each.topic for each in assigned)
+                self.assignment = frozenset(each.partition for each in assigned)
                 self.member_id = client.memberid()
 
 

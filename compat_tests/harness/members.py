@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from compat_tests.harness.waiting import eventually
 
 QUICK = {"heartbeat_interval_ms": 200, "session_timeout_ms": 6000}
+"""Settings of classic members; for members of the consumer protocol the broker sets both."""
 
 
 class Member:
@@ -30,7 +31,8 @@ class Member:
 @contextmanager
 def running(joined: Member, bootstrap, topic, settings) -> Iterator[Member]:
     """Run the member in its thread; check at the end of the block that the thread has ended without an error."""
-    thread = threading.Thread(target=joined.run, args=(bootstrap, topic, QUICK | settings), daemon=True)
+    quick = {} if settings.get("group_protocol") == "consumer" else QUICK
+    thread = threading.Thread(target=joined.run, args=(bootstrap, topic, quick | settings), daemon=True)
     thread.start()
     try:
         yield joined

@@ -29,6 +29,13 @@ SETTINGS: Mapping[str, str] = {
     "share.coordinator.state.topic.num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    # Members of consumer, share and streams groups learn of a new assignment at their next heartbeat.
+    "group.consumer.min.heartbeat.interval.ms": "200",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.share.min.heartbeat.interval.ms": "200",
+    "group.share.heartbeat.interval.ms": "200",
+    "group.streams.min.heartbeat.interval.ms": "200",
+    "group.streams.heartbeat.interval.ms": "200",
     # Write a metadata change at once, without waiting for more changes.
     "controller.quorum.append.linger.ms": "0",
     # Records have fixed timestamps, so that retention would delete them during a run.
