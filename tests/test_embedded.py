@@ -375,10 +375,10 @@ def test_a_path_may_be_any_bytes(isolation: Isolation, tmp_path: Path) -> None:
     with kwire.Broker(data_dir=directory, isolation=isolation) as broker:
         round_trip(broker)
         with RawClient(broker.bootstrap_server) as client:
-            (told,) = client.ask(DescribeLogDirsRequest(topics=None), 4).results
+            (reported,) = client.ask(DescribeLogDirsRequest(topics=None), 4).results
             asked = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=["log.dirs"])
             (result,) = client.ask(DescribeConfigsRequest(resources=[asked]), 4).results
-        assert told.log_dir == result.configs[0].value == f"{tmp_path}/\ufffd"
+        assert reported.log_dir == result.configs[0].value == f"{tmp_path}/\ufffd"
     (directory / "meta.properties").write_text("version=77\n")
     with pytest.raises(kwire.BrokerFailedError, match=r"meta\.properties"):
         kwire.Broker(data_dir=directory, isolation=isolation).start()

@@ -46,7 +46,7 @@ def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "capability"),
+    ("reported", "capability"),
     [
         ("UnsupportedVersionException: The node does not support DESCRIBE_DELEGATION_TOKEN", "delegation tokens"),
         ("kwire format: kwire: sasl.enabled.mechanisms: is not served yet, only its default", "SASL"),
@@ -54,8 +54,8 @@ def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
         ("SecurityDisabledException: No Authorizer is configured.", "authorization"),
     ],
 )
-def test_capabilities_are_named(told: str, capability: str) -> None:
-    verdict = judging.judge(invocation(errors=["java.lang.AssertionError: timed out", told]))
+def test_capabilities_are_named(reported: str, capability: str) -> None:
+    verdict = judging.judge(invocation(errors=["java.lang.AssertionError: timed out", reported]))
     assert (verdict.state, verdict.what) == (judging.CAPABILITY, capability)
 
 

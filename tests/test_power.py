@@ -38,7 +38,7 @@ def ledger() -> PartitionLedger:
         ({0: b"1 "}, "1 acknowledged records lost from offset 1"),
         ({0: b"1 ", 1: b"9 "}, "another record at the acknowledged offset 1"),
         ({0: b"1 ", 1: b"2 ", 2: b"2 "}, "doubled or out of order"),
-        ({0: b"1 ", 1: b"2 ", 2: b"4 "}, "1 records that nobody had under way"),
+        ({0: b"1 ", 1: b"2 ", 2: b"4 "}, "1 records that no client had in flight"),
     ],
 )
 def test_the_comparison_detects_lost_and_wrong_records(found: dict[int, bytes], problem: str | None) -> None:

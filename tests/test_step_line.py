@@ -60,13 +60,13 @@ def test_a_step_that_fails_does_not_stop_the_line() -> None:
         raise ValueError("no")
 
     async def main() -> None:
-        told: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["exception"]))
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context["exception"]))
         step_line().add(fails)
         step_line().add(lambda: done.append("next"))
         for _ in range(5):
             await asyncio.sleep(0)
-        assert [str(error) for error in told] == ["no"]
+        assert [str(error) for error in reported] == ["no"]
 
     with virtual_loop() as loop:
         loop.run_until_complete(main())

@@ -121,7 +121,7 @@ def _takeover(run: ClusterRun) -> float:
     run.kill(gone)
     killed = time.perf_counter()
     while not any(_takes_a_record(node, "taken-over") for node in others):
-        assert time.perf_counter() - killed < 60, "nobody takes over"
+        assert time.perf_counter() - killed < 60, "no broker takes over"
     gap = time.perf_counter() - killed
     run.start(gone)
     run.await_in_sync("taken-over")

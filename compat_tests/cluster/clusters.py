@@ -85,8 +85,8 @@ class Cluster:
             raise SystemExit(f"node {node.node_id} ended:\n{node.output()[-4000:]}")
         if not is_ready((HOST, node.client_port)):
             return False
-        told = AdminClient({"bootstrap.servers": node.bootstrap, "logger": None}).list_topics(timeout=5)
-        return set(told.brokers) == wanted
+        reported = AdminClient({"bootstrap.servers": node.bootstrap, "logger": None}).list_topics(timeout=5)
+        return set(reported.brokers) == wanted
 
     def normal(self, text):
         """Replace the parts that differ from run to run: addresses and directories."""

@@ -23,15 +23,15 @@ class Confluent:
 
         def hand_over(topic, partition, values):
             """Send the values; return a function that waits for all acknowledgements and returns their offsets."""
-            told = {}
+            reported = {}
             for value in values:
-                report = lambda error, message: told.__setitem__(message.value(), error or message.offset())  # noqa: E731
+                report = lambda error, message: reported.__setitem__(message.value(), error or message.offset())  # noqa: E731
                 client.produce(topic, value, partition=partition, on_delivery=report)
             client.poll(0)
 
             def wait():
-                eventually(lambda: client.poll(0.05) is None or len(told) == len(values), "acknowledged", SECONDS)
-                return [told[value] for value in values]
+                eventually(lambda: client.poll(0.05) is None or len(reported) == len(values), "acknowledged", SECONDS)
+                return [reported[value] for value in values]
 
             return wait
 

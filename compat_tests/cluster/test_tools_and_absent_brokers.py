@@ -39,8 +39,8 @@ def spread(both, topic):
 
 
 def test_a_partition_whose_only_broker_is_down_has_no_leader(both, spread, without_three):
-    told = both.run(TOPICS, "--describe", "--topic", spread)
-    assert re.findall(r"Leader: (\S+)", told.output) == ["2", "none"]
+    reported = both.run(TOPICS, "--describe", "--topic", spread)
+    assert re.findall(r"Leader: (\S+)", reported.output) == ["2", "none"]
     for choice in ("--unavailable-partitions", "--under-replicated-partitions", "--at-min-isr-partitions"):
         both.run(TOPICS, "--describe", "--topic", spread, choice)
     for kind, why in (

@@ -40,8 +40,8 @@ def plan_of(topic, **replicas):
 
 
 def test_brokers_are_observers_and_the_controller_is_the_only_voter(both):
-    told = both.run("kafka-metadata-quorum", "describe", "--replication", change=lambda text: "")
-    assert sorted((line.split()[0], line.split()[-1]) for line in told.lines[1:]) == [
+    reported = both.run("kafka-metadata-quorum", "describe", "--replication", change=lambda text: "")
+    assert sorted((line.split()[0], line.split()[-1]) for line in reported.lines[1:]) == [
         ("1", "Leader"),
         ("2", "Observer"),
         ("3", "Observer"),
@@ -53,11 +53,11 @@ def test_brokers_are_observers_and_the_controller_is_the_only_voter(both):
 
 
 def test_topics_have_their_assigned_replicas(both, spread):
-    told = both.run(TOPICS, *through(3), "--describe", "--topic", spread)
-    assert re.findall(r"Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", told.output) == [("2",) * 3, ("3",) * 3]
+    reported = both.run(TOPICS, *through(3), "--describe", "--topic", spread)
+    assert re.findall(r"Leader: (\d)\s+Replicas: (\S+)\s+Isr: (\S+)", reported.output) == [("2",) * 3, ("3",) * 3]
     both.run(TOPICS, "--alter", "--topic", spread, "--partitions", "4", "--replica-assignment", "2,3,3,2")
-    told = both.run(TOPICS, *through(2), "--describe", "--topic", spread)
-    assert re.findall(r"Replicas: (\S+)", told.output) == ["2", "3", "3", "2"]
+    reported = both.run(TOPICS, *through(2), "--describe", "--topic", spread)
+    assert re.findall(r"Replicas: (\S+)", reported.output) == ["2", "3", "3", "2"]
     for choice in ("--under-replicated-partitions", "--unavailable-partitions", "--under-min-isr-partitions"):
         assert both.run(TOPICS, "--describe", "--topic", spread, choice).output == ""
     both.run(TOPICS, *through(3), "--delete", "--topic", spread)
@@ -72,8 +72,8 @@ def test_invalid_topics_are_rejected(both, topic, requested):
 
 def test_partitions_are_spread(both, topic):
     both.run(TOPICS, "--create", "--topic", topic, "--partitions", "6", "--replication-factor", "1")
-    told = both.run(TOPICS, "--describe", "--topic", topic, change=lambda text: "")
-    leaders = re.findall(r"Leader: (\d)", told.output)
+    reported = both.run(TOPICS, "--describe", "--topic", topic, change=lambda text: "")
+    leaders = re.findall(r"Leader: (\d)", reported.output)
     assert sorted(leaders) == ["2", "2", "2", "3", "3", "3"]
 
 
@@ -82,8 +82,8 @@ def test_records_of_both_brokers(both, spread, json_file):
     keyed = ("--property", "parse.key=true", "--property", "key.separator=:")
     both.run("kafka-console-producer", *through(2), "--topic", spread, *keyed, text=lines)
     read = ("--topic", spread, "--from-beginning", "--max-messages", "8")
-    told = both.run("kafka-console-consumer", *through(3), *read, change=lambda text: "".join(sorted(text)))
-    assert sorted(told.lines) == list("abcdefgh")
+    reported = both.run("kafka-console-consumer", *through(3), *read, change=lambda text: "".join(sorted(text)))
+    assert sorted(reported.lines) == list("abcdefgh")
     ends = both.run("kafka-get-offsets", "--topic", spread)
     counts = [int(line.rpartition(":")[2]) for line in ends.lines]
     assert sum(counts) == 8
@@ -98,10 +98,10 @@ def test_records_of_both_brokers(both, spread, json_file):
 
 
 def test_directories_of_both_brokers(both, spread):
-    told = both.run("kafka-log-dirs", *through(3), "--describe", "--topic-list", spread)
+    reported = both.run("kafka-log-dirs", *through(3), "--describe", "--topic-list", spread)
     found = {
         each["broker"]: [there["partition"] for there in each["logDirs"][0]["partitions"]]
-        for each in json.loads(told.lines[-1])["brokers"]
+        for each in json.loads(reported.lines[-1])["brokers"]
     }
     assert found == {2: [f"{spread}-0"], 3: [f"{spread}-1"]}
 
@@ -109,8 +109,8 @@ def test_directories_of_both_brokers(both, spread):
 def test_configurations_of_a_broker_through_the_other(both):
     broker = ("--entity-type", "brokers", "--entity-name", "3")
     both.run(CONFIGS, *through(2), "--alter", *broker, "--add-config", "log.cleaner.threads=2")
-    told = both.run(CONFIGS, *through(2), "--describe", *broker)
-    assert "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG" in told.output
+    reported = both.run(CONFIGS, *through(2), "--describe", *broker)
+    assert "log.cleaner.threads=2 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG" in reported.output
     both.run(CONFIGS, *through(2), "--alter", *broker, "--delete-config", "log.cleaner.threads")
     assert "log.cleaner.threads" not in both.run(CONFIGS, *through(3), "--describe", *broker).output
     rejected = both.run(CONFIGS, *through(2), "--alter", *broker, "--add-config", "log.cleaner.threads=0", status=1)
@@ -121,8 +121,8 @@ def test_configurations_of_all_brokers(both):
     all_brokers = ("--entity-type", "brokers", "--entity-default")
     for there, other in ((CONTROLLERS, through(2)), (through(3), CONTROLLERS)):
         both.run(CONFIGS, *there, "--alter", *all_brokers, "--add-config", "log.retention.ms=86400000")
-        told = both.run(CONFIGS, *other, "--describe", *all_brokers)
-        assert "log.retention.ms=86400000" in told.output
+        reported = both.run(CONFIGS, *other, "--describe", *all_brokers)
+        assert "log.retention.ms=86400000" in reported.output
         both.run(CONFIGS, *other, "--alter", *all_brokers, "--delete-config", "log.retention.ms")
     assert "log.retention.ms" not in both.run(CONFIGS, *CONTROLLERS, "--describe", *all_brokers).output
 
@@ -130,16 +130,16 @@ def test_configurations_of_all_brokers(both):
 def test_configurations_of_a_controller(both):
     controller = ("--entity-type", "brokers", "--entity-name", "1")
     both.run(CONFIGS, *CONTROLLERS, "--alter", *controller, "--add-config", "max.connections=77")
-    told = both.run(CONFIGS, *CONTROLLERS, "--describe", *controller)
-    assert "max.connections=77" in told.output
+    reported = both.run(CONFIGS, *CONTROLLERS, "--describe", *controller)
+    assert "max.connections=77" in reported.output
     both.run(CONFIGS, *CONTROLLERS, "--alter", *controller, "--delete-config", "max.connections")
 
 
 def test_configurations_of_a_topic(both, spread):
     choice = ("--entity-type", "topics", "--entity-name", spread)
     both.run(CONFIGS, *through(3), "--alter", *choice, "--add-config", "retention.ms=99999,segment.bytes=2000000")
-    told = both.run(CONFIGS, *through(2), "--describe", *choice)
-    assert "retention.ms=99999" in told.output
+    reported = both.run(CONFIGS, *through(2), "--describe", *choice)
+    assert "retention.ms=99999" in reported.output
     both.run(CONFIGS, *CONTROLLERS, "--alter", *choice, "--delete-config", "segment.bytes")
     rejected = both.run(CONFIGS, *through(2), "--alter", *choice, "--add-config", "retention.ms=x", status=1)
     assert "retention.ms" in rejected.said
@@ -169,13 +169,13 @@ def test_a_throttled_reassignment_is_pending_and_is_cancelled(both, topic, json_
     assert "is still in progress" in both.run(REASSIGN, *move, "--verify", "--preserve-throttles").output
     again = both.run(REASSIGN, *move, "--execute", status=1)
     assert "Cannot execute because there is an existing partition assignment" in again.said
-    told = both.run(TOPICS, "--describe", "--topic", topic)
-    assert "Adding Replicas: 3" in told.output
+    reported = both.run(TOPICS, "--describe", "--topic", topic)
+    assert "Adding Replicas: 3" in reported.output
     gone = both.run(REASSIGN, *move, "--cancel")
     assert f"Successfully cancelled partition reassignment for: {topic}-0" in gone.output
     assert both.run(REASSIGN, "--list").lines == ["No partition reassignments found."]
-    told = both.run(TOPICS, "--describe", "--topic", topic)
-    assert re.findall(r"Replicas: (\S+)", told.output) == ["2"]
+    reported = both.run(TOPICS, "--describe", "--topic", topic)
+    assert re.findall(r"Replicas: (\S+)", reported.output) == ["2"]
 
 
 def test_elections_that_are_not_needed_are_reported(both, spread, json_file):

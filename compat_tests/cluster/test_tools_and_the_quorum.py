@@ -49,8 +49,8 @@ def test_the_quorum_of_three(both, where):
         "2",
         "3",
     ]
-    told = both.run(QUORUM, *where, "describe", "--replication", change=sorted_figures)
-    assert sorted(line.split()[-1] for line in told.lines[1:]) == ["Follower", "Follower", "Leader"]
+    reported = both.run(QUORUM, *where, "describe", "--replication", change=sorted_figures)
+    assert sorted(line.split()[-1] for line in reported.lines[1:]) == ["Follower", "Follower", "Leader"]
 
 
 def test_a_voter_is_removed_and_added_again(both):
@@ -82,19 +82,19 @@ def test_removing_an_unknown_voter_returns_voter_not_found(both, where):
 
 def test_features_are_downgraded_and_upgraded(both):
     def level(*where):
-        told = [dict(LEVEL.findall(ran.output)) for ran in both.run_each(FEATURES, *where, "describe")]
-        assert told[0].items() <= told[-1].items()
-        return told[0]["transaction.version"]
+        reported = [dict(LEVEL.findall(ran.output)) for ran in both.run_each(FEATURES, *where, "describe")]
+        assert reported[0].items() <= reported[-1].items()
+        return reported[0]["transaction.version"]
 
     for there, other in ((through(3), CONTROLLERS), (CONTROLLERS, through(2))):
         planned = both.run(FEATURES, *there, "downgrade", "--feature", "transaction.version=1", "--dry-run")
         assert planned.lines == ["transaction.version can be downgraded to 1."]
         changed = both.run(FEATURES, *there, "downgrade", "--feature", "transaction.version=1")
         assert changed.lines == ["transaction.version was downgraded to 1."]
-        eventually(lambda other=other: level(*other) == "1", "the lower level is told")
+        eventually(lambda other=other: level(*other) == "1", "the lower level is reported")
         changed = both.run(FEATURES, *other, "upgrade", "--feature", "transaction.version=2")
         assert changed.lines == ["transaction.version was upgraded to 2."]
-        eventually(lambda there=there: level(*there) == "2", "the higher level is told")
+        eventually(lambda there=there: level(*there) == "2", "the higher level is reported")
 
 
 @pytest.mark.parametrize("where", [(), CONTROLLERS])
@@ -133,14 +133,14 @@ def test_brokers_list_the_same_api_versions(both):
 
 
 def test_controllers_list_the_same_api_versions(both):
-    told = []
+    reported = []
     for side in both.sides:
         for node in side.cluster.controllers:
             with RawClient(node.address) as client:
                 versions = client.ask(ApiVersionsRequest(), 3).api_keys
-            told.append({each.api_key: (each.min_version, each.max_version) for each in versions})
-    assert told[0] == told[1] == told[2]
-    assert told[0] == told[-1]
+            reported.append({each.api_key: (each.min_version, each.max_version) for each in versions})
+    assert reported[0] == reported[1] == reported[2]
+    assert reported[0] == reported[-1]
 
 
 def test_acls_are_off_at_controllers_too(both):

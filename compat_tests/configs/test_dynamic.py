@@ -76,7 +76,10 @@ def test_dynamic_configs_survive_a_restart(broker, topic):
             ("retention.ms", ("70000000", DYNAMIC_DEFAULT)),
             ("segment.bytes", ("2000000", DYNAMIC_BROKER)),
         ):
-            eventually(lambda name=name, told=expected: seen(peer, TOPIC, topic, name) == told, f"{name} to be told")
+            eventually(
+                lambda name=name, reported=expected: seen(peer, TOPIC, topic, name) == reported,
+                f"{name} to be reported",
+            )
         change(peer, BROKER, "", "log.retention.ms", None)
         change(peer, BROKER, "1", "log.segment.bytes", None)
         eventually(lambda: seen(peer, TOPIC, topic, "retention.ms") == ("604800000", DEFAULT), "the default to return")

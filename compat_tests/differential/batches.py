@@ -89,9 +89,9 @@ def _identity(random_source: RandomSource, topic: str, partition: int, count: in
     )
     if sequence == expected:
         random_source.sequences[number, topic, partition] = expected + count
-    stranger = random_source.often(0.05)
+    is_unknown = random_source.often(0.05)
     return {
-        "producer_id": 9_000_000 + number if stranger else Known(("producer id", number), 9_000_000 + number),
+        "producer_id": 9_000_000 + number if is_unknown else Known(("producer id", number), 9_000_000 + number),
         "producer_epoch": random_source.one_of((92, Known(("producer epoch", number), 0)), (3, 1), (3, 0), (1, -1)),
         "base_sequence": sequence,
     }

@@ -66,8 +66,8 @@ def judge(invocation: dict) -> Verdict:
         return Verdict(invocation["status"], invocation.get("reason", ""))
     if invocation.get("insides"):
         return Verdict(INSIDES, sorted(set(invocation["insides"]))[0])
-    told = "\n".join(invocation.get("errors", ()))
-    if re.search(IN_THIS_JVM, told):
+    reported = "\n".join(invocation.get("errors", ()))
+    if re.search(IN_THIS_JVM, reported):
         return Verdict(INSIDES, "metrics of the broker")
     for inside, pattern in INSIDES_BY_NAME.items():
         if re.search(pattern, invocation["id"]):
@@ -76,13 +76,13 @@ def judge(invocation: dict) -> Verdict:
         if re.search(pattern, invocation["id"]):
             return Verdict(CAPABILITY, capability)
     for capability, pattern in BY_ERROR.items():
-        if re.search(pattern, told):
+        if re.search(pattern, reported):
             return Verdict(CAPABILITY, capability)
-    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", told):
+    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", reported):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
-    if setting := re.search(r"kwire: (\S+): is not served yet", told):
+    if setting := re.search(r"kwire: (\S+): is not served yet", reported):
         return Verdict(CAPABILITY, f"the setting {setting[1]}")
-    return Verdict(FAILED, summary(told))
+    return Verdict(FAILED, summary(reported))
 
 
 def _left_out_for(invocation: dict) -> str:
@@ -91,5 +91,5 @@ def _left_out_for(invocation: dict) -> str:
     return entries[entry][1] if entry else "unknown"
 
 
-def summary(told: str) -> str:
-    return " ".join(told.split())[:160]
+def summary(reported: str) -> str:
+    return " ".join(reported.split())[:160]

@@ -77,12 +77,12 @@ class Both:
     def run(self, tool: str, *arguments: str, text: str | None = None, change: Change = str, status: int = 0) -> Ran:
         """Run a tool on each broker, check that the outputs agree after `change`, and return the tested broker's."""
         answers = self.run_each(tool, *arguments, text=text)
-        told = [
+        reported = [
             (ran.status, change(side.normal(ran.output)), change(side.normal(ran.errors)))
             for side, ran in zip(self.sides, answers, strict=True)
         ]
-        assert told[0] == told[-1], f"{tool} {' '.join(arguments)}\n{told[0]}\n{told[-1]}"
-        assert told[0][0] == status, answers[0].said
+        assert reported[0] == reported[-1], f"{tool} {' '.join(arguments)}\n{reported[0]}\n{reported[-1]}"
+        assert reported[0][0] == status, answers[0].said
         return answers[0]
 
     @contextmanager

@@ -26,8 +26,10 @@ def test_the_quorum_of_one(both):
     assert "LeaderId: 1" in re.sub(r" +", " ", status.output)
     replicas = both.run("kafka-metadata-quorum", "describe", "--replication", change=without_numbers)
     assert replicas.lines[1].split()[-1] == "Leader"
-    told = both.run("kafka-metadata-quorum", "describe", "--replication", "--human-readable", change=without_numbers)
-    assert "ms ago" in told.output
+    reported = both.run(
+        "kafka-metadata-quorum", "describe", "--replication", "--human-readable", change=without_numbers
+    )
+    assert "ms ago" in reported.output
 
 
 def test_versions_that_both_serve_are_the_same(both):

@@ -51,8 +51,8 @@ def both_with_two(request, archive, tmp_path_factory):
 
 def places(side, topic):
     """Return (directory, whether it is a future log) of each replica of a topic."""
-    told = side.tools.run("kafka-log-dirs", "--describe", "--topic-list", topic)
-    (broker,) = json.loads(told.lines[-1])["brokers"]
+    reported = side.tools.run("kafka-log-dirs", "--describe", "--topic-list", topic)
+    (broker,) = json.loads(reported.lines[-1])["brokers"]
     return {
         (found["logDir"].rpartition("/")[2], replica["isFuture"])
         for found in broker["logDirs"]
@@ -73,7 +73,7 @@ def test_a_replica_moves_to_another_directory_and_back(both_with_two, topic, tmp
         text = "".join(f"{number}\n" for number in range(500))
         process = side.tools.start("kafka-console-producer", "--topic", topic, stdin=-1)
         assert side.tools.finish(process, text).status == 0
-    told = []
+    reported = []
     for side in both_with_two.sides:
         steps = []
         for name in DIRECTORIES[::-1]:
@@ -85,16 +85,16 @@ def test_a_replica_moves_to_another_directory_and_back(both_with_two, topic, tmp
         consumed = side.tools.run(
             "kafka-console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "500"
         )
-        told.append((steps, consumed.output))
-    assert told[0] == told[-1]
-    assert told[0][1].split() == [str(number) for number in range(500)]
+        reported.append((steps, consumed.output))
+    assert reported[0] == reported[-1]
+    assert reported[0][1].split() == [str(number) for number in range(500)]
 
 
 def test_a_directory_that_the_broker_does_not_have(both_with_two, topic, tmp_path):
-    told = []
+    reported = []
     for side in both_with_two.sides:
         create_topic(side.broker.bootstrap, topic)
         plan = ("--reassignment-json-file", plan_for(side, topic, "nowhere", tmp_path))
         ran = side.tools.run(REASSIGN, "--execute", *plan)
-        told.append((ran.status, side.normal(ran.output)))
-    assert told[0] == told[-1]
+        reported.append((ran.status, side.normal(ran.output)))
+    assert reported[0] == reported[-1]

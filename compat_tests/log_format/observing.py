@@ -124,13 +124,13 @@ class Observer:
 
         Brokers return more: Kafka up to the next index entry, kwire up to the last stable offset.
         """
-        told = []
+        reported = []
         for offset, each in zip(offsets, self.fetches(partition, offsets, COMMITTED, size), strict=True):
             data = each.records or b""
             end = max((header.next_offset for _, header in iterate_headers(data)), default=0)
             named = {(one.first_offset, one.producer_id) for one in each.aborted_transactions or ()}
-            told.append((offset, each.error_code, len(data), sorted(one for one in named if one[0] < end)))
-        return told
+            reported.append((offset, each.error_code, len(data), sorted(one for one in named if one[0] < end)))
+        return reported
 
     def offset_at(self, partition: Partition, timestamp: int, isolation: int = UNCOMMITTED) -> tuple:
         return self.offsets_at(partition, [timestamp], isolation)[0]

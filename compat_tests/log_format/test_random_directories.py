@@ -51,8 +51,8 @@ def test_the_checks_of_indexes_pass(made, option):
     indexes = [file for file in files_of(made.clean, made.partitions) if file.endswith((".index", ".timeindex"))]
     output, errors = run_tool(made.clean, indexes, option)
     assert not_of_empty_batches(errors.splitlines(), rows_of_kwire(made.clean, made.partitions)) == []
-    told = {line for line in output.splitlines() if not line.startswith("Dumping ")}
-    assert {line.partition(" ")[2] for line in told} <= {"is empty.", "passed sanity check."}
+    reported = {line for line in output.splitlines() if not line.startswith("Dumping ")}
+    assert {line.partition(" ")[2] for line in reported} <= {"is empty.", "passed sanity check."}
 
 
 def compare(tested, data, made, home, then=lambda observer: {}):

@@ -61,8 +61,8 @@ class RunningMember:
 
     def assigned(self) -> frozenset[str]:
         """Return the newest assignment."""
-        told = [line.split() for line in self.output.read_text().splitlines() if line.startswith("assigned")]
-        return frozenset(told[-1][1].split(",")) if told and len(told[-1]) > 1 else frozenset()
+        reported = [line.split() for line in self.output.read_text().splitlines() if line.startswith("assigned")]
+        return frozenset(reported[-1][1].split(",")) if reported and len(reported[-1]) > 1 else frozenset()
 
 
 def wait_for_shares(members: Sequence[RunningMember], sizes: Sequence[int]) -> None:

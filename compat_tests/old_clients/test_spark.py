@@ -24,10 +24,10 @@ def test_spark_writes_reads_and_resumes(bootstrap, topic, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    reported = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     written = sorted(f"value-{number}" for number in range(30))
-    assert [each["way"] for each in told] == ["admin", "group"]
-    for each in told:
+    assert [each["way"] for each in reported] == ["admin", "group"]
+    for each in reported:
         assert each["batch"] == written
         assert sorted(each["first"]) == written
         assert sorted(each["second"]) == [f"value-{number}" for number in range(30, 40)]

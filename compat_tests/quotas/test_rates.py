@@ -61,7 +61,7 @@ def test_both_brokers_throttle_clients_to_the_same_rate(pair, unique):
         ((role, name) for role in ("produce", "consume") for name in names), flows, strict=True
     ):
         rates[role, name] = flow.rate(FROM_SECOND, TO_SECOND)
-        assert flow.throttled_ms, f"the client on {name} was never told to wait"
+        assert flow.throttled_ms, f"the client on {name} was never throttled"
     print("bytes per second:", {" on ".join(key): round(rate) for key, rate in rates.items()})
     assert all(0.8 * RATE < rate < 1.2 * RATE for rate in rates.values()), rates
     for role in ("produce", "consume"):

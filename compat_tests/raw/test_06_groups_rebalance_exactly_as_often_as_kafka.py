@@ -117,8 +117,8 @@ def test_a_protocol_that_all_members_know_is_chosen(member):
     answers = first.receive_join(), second.receive_join()
     assert {each.protocol_name for each in answers} == {"range"}
     assert {each.metadata for each in answers[0].members} == {notes[1], notes[2]}
-    stranger = member(protocols=(("other", notes[3]),))
-    assert stranger.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    other = member(protocols=(("other", notes[3]),))
+    assert other.join().error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_wrong_generations_and_members_are_rejected(member):

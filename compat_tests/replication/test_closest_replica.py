@@ -49,8 +49,8 @@ class Reader:
         self._client.assign([TopicPartition(topic, 0, 0)])
 
     def _told(self, text):
-        told = json.loads(text)
-        for each in told["brokers"].values():
+        reported = json.loads(text)
+        for each in reported["brokers"].values():
             self._received[each["nodeid"]] = each["rxbytes"]
 
     def read(self, count):

@@ -83,7 +83,7 @@ def test_a_follower_catches_up_at_the_throttled_rate(cluster, replicated, side):
         assert time.monotonic() - began >= (COUNT * SIZE - FREE_BYTES) / RATE
     finally:
         throttle(cluster, replicated, side, None)
-    told = [each for each in lags if each is not None]
-    assert told == sorted(told, reverse=True)
-    assert max(told) > 0, told
+    reported = [each for each in lags if each is not None]
+    assert reported == sorted(reported, reverse=True)
+    assert max(reported) > 0, reported
     eventually(lambda: lag(cluster) == 0, "it is not behind any more", SECONDS)

@@ -67,8 +67,6 @@ class Known:
     """Values from one broker's responses: producer id and epoch by transactional id."""
 
     producers: dict[str, tuple[int, int]] = field(default_factory=dict)
-    strangers: list[int] = field(default_factory=list)
-    """Producer ids of idempotent producers."""
 
     def producer(self, transactional_id: str) -> tuple[int, int]:
         return self.producers.get(transactional_id, (9_000_001, 0))

@@ -36,8 +36,8 @@ def cluster(tested, release, tmp_path):
 def level(node):
     """Return the finalised metadata.version of one broker."""
     with RawClient(node.bootstrap) as client:
-        told = client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
-    return {each.name: each.max_version_level for each in told.finalized_features}[METADATA_VERSION]
+        reported = client.ask(ApiVersionsRequest(client_software_name="test", client_software_version="1"), 4)
+    return {each.name: each.max_version_level for each in reported.finalized_features}[METADATA_VERSION]
 
 
 def raise_level(node):

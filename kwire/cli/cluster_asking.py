@@ -127,13 +127,13 @@ class Asking:
 
     async def _describe_quorum(self, address: Destination) -> DescribeQuorumResponse | None:
         """Return the description of the quorum; None if the broker waits in vain for a controller."""
-        wanted = DescribeQuorumRequestTopicData(
+        requested_topic = DescribeQuorumRequestTopicData(
             topic_name=METADATA_TOPIC, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)]
         )
         response: DescribeQuorumResponse
         try:
             async with asyncio.timeout(self._timeout_seconds / 2):
-                response = await self._channel.send(address, DescribeQuorumRequest(topics=[wanted]))
+                response = await self._channel.send(address, DescribeQuorumRequest(topics=[requested_topic]))
         except (Unreachable, TimeoutError):
             return None
         return response

@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from kwire.cli.cluster_directory import Cluster
-    from kwire.cli.cluster_opening import Wanted
+    from kwire.cli.cluster_opening import ClusterOptions
     from kwire.cli.cluster_processes import ClusterProcesses
 
 NODE = ("kwire", "server", "--stop-with-stdin")
@@ -70,11 +70,11 @@ def start(
     """
     # Imported here, because `kwire server` imports this module but must start without these.
     from kwire import event_loop  # noqa: PLC0415
-    from kwire.cli.cluster_opening import Wanted  # noqa: PLC0415
+    from kwire.cli.cluster_opening import ClusterOptions  # noqa: PLC0415
     from kwire.cli.cluster_processes import ClusterProcesses  # noqa: PLC0415
     from kwire.own_processes import command_of  # noqa: PLC0415
 
-    opened = _open(Wanted(data=data, brokers=brokers, controllers=controllers, port=port, overrides=overrides))
+    opened = _open(ClusterOptions(data=data, brokers=brokers, controllers=controllers, port=port, overrides=overrides))
     arguments = [*(part for each in overrides for part in ("--override", each)), *(["--verbose"] if verbose else [])]
     processes = ClusterProcesses(
         opened.nodes,
@@ -88,7 +88,7 @@ def start(
     sys.exit(EXIT_FAILED if processes.has_failed else 0)
 
 
-def _open(wanted: Wanted) -> Cluster:
+def _open(options: ClusterOptions) -> Cluster:
     from kwire.cli.cluster_directory import ClusterRejected  # noqa: PLC0415 see start
     from kwire.cli.cluster_opening import open_cluster  # noqa: PLC0415
     from kwire.log.disk import DiskFailure  # noqa: PLC0415
@@ -96,13 +96,13 @@ def _open(wanted: Wanted) -> Cluster:
     # The nodes themselves log warnings about settings.
     logging.getLogger("kwire").addHandler(logging.NullHandler())
     try:
-        return open_cluster(replace(wanted, data=wanted.data.resolve()))
+        return open_cluster(replace(options, data=options.data.resolve()))
     except RuntimeError:  # raised by pathlib
-        click.echo(f"kwire: {wanted.data}: too many levels of symbolic links", err=True)
+        click.echo(f"kwire: {options.data}: too many levels of symbolic links", err=True)
     except (ClusterRejected, DiskFailure) as error:
         click.echo(f"kwire: {error}", err=True)
     except OSError as error:
-        click.echo(f"kwire: {error.filename or wanted.data}: {error.strerror}", err=True)
+        click.echo(f"kwire: {error.filename or options.data}: {error.strerror}", err=True)
     sys.exit(EXIT_REJECTED)
 
 

@@ -26,7 +26,7 @@ _PORT_MAX = 65535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ClusterOptions:
     """Options of the command; None for options that were not given."""
 
     data: Path
@@ -37,23 +37,23 @@ class Wanted:
     overrides: tuple[str, ...]
 
 
-def open_cluster(wanted: Wanted) -> Cluster:
+def open_cluster(options: ClusterOptions) -> Cluster:
     """Return the cluster, locked and formatted.
 
     Raises ClusterRejected or DiskFailure; then a new cluster leaves no files.
     """
-    overrides = _overrides(wanted.overrides)
-    found = find_cluster(wanted.data)
-    cluster = found or _new(wanted)
-    _check_fits(cluster, wanted)
+    overrides = _overrides(options.overrides)
+    found = find_cluster(options.data)
+    cluster = found or _new(options)
+    _check_fits(cluster, options)
     configs = configs_of(cluster, overrides)
     if found is not None:
         lock_cluster(cluster)
     _check_ports(cluster, configs)
     if found is None:
         lock_cluster(cluster)
-        if find_cluster(wanted.data) is not None:
-            raise ClusterRejected(f"{wanted.data}: another process just created a cluster there; start it again")
+        if find_cluster(options.data) is not None:
+            raise ClusterRejected(f"{options.data}: another process just created a cluster there; start it again")
     form_cluster(cluster)
     check_identities(cluster, configs)
     return cluster
@@ -70,26 +70,26 @@ def _overrides(texts: Sequence[str]) -> list[tuple[str, str]]:
     return given
 
 
-def _new(wanted: Wanted) -> Cluster:
-    brokers = BROKERS if wanted.brokers is None else wanted.brokers
-    shape = Shape(brokers=brokers, controllers=wanted.controllers or 0)
+def _new(options: ClusterOptions) -> Cluster:
+    brokers = BROKERS if options.brokers is None else options.brokers
+    shape = Shape(brokers=brokers, controllers=options.controllers or 0)
     if not shape.port_count:
         raise ClusterRejected("--brokers 0: without brokers, name a number of --controllers")
-    port = PORT if wanted.port is None else wanted.port
+    port = PORT if options.port is None else options.port
     if port + shape.port_count - 1 > _PORT_MAX:
         raise ClusterRejected(f"--port {port}: {shape.port_count} ports from this one on exceed 65535; use a lower one")
     ports = range(port, port + shape.port_count) if port else free_ports(HOST, shape.port_count)
-    return plan_cluster(wanted.data, shape, ports)
+    return plan_cluster(options.data, shape, ports)
 
 
-def _check_fits(cluster: Cluster, wanted: Wanted) -> None:
+def _check_fits(cluster: Cluster, options: ClusterOptions) -> None:
     """Raise ClusterRejected if the options differ from those of an existing cluster."""
     shape = cluster.shape
-    if wanted.brokers not in (None, shape.brokers) or wanted.controllers not in (None, shape.controllers):
+    if options.brokers not in (None, shape.brokers) or options.controllers not in (None, shape.controllers):
         raise ClusterRejected(
             f"{cluster.directory} holds a cluster of {shape}; leave them out, or name another directory with --data"
         )
-    if wanted.port and wanted.port != cluster.ports[0]:
+    if options.port and options.port != cluster.ports[0]:
         raise ClusterRejected(
             f"{cluster.directory} holds a cluster that was made with --port {cluster.ports[0]}, which its metadata "
             "names; leave it out, or name another directory with --data"

@@ -35,12 +35,12 @@ def explain(key: str | None, kinds: str | None, word: str, file: Path | None, *,
             raise click.UsageError("--markdown writes the whole page: leave out KEY and other options")
         click.echo(page(), nl=False)
         return
-    wanted = (kinds,) if kinds else KINDS
+    shown_kinds = (kinds,) if kinds else KINDS
     if key is None:
-        for kind, found in chosen(wanted, word):
+        for kind, found in chosen(shown_kinds, word):
             click.echo(line(kind, found))
         return
-    explained = [(kind, found) for kind, found in chosen(wanted, "") if found.name == key]
+    explained = [(kind, found) for kind, found in chosen(shown_kinds, "") if found.name == key]
     if not explained:
         _reject(key)
     given = _given(file)

@@ -35,9 +35,9 @@ KINDS = ("topic", "broker", "group", "client-metrics")
 
 def chosen(kinds: Iterable[str], word: str) -> Iterator[tuple[str, ConfigKey]]:
     """Yield (kind, key) for the keys of these kinds that have the word in their name or meaning."""
-    wanted = set(kinds)
+    listed = set(kinds)
     for section in SECTIONS:
-        if section.kind in wanted:
+        if section.kind in listed:
             for key in section.keys:
                 if word.lower() in key.name or word.lower() in key.doc.lower():
                     yield section.kind, key

@@ -94,11 +94,11 @@ def _log_to_stderr(level: int) -> None:
 def _allow_open_files() -> None:
     """Raise the limit of open files as far as allowed, like the JVM: 256 on macOS and 1024 on Debian are too few."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    limit = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else min(OPEN_FILES_WANTED, hard)
+    if soft == resource.RLIM_INFINITY or soft >= limit:
         return
     try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (OSError, ValueError) as error:
         logger.warning("the limit of open files stays at %d: %s", soft, error)
 
@@ -141,7 +141,7 @@ async def _started(config: BrokerConfig, stop: asyncio.Event) -> BrokerServer | 
 
 async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     stopping = Stopping(with_stdin=stop_with_stdin)
-    server = await _started(config, stopping.wanted)
+    server = await _started(config, stopping.requested)
     if server is None:
         say("kwire: stopped before it served")
         return 0
@@ -153,8 +153,8 @@ async def _serve(config: BrokerConfig, *, stop_with_stdin: bool) -> int:
     collect_rarely()
     collections = FullCollections(lambda: server.long_request_bytes, resident_bytes=resident_bytes)
     collecting = asyncio.ensure_future(collections.run())
-    server.failed.add_done_callback(lambda _: stopping.wanted.set())
-    await stopping.wanted.wait()
+    server.failed.add_done_callback(lambda _: stopping.requested.set())
+    await stopping.requested.wait()
     collecting.cancel()
     failed = server.failed.done()
     if isinstance(server, BrokerServer) and not failed:

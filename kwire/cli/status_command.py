@@ -89,8 +89,8 @@ async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: flo
             except CannotAsk as error:
                 if interval is None:
                     reject(str(error))
-                told = printable(str(error))
-                line = json.dumps({"healthy": False, "error": told}) if form == "json" else f"kwire: {told}"
+                message = printable(str(error))
+                line = json.dumps({"healthy": False, "error": message}) if form == "json" else f"kwire: {message}"
                 _show([line], is_redrawn=form == "text")
             else:
                 _show(_lines(found, form), is_redrawn=form == "text" and interval is not None)

@@ -33,15 +33,15 @@ class Stopping:
     """
 
     def __init__(self, *, with_stdin: bool) -> None:
-        self.wanted = asyncio.Event()
+        self.requested = asyncio.Event()
         self._may_leave = asyncio.Event()
         self._others_go_on = True
         self._with_stdin = with_stdin
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self.wanted.set)
+            loop.add_signal_handler(number, self.requested.set)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup
-            loop.add_signal_handler(signal.SIGHUP, self.wanted.set)
+            loop.add_signal_handler(signal.SIGHUP, self.requested.set)
         if with_stdin:
             loop.add_reader(sys.stdin.fileno(), self._read_stdin)
 
@@ -49,7 +49,7 @@ class Stopping:
         if not os.read(sys.stdin.fileno(), 4096):
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
             self._others_go_on = False
-            self.wanted.set()
+            self.requested.set()
         self._may_leave.set()
 
     async def before_leaving(self) -> bool:

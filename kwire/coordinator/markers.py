@@ -92,7 +92,7 @@ class LocalMarkerWriter:
                 outcomes[topic, index] = _coordinator_code(error.code)
                 continue
             except DiskFailure as failure:
-                logger.error("%s-%d: %s", topic, index, failure)  # noqa: TRY400 the failure says all
+                logger.error("%s-%d: %s", topic, index, failure)  # noqa: TRY400 no traceback needed
                 outcomes[topic, index] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
             outcomes[topic, index] = ErrorCode.NONE

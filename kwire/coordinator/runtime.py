@@ -1,7 +1,7 @@
 """Runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
 
-The runtime is generic over the state in its shards; the group and the transaction coordinator use it. One task loads
-the shards, one after another: loading many of them never occupies the event loop longer at a time than loading one.
+The runtime is generic over the state in its shards. The group, transaction and share coordinators use it. One task
+loads the shards, one after another, so that only one of them uses time slices of the event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
 
-START_PATIENCE_S = 0.2
+START_WAIT_S = 0.2
 """Time for which the start waits for loading, so that a small broker does not reject its first clients."""
 RELOAD_PAUSE_S = 1.0
 """Pause between a broken invariant and the reload that repairs it, which limits the cost of repeated failures."""
@@ -78,7 +78,7 @@ class CoordinatorRuntime(Generic[R, M]):
         """Serve the partitions that this broker leads; slow loading continues in the background."""
         for partition in partitions:
             self.lead(partition)
-        await self.loaded(START_PATIENCE_S)
+        await self.loaded(START_WAIT_S)
 
     def lead(self, partition: Partition) -> None:
         """Serve a partition that this broker now leads: at once if its log is empty, else after it is loaded."""
@@ -160,7 +160,7 @@ class CoordinatorRuntime(Generic[R, M]):
                 logger.info("loaded %d records of %r in %.0f ms", records, shard.partition.log, took_ms)
         # A disk failure or an invalid record closes only this shard: its requests receive NOT_COORDINATOR.
         except (DiskFailure, KafkaError) as error:
-            logger.error("%r cannot be loaded: %s", shard, error)  # noqa: TRY400 the failure says all
+            logger.error("%r cannot be loaded: %s", shard, error)  # noqa: TRY400 no traceback needed
             shard.close()
         except Exception:
             logger.exception("%r cannot be loaded", shard)

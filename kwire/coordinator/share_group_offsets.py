@@ -132,16 +132,17 @@ class ShareGroupOffsets:
             written = shard.write(Write(answer=None, records=records))
         if isinstance(written, asyncio.Future):
             await written
-        wanted = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
+        requested = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
         errors = await _in_groups(
-            wanted, lambda one: _error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2]))
+            requested,
+            lambda one: _error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2])),
         )
         failed = {
             (topic_id, index): error
-            for (topic_id, index, _), error in zip(wanted, errors, strict=True)
+            for (topic_id, index, _), error in zip(requested, errors, strict=True)
             if error is not None
         }
-        done = _by_topic((topic_id, index) for topic_id, index, _ in wanted if (topic_id, index) not in failed)
+        done = _by_topic((topic_id, index) for topic_id, index, _ in requested if (topic_id, index) not in failed)
         await self.change_states(
             group_id,
             lambda before: before.with_initialized(done, self._image(), self._clock.wall_ms()).without_initializing(

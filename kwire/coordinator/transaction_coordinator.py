@@ -82,7 +82,7 @@ class TransactionCoordinator:
     ) -> None:
         """Create a coordinator.
 
-        `version` returns the cluster's transaction.version; `marker_writer` sends markers to their brokers.
+        `version` returns the cluster's transaction.version; `marker_writer` sends markers to partition leaders.
         """
         self._config = config
         self._partitions = partitions
@@ -343,7 +343,7 @@ class TransactionCoordinator:
     def _store_completion(self, shard: TransactionShard, transactional_id: str) -> None:
         decided = shard.machine.transactions.get(transactional_id)
         if decided is None or decided.state not in PREPARED:
-            return  # another coordinator has completed the transaction since
+            return  # it is already complete, for example because another broker coordinated it meanwhile
         after = completed(decided, now_ms=self._clock.wall_ms())
         check_step(decided, after)
 

@@ -85,7 +85,7 @@ class LogDirectories:
                 raise DiskFailure("open", path, OSError(errno.EIO, "it failed before"))
             return self._open_directory(path, lock)
         except DiskFailure as failure:
-            logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 the failure says all
+            logger.error("The log directory %s is offline: %s", path, failure)  # noqa: TRY400 no traceback needed
             return LogDirectory(path=path, lock=lock, was_clean_shutdown=False, failure=failure)
 
     def _open_directory(self, path: str, lock: DiskLock | None) -> LogDirectory:

@@ -244,7 +244,7 @@ class ProducerState:
         return entry is not None and entry.producer_epoch == producer_epoch and bool(entry.batches)
 
     def check_begins(self, header: BatchHeader) -> None:
-        """Reject the first batch of a transaction with its own epoch if earlier batches are missing (KIP-890)."""
+        """Reject a batch that begins a transaction if earlier batches of its epoch are missing (KIP-890)."""
         self.rejected.check(header)
         entry = self.entries.get(header.producer_id)
         if header.base_sequence != 0 and (entry is None or not entry.batches):

@@ -291,8 +291,8 @@ def _recover(log: LogState) -> None:
     log.producers = producers
     if producers.end_offset < log.recovery_point:
         logger.warning(
-            "%s-%d ends at offset %d; a checkpoint says that everything below offset %d was durable: a leader has had "
-            "the log cut since, its topic was made anew, or records are missing",
+            "%s-%d ends at offset %d, below the checkpointed recovery point %d: the log was truncated to match its "
+            "leader, its topic was created again, or records are missing",
             log.topic,
             log.partition,
             producers.end_offset,

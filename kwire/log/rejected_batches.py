@@ -56,7 +56,7 @@ class RejectedBatches:
 
     def __init__(self) -> None:
         self._without_space: dict[int, _Rejected] = {}
-        self._not_admitted: dict[int, tuple[int, int]] = {}
+        self._unverified: dict[int, tuple[int, int]] = {}
         """(epoch, lowest sequence) of the batches that the transaction verification rejected, by producer id."""
 
     # Batches rejected because of a full disk
@@ -87,34 +87,36 @@ class RejectedBatches:
 
     # Batches rejected by the transaction verification
 
-    def not_admitted(self, producer_id: int, epoch: int, sequence: int) -> None:
+    def verification_failed(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Record the rejection of a batch for another reason than space; `sequence` is -1 if sequences do not matter.
 
         Like Apache Kafka, this keeps the lowest sequence until an append succeeds.
         """
-        known_epoch, lowest = self._not_admitted.get(producer_id, (epoch, sequence))
+        known_epoch, lowest = self._unverified.get(producer_id, (epoch, sequence))
         if sequence < 0 or known_epoch > epoch:
             return
-        self._not_admitted.pop(producer_id, None)  # the newest is last
-        self._not_admitted[producer_id] = epoch, min(lowest, sequence) if known_epoch == epoch else sequence
-        if len(self._not_admitted) > PRODUCERS_MAX:
-            del self._not_admitted[next(iter(self._not_admitted))]
+        self._unverified.pop(producer_id, None)  # the newest is last
+        self._unverified[producer_id] = epoch, min(lowest, sequence) if known_epoch == epoch else sequence
+        if len(self._unverified) > PRODUCERS_MAX:
+            del self._unverified[next(iter(self._unverified))]
 
-    def admit(self, producer_id: int, epoch: int, sequence: int, *, has_batches: bool) -> KafkaError | None:
+    def out_of_order_error(
+        self, producer_id: int, epoch: int, sequence: int, *, has_batches: bool
+    ) -> KafkaError | None:
         """Return the error for a batch that comes after a rejected one in sequence; None if the batch is accepted.
 
         If the log has batches of the epoch (`has_batches`), these determine the next sequence instead. The rejected
         batch may have been a late retry, or another leader may have stored it meanwhile. (Apache Kafka drops its entry
         when any replica's log appends a transactional batch of the producer.)
         """
-        known_epoch, lowest = self._not_admitted.get(producer_id, (-1, 0))
+        known_epoch, lowest = self._unverified.get(producer_id, (-1, 0))
         if known_epoch == epoch and sequence > lowest and not has_batches:
             return KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id}: sequence {sequence} comes before {lowest}, which was rejected",
             )
         if known_epoch <= epoch:
-            self._not_admitted.pop(producer_id, None)
+            self._unverified.pop(producer_id, None)
         return None
 
     # Both reasons
@@ -124,7 +126,7 @@ class RejectedBatches:
         producer_id = header.producer_id
         if header.attributes & CONTROL_FLAG:  # its unstored batches are not part of the transaction
             self._without_space.pop(producer_id, None)
-            self._not_admitted.pop(producer_id, None)
+            self._unverified.pop(producer_id, None)
             return
         rejected = self._without_space.get(producer_id)
         if rejected is not None and rejected.is_superseded_by(header):

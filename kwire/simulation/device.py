@@ -73,8 +73,8 @@ class Device:
         """Let operations of this kind (empty for any) fail on paths that contain `path`, until heal(it)."""
 
         def fault(asked: str, asked_path: str) -> DiskFailure | None:
-            wanted = operation in ("", asked) and path in asked_path
-            return failure(asked, asked_path, code) if wanted else None
+            matches = operation in ("", asked) and path in asked_path
+            return failure(asked, asked_path, code) if matches else None
 
         self.faults.append(fault)
         return fault

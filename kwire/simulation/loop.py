@@ -262,9 +262,9 @@ class VirtualLoop(ProcessLoop):
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
         waits: asyncio.Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type] # a coroutine or future
-        told: list[object] = []
-        waits.add_done_callback(told.append)
-        self.timeline.run(lambda: bool(told))
+        callbacks: list[object] = []
+        waits.add_done_callback(callbacks.append)
+        self.timeline.run(lambda: bool(callbacks))
         return waits.result()
 
     def skip(self, seconds: float) -> None:

@@ -161,14 +161,14 @@ async def attack(server: Confined, seed: int, first: int, count: int, outcome: O
 
 def _limited(frames: Frames, first: int, server: Confined, missing: Callable[[], int]) -> Iterator[Shot]:
     """Yield shots until no frames are missing, as long as the broker lives; print the progress."""
-    number, told, began = first, time.monotonic(), time.monotonic()
+    number, reported, began = first, time.monotonic(), time.monotonic()
     while missing() > 0 and server.is_alive:
         yield frames.shot(number)
         number += 1
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
+        if time.monotonic() - reported > 10:
+            reported = time.monotonic()
             used = server.memory_bytes // MEGABYTE
-            print(f"{told - began:4.0f} s: {missing()} frames to go, {used} MiB", flush=True)
+            print(f"{reported - began:4.0f} s: {missing()} frames to go, {used} MiB", flush=True)
 
 
 # --- after

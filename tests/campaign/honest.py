@@ -62,7 +62,7 @@ class Honest:
     def _guarded(self, role: Callable[[], None]) -> None:
         try:
             role()
-        except Exception as error:  # noqa: BLE001 told in the summary
+        except Exception as error:  # noqa: BLE001 it is in the summary
             self.problems.append(f"{role.__name__.strip('_')}: {error!r}")
 
     def _connect(self) -> RawClient:

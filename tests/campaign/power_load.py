@@ -142,7 +142,7 @@ class PartitionLedger:
     def _settle_pending(self, unanswered: list[bytes], is_durable: bool) -> None:
         """Check records after the acknowledged ones: they are the whole pending batch; send a durable one again."""
         if unanswered and unanswered != self.pending:
-            self.problems.append(f"{self}: {len(unanswered)} records that nobody had under way")
+            self.problems.append(f"{self}: {len(unanswered)} records that no client had in flight")
         if unanswered and not is_durable:
             self.pending = []
 
@@ -243,7 +243,7 @@ class TopicLedger:
                 self.problems.append(f"{name} should have id {topic_id} and has {found.get(name)}")
         self.problems += [f"{name} was deleted and is there" for name in self.gone & found.keys()]
         unknown = found.keys() - self.topics.keys() - self.unanswered - {KEPT, SHORT, "__consumer_offsets"}
-        self.problems += [f"nobody asked for {name}" for name in unknown - self.gone]
+        self.problems += [f"no client requested {name}" for name in unknown - self.gone]
         for name in self.unanswered & found.keys():
             self.topics[name] = found[name]
         self.unanswered.clear()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kwire.cli import cluster_directory, main
 from kwire.cli.cluster_directory import CLUSTER_FILE, LOCK_FILE, Cluster, ClusterRejected
-from kwire.cli.cluster_opening import Wanted, open_cluster
+from kwire.cli.cluster_opening import ClusterOptions, open_cluster
 from kwire.cluster.directory import load_meta_properties
 from kwire.cluster.raft.snapshots import decode_snapshot
 from kwire.log.disk import DiskLock, RealDisk
@@ -43,9 +43,9 @@ def release(locks: list[DiskLock]) -> None:
         locks.pop().release()
 
 
-def wanted(data: Path, **more: object) -> Wanted:
+def wanted(data: Path, **more: object) -> ClusterOptions:
     given = {"brokers": None, "controllers": None, "port": 0, "overrides": ()} | more
-    return Wanted(data=data, **given)  # type: ignore[arg-type]
+    return ClusterOptions(data=data, **given)  # type: ignore[arg-type]
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -115,7 +115,7 @@ def test_an_interrupted_creation_is_completed(
     assert len({frozenset(voters_of(made.log_dir(node))) for node in made.nodes}) == 1
 
 
-def rejected(asked: Wanted) -> str:
+def rejected(asked: ClusterOptions) -> str:
     """Check that the directory is rejected and unchanged; return the error of one line."""
     before = contents(asked.data)
     with pytest.raises(ClusterRejected) as caught:

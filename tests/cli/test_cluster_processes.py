@@ -32,7 +32,7 @@ print("kwire: stopped", flush=True)
 """
 
 
-class Told:
+class Output:
     """Replacement of click.echo: stores the lines, and reacts once to each line with given words."""
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class Told:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    echo = Told()
+def reported(monkeypatch: pytest.MonkeyPatch) -> Output:
+    echo = Output()
     monkeypatch.setattr("kwire.cli.merged_output.click.echo", echo)
     return echo
 
@@ -73,150 +73,156 @@ def cluster(
     return ClusterProcesses(nodes, command=command, again=lambda node: f"start {node.name}", **more)
 
 
-def test_the_start_and_stop_of_all_brokers_are_printed(told: Told) -> None:
+def test_the_start_and_stop_of_all_brokers_are_printed(reported: Output) -> None:
     processes = cluster(3, 0, {"broker-2": ["stop", "first words"]})
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
     assert not processes.has_failed
-    assert told.index("broker-2 | first words") < told.index("broker-2 | serving Kafka on 127.0.0.1:2")
-    ready = told.index("kwire: bootstrap servers: 127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 (Ctrl-C stops all nodes)")
+    assert reported.index("broker-2 | first words") < reported.index("broker-2 | serving Kafka on 127.0.0.1:2")
+    ready = reported.index("kwire: bootstrap servers: 127.0.0.1:1,127.0.0.1:2,127.0.0.1:3 (Ctrl-C stops all nodes)")
     assert ready == 4
-    assert sorted(told.lines[ready + 2 : -1]) == [f"broker-{number} | stopped" for number in (1, 2, 3)]
-    assert told.lines[-1] == "kwire: all nodes have stopped"
+    assert sorted(reported.lines[ready + 2 : -1]) == [f"broker-{number} | stopped" for number in (1, 2, 3)]
+    assert reported.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_brokers_stop_before_controllers(told: Told) -> None:
+def test_brokers_stop_before_controllers(reported: Output) -> None:
     processes = cluster(2, 1)
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
-    assert told.index("controller-3 | stopped") > max(told.index(f"broker-{number}     | stopped") for number in (1, 2))
+    assert reported.index("controller-3 | stopped") > max(
+        reported.index(f"broker-{number}     | stopped") for number in (1, 2)
+    )
     assert not processes.has_failed
 
 
-def test_combined_nodes_leave_the_quorum_after_all_brokers_stopped(told: Told) -> None:
+def test_combined_nodes_leave_the_quorum_after_all_brokers_stopped(reported: Output) -> None:
     processes = cluster(3, 0, {f"broker-{number}": ["combined"] for number in (1, 2, 3)})
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
-    told_by = sorted(line for line in told.lines if "together" in line)
+    told_by = sorted(line for line in reported.lines if "together" in line)
     assert told_by == [f"broker-{number} | together" for number in (1, 2, 3)]
-    last = max(index for index, line in enumerate(told.lines) if "no longer serving" in line)
-    assert last < min(index for index, line in enumerate(told.lines) if "together" in line)
+    last = max(index for index, line in enumerate(reported.lines) if "no longer serving" in line)
+    assert last < min(index for index, line in enumerate(reported.lines) if "together" in line)
     assert not processes.has_failed
 
 
-def test_a_broker_that_has_ended_is_not_waited_for(told: Told) -> None:
+def test_a_broker_that_has_ended_is_not_waited_for(reported: Output) -> None:
     processes = cluster(3, 0, {"broker-1": ["combined"], "broker-2": ["stop"], "broker-3": ["0"]})
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
-    assert told.index("broker-1 | no longer serving") < told.index("broker-1 | together")
-    assert told.lines[-1] == "kwire: all nodes have stopped"
+    assert reported.index("broker-1 | no longer serving") < reported.index("broker-1 | together")
+    assert reported.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_a_combined_node_stopped_by_a_signal_leaves_the_quorum_alone(told: Told) -> None:
+def test_a_combined_node_stopped_by_a_signal_leaves_the_quorum_alone(reported: Output) -> None:
     processes = cluster(2, 0, {"broker-1": ["combined"]})
-    told.reactions["bootstrap servers"] = lambda: os.kill(processes._running[processes._nodes[0]].pid, signal.SIGTERM)
-    told.reactions["broker-1 ended; the others go on"] = processes.stop
+    reported.reactions["bootstrap servers"] = lambda: os.kill(
+        processes._running[processes._nodes[0]].pid, signal.SIGTERM
+    )
+    reported.reactions["broker-1 ended; the others go on"] = processes.stop
     asyncio.run(processes.run())
-    assert told.index("broker-1 | no longer serving") < told.index("broker-1 | alone")
-    assert told.lines[-1] == "kwire: all nodes have stopped"
+    assert reported.index("broker-1 | no longer serving") < reported.index("broker-1 | alone")
+    assert reported.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_a_node_exit_is_printed_and_the_others_continue(told: Told) -> None:
+def test_a_node_exit_is_printed_and_the_others_continue(reported: Output) -> None:
     processes = cluster(3, 0, {"broker-2": ["3", "kwire: stopped, because of a disk"]})
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
-    assert "broker-2 | stopped, because of a disk" in told.lines
-    told.index("broker-2 ended with exit status 3; the others go on. To start it again: start broker-2")
-    told.index("bootstrap servers: 127.0.0.1:1,127.0.0.1:3")
+    assert "broker-2 | stopped, because of a disk" in reported.lines
+    reported.index("broker-2 ended with exit status 3; the others go on. To start it again: start broker-2")
+    reported.index("bootstrap servers: 127.0.0.1:1,127.0.0.1:3")
     assert not processes.has_failed
 
 
-def test_a_killed_node_is_printed(told: Told) -> None:
+def test_a_killed_node_is_printed(reported: Output) -> None:
     processes = cluster(2, 0)
 
     def kill() -> None:
         processes._running[processes._nodes[1]].kill()
 
-    told.reactions["bootstrap servers"] = kill
-    told.reactions["broker-2 was ended by SIGKILL; the others go on"] = processes.stop
+    reported.reactions["bootstrap servers"] = kill
+    reported.reactions["broker-2 was ended by SIGKILL; the others go on"] = processes.stop
     asyncio.run(processes.run())
-    assert told.lines[-1] == "kwire: all nodes have stopped"
+    assert reported.lines[-1] == "kwire: all nodes have stopped"
 
 
-def test_exit_on_failure_stops_the_others(told: Told) -> None:
+def test_exit_on_failure_stops_the_others(reported: Output) -> None:
     processes = cluster(2, 1, {"broker-1": ["3"]}, exit_on_failure=True)
     asyncio.run(processes.run())
     assert processes.has_failed
-    told.index("kwire: broker-1 ended with exit status 3")
-    told.index("stopping all nodes")
+    reported.index("kwire: broker-1 ended with exit status 3")
+    reported.index("stopping all nodes")
 
 
-def test_the_command_ends_when_no_node_is_left(told: Told) -> None:
+def test_the_command_ends_when_no_node_is_left(reported: Output) -> None:
     processes = cluster(1, 0, {"broker-1": ["0"]})
     asyncio.run(processes.run())
     assert processes.has_failed
-    assert told.lines[-1] == "kwire: broker-1 ended; no node is left"
+    assert reported.lines[-1] == "kwire: broker-1 ended; no node is left"
 
 
-def test_a_second_stop_kills(told: Told) -> None:
+def test_a_second_stop_kills(reported: Output) -> None:
     processes = cluster(1, 1, {"broker-1": ["deaf"]})
-    told.reactions["bootstrap servers"] = processes.stop
-    told.reactions["stopping all nodes"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["stopping all nodes"] = processes.stop
     asyncio.run(processes.run())
     assert processes.has_failed
-    assert sorted(told.lines[-2:]) == [f"kwire: {name} was ended by SIGKILL" for name in ("broker-1", "controller-2")]
+    assert sorted(reported.lines[-2:]) == [
+        f"kwire: {name} was ended by SIGKILL" for name in ("broker-1", "controller-2")
+    ]
 
 
-def test_a_node_that_does_not_stop_is_killed_in_the_end(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_stop_is_killed_in_the_end(reported: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.cli.cluster_processes.STOP_SECONDS_MAX", 0.01)
     processes = cluster(1, 0, {"broker-1": ["deaf"]})
-    told.reactions["bootstrap servers"] = processes.stop
+    reported.reactions["bootstrap servers"] = processes.stop
     asyncio.run(processes.run())
-    assert "kwire: broker-1 did not stop in time: killed" in told.lines
+    assert "kwire: broker-1 did not stop in time: killed" in reported.lines
     assert processes.has_failed
 
 
-def test_a_hanging_broker_alone_is_killed_and_the_others_leave_the_quorum(told: Told) -> None:
+def test_a_hanging_broker_alone_is_killed_and_the_others_leave_the_quorum(reported: Output) -> None:
     processes = cluster(3, 0, {"broker-1": ["combined"], "broker-2": ["combined"], "broker-3": ["deaf"]})
 
     async def run() -> None:
-        told.reactions["bootstrap servers"] = processes.stop
+        reported.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: len(processes._let_go) == 2)
         processes._kill_late_nodes()
         await running
 
     asyncio.run(run())
-    killed = told.index("kwire: broker-3 did not stop in time: killed")
-    assert "kwire: broker-3 was ended by SIGKILL" in told.lines[killed:]
-    ends = sorted(told.lines[killed + 1 :])
+    killed = reported.index("kwire: broker-3 did not stop in time: killed")
+    assert "kwire: broker-3 was ended by SIGKILL" in reported.lines[killed:]
+    ends = sorted(reported.lines[killed + 1 :])
     assert [line for line in ends if "| t" in line] == ["broker-1 | together", "broker-2 | together"]
     assert [line for line in ends if "| s" in line] == ["broker-1 | stopped", "broker-2 | stopped"]
     assert processes.has_failed
 
 
-def test_a_hanging_broker_does_not_keep_controllers_from_a_clean_stop(told: Told) -> None:
+def test_a_hanging_broker_does_not_keep_controllers_from_a_clean_stop(reported: Output) -> None:
     processes = cluster(2, 1, {"broker-1": ["deaf"]})
 
     async def run() -> None:
-        told.reactions["bootstrap servers"] = processes.stop
+        reported.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: processes._is_stopping and len(processes._running) == 2)
         processes._kill_late_nodes()
         await running
 
     asyncio.run(run())
-    killed = told.index("kwire: broker-1 did not stop in time: killed")
-    assert told.index("controller-3 | stopped") > killed
-    assert [line for line in told.lines if "SIGKILL" in line] == ["kwire: broker-1 was ended by SIGKILL"]
+    killed = reported.index("kwire: broker-1 did not stop in time: killed")
+    assert reported.index("controller-3 | stopped") > killed
+    assert [line for line in reported.lines if "SIGKILL" in line] == ["kwire: broker-1 was ended by SIGKILL"]
     assert processes.has_failed
 
 
-def test_each_that_hangs_is_killed_in_its_turn(told: Told) -> None:
+def test_each_that_hangs_is_killed_in_its_turn(reported: Output) -> None:
     processes = cluster(1, 1, {"broker-1": ["deaf"], "controller-2": ["deaf"]})
 
     async def run() -> None:
-        told.reactions["bootstrap servers"] = processes.stop
+        reported.reactions["bootstrap servers"] = processes.stop
         running = asyncio.ensure_future(processes.run())
         await until(lambda: processes._is_stopping)
         processes._kill_late_nodes()
@@ -225,43 +231,43 @@ def test_each_that_hangs_is_killed_in_its_turn(told: Told) -> None:
         await running
 
     asyncio.run(run())
-    ended = told.index("broker-1 was ended by SIGKILL")
-    assert told.index("broker-1 did not stop in time: killed") < ended
-    assert told.index("controller-2 did not stop in time: killed") > ended
+    ended = reported.index("broker-1 was ended by SIGKILL")
+    assert reported.index("broker-1 did not stop in time: killed") < ended
+    assert reported.index("controller-2 did not stop in time: killed") > ended
 
 
 def test_an_output_that_nobody_reads_stops_the_cluster_cleanly(
-    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reported: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (tmp_path / "gone").open("w") as gone:
         monkeypatch.setattr("sys.stdout", gone)
-        told.reactions["bootstrap servers"] = _break
+        reported.reactions["bootstrap servers"] = _break
         processes = cluster(2, 0)
         asyncio.run(processes.run())
     assert not processes.has_failed
-    assert "bootstrap servers" in told.lines[-1]
+    assert "bootstrap servers" in reported.lines[-1]
 
 
 def _break() -> None:
     raise BrokenPipeError
 
 
-def test_long_lines_are_cut_and_odd_bytes_shown(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_are_cut_and_odd_bytes_shown(reported: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.cli.cluster_processes.LINE_BYTES_MAX", 100)
     processes = cluster(1, 0, {"broker-1": ["0", "x" * 901, "caf\udce9"]})
     asyncio.run(processes.run())
-    long = [line.removeprefix("broker-1 | ") for line in told.lines if "xx" in line]
+    long = [line.removeprefix("broker-1 | ") for line in reported.lines if "xx" in line]
     assert "".join(long) == "x" * 901
     assert max(map(len, long)) <= 200
-    assert "broker-1 | caf\N{REPLACEMENT CHARACTER}" in told.lines
+    assert "broker-1 | caf\N{REPLACEMENT CHARACTER}" in reported.lines
 
 
-def test_a_cancelled_run_leaves_no_process(told: Told) -> None:
+def test_a_cancelled_run_leaves_no_process(reported: Output) -> None:
     processes = cluster(2, 0, {"broker-1": ["deaf"], "broker-2": ["deaf"]})
 
     async def run() -> None:
         running = asyncio.ensure_future(processes.run())
-        told.reactions["bootstrap servers"] = running.cancel
+        reported.reactions["bootstrap servers"] = running.cancel
         with pytest.raises(asyncio.CancelledError):
             await running
         assert [process.returncode for process in processes._running.values()] == [-9, -9]

@@ -26,9 +26,9 @@ def test_a_killed_node_is_printed_and_can_be_restarted_by_hand(tmp_path: Path) -
         nodes = running.node_ids()
         assert sorted(nodes) == ["controller-1", "controller-2", "controller-3"]
         os.kill(nodes["controller-2"], signal.SIGKILL)
-        told = running.wait_for("controller-2 was ended by SIGKILL; the others go on")
+        reported = running.wait_for("controller-2 was ended by SIGKILL; the others go on")
         file = running.data / "controller-2.properties"
-        assert told.endswith(f"kwire server {file}")
+        assert reported.endswith(f"kwire server {file}")
         by_hand = subprocess.Popen(command(str(file)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         try:
             assert ServerProcess(by_hand).bootstrap_server == running.addresses[1]
@@ -140,7 +140,7 @@ def test_a_cluster_of_replicated_topics_stops_soon_and_cleanly(tmp_path: Path) -
     for broker in BROKERS:
         assert (tmp_path / "data" / f"broker-{broker}" / ".kafka_cleanshutdown").is_file()
     with started(tmp_path / "data") as running:
-        wait_until(running.addresses, topic, lambda led: -1 not in led, "somebody leads each partition again")
+        wait_until(running.addresses, topic, lambda led: -1 not in led, "each partition has a leader again")
         for partition, leader in enumerate(leaders(running.addresses[0], topic)):
             with RawClient(running.addresses[leader - 1]) as client:
                 eventually(partial(serves, client, topic, partition, b"kept"), "what was written is served")

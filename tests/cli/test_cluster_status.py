@@ -66,7 +66,7 @@ def status(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["cluster", "status", *arguments])
 
 
-def told(servers: str) -> dict[str, Any]:
+def reported(servers: str) -> dict[str, Any]:
     """Return the output of --format json; check that the exit status agrees."""
     ended = status("--bootstrap-server", servers, "--format", "json")
     found: dict[str, Any] = json.loads(ended.stdout)
@@ -78,7 +78,7 @@ def test_a_broker_alone_is_healthy(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, {"broker.rack": "here"}) as broker:
         with RawClient(broker.bootstrap_server) as client:
             create_topic(client, 3, name="t", min_insync_replicas=2)
-        found = told(broker.bootstrap_server)
+        found = reported(broker.bootstrap_server)
         shown = status("--bootstrap-server", f"127.0.0.1:1,{broker.bootstrap_server}")
     assert shown.exit_code == 0
     assert "healthy" in shown.output.splitlines()[0]
@@ -109,15 +109,17 @@ def test_status_reports_a_killed_broker_until_it_is_back(tmp_path: Path) -> None
         servers = ",".join(running.addresses)
         with RawClient(running.addresses[0]) as client:
             topic, _ = create_topic(client, 1, replicas=3)
-        eventually(lambda: told(servers)["healthy"], "the new cluster is healthy")
-        write(running, told(servers), topic)
+        eventually(lambda: reported(servers)["healthy"], "the new cluster is healthy")
+        write(running, reported(servers), topic)
         # Followers report their log ends, too.
-        eventually(lambda: [each["lag_sum"] for each in told(servers)["brokers"]] == [0, 0, 0], "none is behind")
+        eventually(lambda: [each["lag_sum"] for each in reported(servers)["brokers"]] == [0, 0, 0], "none is behind")
         os.kill(running.node_ids()["broker-3"], signal.SIGKILL)
-        eventually(lambda: told(servers)["brokers"][2]["trouble"] == "connection refused", "nobody is there")
-        assert not told(servers)["healthy"]
-        eventually(lambda: told(servers)["under_replicated"] == 1, "it is out of sync")
-        found = told(servers)
+        eventually(
+            lambda: reported(servers)["brokers"][2]["trouble"] == "connection refused", "the broker does not listen"
+        )
+        assert not reported(servers)["healthy"]
+        eventually(lambda: reported(servers)["under_replicated"] == 1, "it is out of sync")
+        found = reported(servers)
         assert [each["is_fenced"] for each in found["brokers"]] == [False, False, True]
         (partition,) = found["unhealthy_partitions"]
         assert partition["missing"] == [3]
@@ -130,7 +132,7 @@ def test_a_damaged_log_without_another_replica_is_not_served(tmp_path: Path) -> 
     with RunningBroker(tmp_path) as broker, RawClient(broker.bootstrap_server) as client:
         topic, _ = create_topic(client, 1, name="t")
         assert produce(client, topic, batch(b"one", b"two")).error_code == 0
-        assert told(broker.bootstrap_server)["healthy"]
+        assert reported(broker.bootstrap_server)["healthy"]
     (segment,) = tmp_path.glob("**/t-0/*.log")
     with segment.open("r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -138,7 +140,7 @@ def test_a_damaged_log_without_another_replica_is_not_served(tmp_path: Path) -> 
     with RunningBroker(tmp_path) as broker:
         with RawClient(broker.bootstrap_server) as client:
             fetch(client, topic, 0)
-        found = told(broker.bootstrap_server)
+        found = reported(broker.bootstrap_server)
     assert (found["healthy"], found["offline"] + found["unserved"]) == (False, 1)
     (partition,) = found["unhealthy_partitions"]
     assert partition["failed"] == [1]
@@ -149,14 +151,14 @@ def test_a_broker_without_controllers_reports_the_age_of_its_metadata(tmp_path: 
         servers = running.addresses[0]
         with RawClient(servers) as client:
             create_topic(client, 3, name="t", replicas=1)
-        eventually(lambda: told(servers)["healthy"], "the new cluster is healthy")
+        eventually(lambda: reported(servers)["healthy"], "the new cluster is healthy")
         for name in ("broker-2", "broker-3"):
             os.kill(running.node_ids()[name], signal.SIGKILL)
         eventually(
-            lambda: "this node's metadata are" in (told(servers)["quorum"]["trouble"] or ""),
+            lambda: "this node's metadata are" in (reported(servers)["quorum"]["trouble"] or ""),
             "the broker says that no controller is active",
         )
-        found = told(servers)
+        found = reported(servers)
         assert [each["trouble"] for each in found["brokers"]] == [None, "connection refused", "connection refused"]
         assert (found["healthy"], found["offline"], found["unserved"]) == (False, 0, 2)
         shown = status("--bootstrap-server", servers).output
@@ -252,7 +254,7 @@ def test_a_server_without_response_is_an_error() -> None:
 def test_ipv6_addresses_are_in_brackets(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, {"listeners": "PLAINTEXT://[::1]:0"}) as broker:
         assert broker.bootstrap_server.startswith("[::1]:")
-        (shown,) = told(broker.bootstrap_server)["brokers"]
+        (shown,) = reported(broker.bootstrap_server)["brokers"]
     assert shown["address"] == broker.bootstrap_server
     ended = status("--bootstrap-server", "[::1]:1")
     assert ended.stderr == "kwire: no broker answers: [::1]:1: connection refused\n"

@@ -227,7 +227,7 @@ def test_a_resent_shutdown_heartbeat_does_not_allow_the_shutdown_too_soon(tmp_pa
     async def main() -> None:
         async with scene(tmp_path) as world:
             answers = await asyncio.gather(*(world.heartbeat(GOES, shut_down=True) for _ in range(2)))
-            assert answers == [False, False], "nobody has learnt yet who leads instead"
+            assert answers == [False, False], "no broker has applied the new leaders yet"
 
     asyncio.run(main())
 

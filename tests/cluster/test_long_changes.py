@@ -102,11 +102,11 @@ def test_a_long_log_is_replayed_in_steps_before_its_node_leads(tmp_path: Path) -
             await log.committed(log.written)
             before = log.image
         async with metadata_log(tmp_path, lead=False) as log:
-            told: list[bool] = []
-            log.publish_to(PublishedTo(lambda delta: told.append(log.is_active)))
+            reported: list[bool] = []
+            log.publish_to(PublishedTo(lambda delta: reported.append(log.is_active)))
             await in_short_steps(lead(log))
             assert (log.image.topics, log.image.brokers) == (before.topics, before.brokers)
-            assert told[0] is False, "nothing was replayed once the node led"
+            assert reported[0] is False, "nothing was replayed once the node led"
             outcome = await created(controller_of(log), "c", 1)
             assert isinstance(outcome, CreatedTopic)
 

@@ -115,7 +115,7 @@ def test_other_software_may_truncate_below_the_recovery_point_in_a_later_epoch(t
     store_recovery_point(RealDisk(), str(tmp_path), 3, last_epoch=4)
     write(tmp_path, first + second)
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=4))
-    assert rejected(tmp_path), "nobody truncates what its own epoch has written"
+    assert rejected(tmp_path), "no leader truncates what its own epoch has written"
     store_quorum_state(RealDisk(), str(tmp_path), QuorumState(leader_epoch=5))
     for data in (first + second, first, first + second[:-1]):
         write(tmp_path, data)

@@ -88,23 +88,23 @@ def test_an_answer_waits_for_its_fsync(tmp_path: Path) -> None:
         disk, workers = FaultyDisk(), InlineWorkers()
         async with metadata_log(tmp_path, disk, workers) as log:
             controller = await registered(log)
-            told: list[MetadataImage] = []
-            log.publish_to(PublishedTo(lambda delta: told.append(delta.after)))
+            reported: list[MetadataImage] = []
+            log.publish_to(PublishedTo(lambda delta: reported.append(delta.after)))
             workers.held = True
             disk.operations.clear()
             creating = asyncio.ensure_future(controller.create_topics([topic("t")], validate_only=False))
             await turns()
             assert "t" in controller.image.topics
-            assert "t" not in log.image.topics, "nobody hears of it before it is durable"
+            assert "t" not in log.image.topics, "not published before it is durable"
             assert not creating.done()
-            assert not told
+            assert not reported
             assert ("append", f"{log_file(tmp_path)}") in disk.operations
             assert ("fsync", f"{log_file(tmp_path)}") not in disk.operations
             workers.release()
             assert isinstance((await creating)[0], CreatedTopic)
             assert ("fsync", f"{log_file(tmp_path)}") in disk.operations
             assert "t" in log.image.topics
-            assert [image.offset for image in told] == [log.image.offset]
+            assert [image.offset for image in reported] == [log.image.offset]
 
     run(main())
 
@@ -161,13 +161,13 @@ def test_watchers_receive_each_change_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         async with metadata_log(tmp_path) as log:
             controller = await registered(log)
-            told: list[tuple[int, int]] = []
-            log.publish_to(PublishedTo(lambda delta: told.append((delta.before.offset, delta.after.offset))))
+            reported: list[tuple[int, int]] = []
+            log.publish_to(PublishedTo(lambda delta: reported.append((delta.before.offset, delta.after.offset))))
             for name in ("a", "b", "c"):
                 await controller.create_topics([topic(name)], validate_only=False)
-            assert len(told) == 3
-            assert all(new > old for old, new in told)
-            assert [old for old, _ in told[1:]] == [new for _, new in told[:-1]]
+            assert len(reported) == 3
+            assert all(new > old for old, new in reported)
+            assert [old for old, _ in reported[1:]] == [new for _, new in reported[:-1]]
 
     run(main())
 
@@ -177,8 +177,8 @@ def test_changes_committed_by_one_fsync_are_published_as_one_image(tmp_path: Pat
         workers = InlineWorkers()
         async with metadata_log(tmp_path, workers=workers) as log:
             controller = await registered(log)
-            told: list[set[str]] = []
-            log.publish_to(PublishedTo(lambda delta: told.append(set(delta.after.topics))))
+            reported: list[set[str]] = []
+            log.publish_to(PublishedTo(lambda delta: reported.append(set(delta.after.topics))))
             workers.held = True
             first = asyncio.ensure_future(controller.create_topics([topic("a"), topic("b")], validate_only=False))
             await turns()
@@ -187,7 +187,7 @@ def test_changes_committed_by_one_fsync_are_published_as_one_image(tmp_path: Pat
             assert len(log._uncommitted) == 2, "one image that is being flushed and the newest"
             workers.release()
             await asyncio.gather(first, second)
-            assert told == [{"a", "b"}, {"a", "b", "c", "d"}]
+            assert reported == [{"a", "b"}, {"a", "b", "c", "d"}]
 
     run(main())
 

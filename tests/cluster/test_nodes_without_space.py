@@ -114,7 +114,7 @@ def test_no_node_stops_without_space_for_a_recovery_point(
         await asyncio.sleep(60)
 
     world.run(resign())
-    assert not world.leaders(), "nobody confirms the first record of a new epoch"
+    assert not world.leaders(), "no voter confirms the first record of a new epoch"
     assert not [log for log in world.nodes.values() if log.failed.done()]
     for node_id in list(world.nodes):  # a stop has no space either, and must succeed
         world.kill(node_id)

@@ -179,8 +179,8 @@ def test_a_full_disk_is_logged_once_while_fetches_are_retried(tmp_path: Path, ca
     for _ in range(5):
         follower.append_fetched(data)
     assert follower.end_offset == 0
-    (told,) = caplog.records
-    assert "The disk is full" in told.message
+    (reported,) = caplog.records
+    assert "The disk is full" in reported.message
     disk.fail = lambda operation, path: None
     follower.append_fetched(data)
     assert follower.end_offset == leader.end_offset

@@ -41,14 +41,14 @@ def test_a_snapshot_that_was_cut_short_is_rejected_with_a_line(world: World, tmp
 def test_records_of_the_leader_reach_the_image_of_every_node(world: World) -> None:
     world.start(1, 2, 3)
     leader = world.leader()
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     other = next(log for log in world.nodes.values() if log is not leader)
-    other.publish_to(PublishedTo(lambda delta: told.append((delta.before.offset, delta.after.offset))))
+    other.publish_to(PublishedTo(lambda delta: reported.append((delta.before.offset, delta.after.offset))))
     offset = write(world, leader, topic("a"), topic("b"))
     assert leader.image.offset == offset
     world.until(lambda: all_have(world, "a", "b"))
-    assert told[-1][1] == offset
-    assert all(old < new for old, new in told)
+    assert reported[-1][1] == offset
+    assert all(old < new for old, new in reported)
 
 
 def test_without_a_majority_nothing_is_committed_and_the_leader_resigns(world: World) -> None:

@@ -106,8 +106,8 @@ def test_the_logs_of_a_wide_topic_are_removed_in_parts_and_not_found_meanwhile(t
 
 
 def test_all_removed_partitions_are_notified_before_any_log_is_removed(tmp_path: Path) -> None:
-    told: list[int] = []
-    removals = Removals(partitions_in(tmp_path)._logs, removed=lambda partition: told.append(partition.index))
+    reported: list[int] = []
+    removals = Removals(partitions_in(tmp_path)._logs, removed=lambda partition: reported.append(partition.index))
 
     def removed(name: str, count: int) -> dict[int, Partition]:
         made = (SimpleNamespace(topic=name, index=each, is_removed=False, wake=lambda: None) for each in range(count))
@@ -115,14 +115,14 @@ def test_all_removed_partitions_are_notified_before_any_log_is_removed(tmp_path:
 
     removals.add("t", removed("t", NOTIFIED_AT_ONCE + 1))
     assert removals.do_more()
-    assert told == list(range(NOTIFIED_AT_ONCE))
-    told.clear()
+    assert reported == list(range(NOTIFIED_AT_ONCE))
+    reported.clear()
     removals.add(GROUP_OFFSETS_TOPIC, removed(GROUP_OFFSETS_TOPIC, 3))
     removals.notify([GROUP_OFFSETS_TOPIC])
-    assert told == [0, 1, 2], "coordinators first"
+    assert reported == [0, 1, 2], "coordinators first"
     while removals.do_more():
         pass
-    assert told == [0, 1, 2, NOTIFIED_AT_ONCE]
+    assert reported == [0, 1, 2, NOTIFIED_AT_ONCE]
 
 
 @pytest.mark.parametrize("deleted_before", [True, False], ids=["deleted before", "in one change"])

@@ -30,7 +30,7 @@ RECOVERY_SECONDS = 30.0
 PROGRESS_SECONDS = 30.0
 """Time limit until every partition accepts records during a fault that leaves a quorum and enough replicas."""
 FLUSHED = {"log.flush.interval.messages": "1"}
-TOLD = 3
+REPORTED = 3
 """Maximum number of partitions in a description."""
 CLIENTS = (11, 12)
 """Network numbers of the clients."""
@@ -93,14 +93,14 @@ class BrokerCluster:
 
     def partitions(self) -> dict[Place, PartitionState]:
         """Return the partitions according to the brokers that respond."""
-        told = []
+        reported = []
         for node in self.nodes.values():
             if node.is_answering:
                 try:
-                    told.append(partitions_told_by(node))
+                    reported.append(partitions_told_by(node))
                 except OSError:
                     continue
-        return newest(list(told))
+        return newest(list(reported))
 
     def leader_of(self, topic: str = TOPIC, partition: int = 0) -> int:
         """Wait until a partition has a leader and return its id."""
@@ -114,8 +114,8 @@ class BrokerCluster:
 
     def _lagging(self) -> dict[Place, PartitionState]:
         """Return the partitions that some broker does not report as fully in sync with a leader."""
-        told = [partitions_told_by(node) for node in self.nodes.values()]
-        return {place: state for each in told for place, state in each.items() if not state.is_well}
+        reported = [partitions_told_by(node) for node in self.nodes.values()]
+        return {place: state for each in reported for place, state in each.items() if not state.is_well}
 
     # --- faults
 
@@ -174,9 +174,9 @@ class BrokerCluster:
     def describe(self) -> str:
         """Return a description of the problems for people."""
         ill = {f"{topic}-{index}": state for (topic, index), state in self.partitions().items() if not state.is_well}
-        told = [f"{name}: leader {state.leader} in sync {state.in_sync}" for name, state in ill.items()]
+        reported = [f"{name}: leader {state.leader} in sync {state.in_sync}" for name, state in ill.items()]
         running = [node_id for node_id, node in self.nodes.items() if node.is_running]
-        return f"running {running}; {len(told)} partitions are not well: {', '.join(told[:TOLD])}"
+        return f"running {running}; {len(reported)} partitions are not well: {', '.join(reported[:REPORTED])}"
 
     # --- start and stop
 
@@ -195,10 +195,10 @@ class BrokerCluster:
 
     def _knows_all(self) -> bool:
         try:
-            told = [node.ask(MetadataRequest(topics=[]), 12, 2.0).brokers for node in self.nodes.values()]
+            reported = [node.ask(MetadataRequest(topics=[]), 12, 2.0).brokers for node in self.nodes.values()]
         except OSError:
             return False
-        return all({each.node_id for each in brokers} == set(self.nodes) for brokers in told)
+        return all({each.node_id for each in brokers} == set(self.nodes) for brokers in reported)
 
     def finish(self) -> None:
         """Stop all nodes and check their logs."""

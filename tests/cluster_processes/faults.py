@@ -72,13 +72,13 @@ def split_anyhow(quorum: Quorum, random_source: random.Random) -> None:
 def deafen_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.leader
     ways = [(other, leader) for other in quorum.followers]
-    quorum.suffer(f"the leader {leader} hears nobody", partial(_cut_ways, quorum, ways))
+    quorum.suffer(f"the leader {leader} receives nothing", partial(_cut_ways, quorum, ways))
 
 
 def mute_the_leader(quorum: Quorum, random_source: random.Random) -> None:
     leader = quorum.leader
     ways = [(leader, other) for other in quorum.followers]
-    quorum.suffer(f"nobody hears the leader {leader}", partial(_cut_ways, quorum, ways))
+    quorum.suffer(f"no node receives requests of the leader {leader}", partial(_cut_ways, quorum, ways))
 
 
 def cut_some_ways(quorum: Quorum, random_source: random.Random) -> None:

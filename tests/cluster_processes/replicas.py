@@ -43,10 +43,10 @@ def partitions_told_by(node: BrokerNode) -> dict[Place, PartitionState]:
     }
 
 
-def newest(told: list[Mapping[Place, PartitionState]]) -> dict[Place, PartitionState]:
+def newest(reported: list[Mapping[Place, PartitionState]]) -> dict[Place, PartitionState]:
     """Return the states with the newest leader epoch among those of several brokers."""
     found: dict[Place, PartitionState] = {}
-    for each in told:
+    for each in reported:
         for place, state in each.items():
             if place not in found or state.leader_epoch > found[place].leader_epoch:
                 found[place] = state

@@ -32,8 +32,8 @@ def difference(one: Path, other: Path) -> str | None:
     pairs = zip_longest(*([it for it in batches(each) if it[0] >= start] for each in (one, other)))
     for left, right in pairs:
         if left != right:
-            told = ["nothing" if each is None else f"offset {each[0]} of epoch {each[1]}" for each in (left, right)]
-            return f"{told[0]} against {told[1]}"
+            reported = ["nothing" if each is None else f"offset {each[0]} of epoch {each[1]}" for each in (left, right)]
+            return f"{reported[0]} against {reported[1]}"
     return None
 
 

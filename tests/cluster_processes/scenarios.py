@@ -100,7 +100,7 @@ class Scene:
 
     def write(self, count: int = SOME, *, acks: str = "all", seconds: float = SECONDS, padding_bytes: int = 0) -> int:
         """Write records and return the number of acknowledged ones; those with acks=all must survive."""
-        told: list[tuple[int, str]] = []
+        reported: list[tuple[int, str]] = []
         idempotent = {"enable.idempotence": acks == "all", "acks": acks, "message.timeout.ms": int(seconds * 1000)}
         with self.cluster.network.inside(CLIENTS[0]):
             servers = {"bootstrap.servers": self.cluster.bootstrap_servers}
@@ -108,11 +108,11 @@ class Scene:
             for _ in range(count):
                 self._number += 1
                 value = f"{self._number}{'.' * padding_bytes}".encode()
-                producer.produce(self.topic, value, partition=0, on_delivery=_teller(told))
+                producer.produce(self.topic, value, partition=0, on_delivery=_teller(reported))
             producer.flush(seconds + 5)
         if acks == "all":
-            self.written |= {(0, offset): value for offset, value in told}
-        return len(told)
+            self.written |= {(0, offset): value for offset, value in reported}
+        return len(reported)
 
     def check(self) -> Written:
         """Check that each acknowledged record exists once; return all records."""
@@ -135,10 +135,10 @@ class Scene:
         assert (problems := compare_replicas(data, (self.topic,), 1)) == [], problems
 
 
-def _teller(told: list[tuple[int, str]]) -> Callable[[Any, Any], None]:
+def _teller(reported: list[tuple[int, str]]) -> Callable[[Any, Any], None]:
     def tell(error: Any, message: Any) -> None:
         if error is None:
-            told.append((message.offset(), message.value().decode()))
+            reported.append((message.offset(), message.value().decode()))
 
     return tell
 

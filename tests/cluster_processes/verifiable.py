@@ -84,7 +84,7 @@ class Verified:
     consumed: list[tuple[Place, str]] = field(default_factory=list)
 
 
-def told(producer: Program, consumer: Program) -> Verified:
+def reported(producer: Program, consumer: Program) -> Verified:
     found = Verified()
     for event in producer.events():
         if event["name"] == "producer_send_success":
@@ -101,12 +101,12 @@ def await_consumed(producer: Program, consumer: Program) -> Verified:
     """Wait until the consumer has read all acknowledged records, or for a limited time; return the events."""
 
     def is_consumed() -> bool:
-        found = told(producer, consumer)
+        found = reported(producer, consumer)
         return found.acknowledged.keys() <= {place for place, _ in found.consumed}
 
     with suppress(AssertionError):  # `judge` reports missing records
         eventually(is_consumed, "all is consumed", CATCH_UP_SECONDS)
-    return told(producer, consumer)
+    return reported(producer, consumer)
 
 
 def judge(found: Verified, stored: dict[Place, str]) -> list[str]:

@@ -64,7 +64,7 @@ def test_an_error_after_a_disconnect_is_not_logged_as_unretrieved(*, has_begun: 
     async def main() -> list[str]:
         loop = asyncio.get_running_loop()
         complaints: list[str] = []
-        loop.set_exception_handler(lambda _, told: complaints.append(told["message"]))
+        loop.set_exception_handler(lambda _, reported: complaints.append(reported["message"]))
         futures: list[asyncio.Future[int]] = [loop.create_future() for _ in range(2)]
 
         async def rejecting(future: asyncio.Future[int]) -> int:

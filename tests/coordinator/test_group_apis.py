@@ -299,8 +299,8 @@ def test_offsets_are_deleted_for_partitions_that_exist(caller: Caller) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = {topic.name: [part.error_code for part in topic.partitions] for topic in response.topics}
     assert found == {"t": [0, unknown], "nothing": [unknown, unknown]}
-    nobody = caller.call(offset_delete.API, OffsetDeleteRequest(group_id="x", topics=topics), 0)
-    assert (nobody.error_code, nobody.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+    unknown = caller.call(offset_delete.API, OffsetDeleteRequest(group_id="x", topics=topics), 0)
+    assert (unknown.error_code, unknown.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
 
 
 def test_offsets_are_removed_with_a_deleted_topic_and_not_with_a_moved_replica(caller: Caller) -> None:

@@ -406,8 +406,8 @@ def test_transactional_offsets_need_no_member_id_while_a_group_has_members(
         await settle()
         commit = commit_of_offsets(producer_id)
         assert code_of(await world.ask(txn_offset_commit.API, commit, 4)) is E.NONE
-        stranger = dataclasses.replace(commit, member_id="somebody")
-        assert code_of(await world.ask(txn_offset_commit.API, stranger, 4)) is E.UNKNOWN_MEMBER_ID
+        unknown = dataclasses.replace(commit, member_id="unknown-member")
+        assert code_of(await world.ask(txn_offset_commit.API, unknown, 4)) is E.UNKNOWN_MEMBER_ID
         joining.cancel()
 
     play(loop, world, act)

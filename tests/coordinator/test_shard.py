@@ -162,7 +162,7 @@ def test_a_write_that_replicas_do_not_confirm_times_out(bench: Bench) -> None:
         with pytest.raises(KafkaError) as raised:
             await first
         assert raised.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert not outcomes, "nobody knows yet"
+        assert not outcomes, "not committed yet"
         assert not second.done()
         bench.release()
         assert await second == "second"
@@ -250,8 +250,8 @@ def test_unknown_record_types_are_skipped_with_one_warning(bench: Bench, caplog:
         with caplog.at_level(logging.WARNING):
             shard = await bench.lead()
         assert shard.machine.numbers == {"a": 1, "b": 1}
-        told = [record.getMessage() for record in caplog.records]
-        assert told == [f"{bench.partition.topic}-0: skipped 2 records: a key of a newer version (2)"]
+        reported = [record.getMessage() for record in caplog.records]
+        assert reported == [f"{bench.partition.topic}-0: skipped 2 records: a key of a newer version (2)"]
 
     bench.run(main)
 

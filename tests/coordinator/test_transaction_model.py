@@ -85,7 +85,7 @@ class TransactionModel(RuleBasedStateMachine):
         self.number = 0
         self.stores_nothing = False
         self.sequences: dict[tuple[str, Identity], int] = {}
-        self.told: set[tuple[Identity, bool]] = set()
+        self.reported: set[tuple[Identity, bool]] = set()
         self.run(self.world.start())
 
     def run(self, call: Any) -> Any:
@@ -137,7 +137,7 @@ class TransactionModel(RuleBasedStateMachine):
         assert not owner.is_open
         found = (answer.producer_id, answer.producer_epoch)
         is_repeated = keeps and found == owner.identities[-1]
-        assert is_repeated or found not in owner.identities, "T9: nobody gets an identity that another one has had"
+        assert is_repeated or found not in owner.identities, "T9: no client gets an identity that another one has had"
         owner.identity = found
         owner.identities.append(found)
 
@@ -238,7 +238,7 @@ class TransactionModel(RuleBasedStateMachine):
         if owner.is_open and identity == owner.identity:
             self.ended(owner, is_commit=is_commit)
         else:
-            assert not owner.is_open, "T9: somebody else ended it"
+            assert not owner.is_open, "T9: another client ended it"
             stays = self.world.machine().transactions[name] == before
             assert stays or (version == 5 and not is_commit and identity == owner.identity), "a repeated end ends again"
             assert stays is False or owner.ended_with is None or owner.ended_in_commit is is_commit, "T8: it was turned"

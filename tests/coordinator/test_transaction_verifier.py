@@ -76,7 +76,7 @@ class VerifierWorld:
         self.loop = loop
         self.coordinator = SlowCoordinator()
         self.verifies = True
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.append_errors: dict[str, KafkaError] = {}
         """Errors of the next append, by entry name."""
         self.verifier = TransactionVerifier(
@@ -111,7 +111,7 @@ class VerifierWorld:
                     self.write(producer, name, index)
                 except KafkaError as rejection:
                     error = rejection
-            self.told.append(name if error is None else f"{name} {error.code.name}")
+            self.reported.append(name if error is None else f"{name} {error.code.name}")
             return error
 
         return UnverifiedBatch(partition, producer, sequence, on_verified)
@@ -167,11 +167,11 @@ def test_batches_after_a_waiting_batch_keep_their_order(world: VerifierWorld) ->
     world.verify(world.entry("a"))
     world.verify(world.entry("b"))
     world.verify(world.entry("c"))
-    assert not world.told
+    assert not world.reported
     assert world.coordinator.asked == [("add", "x", FIRST, [("t", 0)])]
     assert not world.verifier.can_write(world.partitions[0], FIRST, adds=True)
     world.answers()
-    assert world.told == ["a", "b", "c"]
+    assert world.reported == ["a", "b", "c"]
     assert world.verifier.can_write(world.partitions[0], FIRST, adds=True)
     assert not world.partitions[0].verifications
 
@@ -184,7 +184,7 @@ def test_other_producers_partitions_and_epochs_do_not_wait(world: VerifierWorld)
     assert len(world.coordinator.asked) == 4
     for index in (3, 2, 1, 0):
         world.answers(index=index)
-    assert world.told == ["d", "c", "b", "a INVALID_PRODUCER_EPOCH"]
+    assert world.reported == ["d", "c", "b", "a INVALID_PRODUCER_EPOCH"]
 
 
 def test_partitions_of_one_producer_share_one_verification_request(world: VerifierWorld) -> None:
@@ -224,19 +224,19 @@ def test_a_marker_during_verification_rejects_waiting_batches(
     world.verify(world.entry("b"))
     world.mark(marker, version=version)
     world.answers()
-    assert world.told == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
+    assert world.reported == (["a INVALID_TXN_STATE", "b INVALID_TXN_STATE"] if is_void else ["a", "b"])
 
 
 def test_a_verification_of_another_transaction_does_not_apply(world: VerifierWorld) -> None:
     """Another client may use the same producer id and epoch, which are small numbers, with its own transactional id."""
-    world.verify(world.entry("stranger", sequence=0), transactional_id="not mine")
+    world.verify(world.entry("other client", sequence=0), transactional_id="not mine")
     world.verify(world.entry("a", sequence=0), world.entry("b", sequence=1))
-    assert world.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"], "to come again"
+    assert world.reported == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"], "to come again"
     world.answers(KafkaError(E.INVALID_PRODUCER_ID_MAPPING))
-    assert world.told.pop() == "stranger INVALID_PRODUCER_ID_MAPPING"
+    assert world.reported.pop() == "other client INVALID_PRODUCER_ID_MAPPING"
     world.verify(world.entry("a", sequence=0), world.entry("b", sequence=1))
     world.answers()
-    assert world.told[2:] == ["a", "b"]
+    assert world.reported[2:] == ["a", "b"]
 
 
 def test_a_wait_does_not_outlive_its_leader_epoch(world: VerifierWorld) -> None:
@@ -248,10 +248,10 @@ def test_a_wait_does_not_outlive_its_leader_epoch(world: VerifierWorld) -> None:
     partition.update(dataclasses.replace(led, leader=2, leader_epoch=led.leader_epoch + 1), is_led=False)
     partition.update(dataclasses.replace(led, leader_epoch=led.leader_epoch + 2), is_led=True)
     world.answers({("t", 0): E.NONE})
-    assert world.told == ["a NOT_LEADER_OR_FOLLOWER"]
+    assert world.reported == ["a NOT_LEADER_OR_FOLLOWER"]
     world.verify(world.entry("b"), adds=False)
     world.answers({("t", 0): E.NONE})
-    assert world.told == ["a NOT_LEADER_OR_FOLLOWER", "b"]
+    assert world.reported == ["a NOT_LEADER_OR_FOLLOWER", "b"]
 
 
 def test_a_batch_after_a_rejected_wait_is_verified_again(world: VerifierWorld) -> None:
@@ -260,27 +260,27 @@ def test_a_batch_after_a_rejected_wait_is_verified_again(world: VerifierWorld) -
     world.answers()
     world.verify(world.entry("b"))
     world.answers()
-    assert world.told == ["a INVALID_TXN_STATE", "b"]
+    assert world.reported == ["a INVALID_TXN_STATE", "b"]
 
 
 def test_verification_has_a_result_for_each_partition(world: VerifierWorld) -> None:
     world.verify(world.entry("a"), world.entry("b", index=1), adds=False)
     assert world.coordinator.asked[0][0] == "verify"
     world.answers({("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.TRANSACTION_ABORTABLE})
-    assert world.told == ["a", "b TRANSACTION_ABORTABLE"]
+    assert world.reported == ["a", "b TRANSACTION_ABORTABLE"]
 
 
 def test_an_immediate_verification_admits_the_batch_immediately(world: VerifierWorld) -> None:
     world.coordinator.now = [None]
     world.verify(world.entry("a"))
-    assert world.told == ["a"]
+    assert world.reported == ["a"]
     world.coordinator.now = [KafkaError(ErrorCode.PRODUCER_FENCED)]
     world.verify(world.entry("b", SECOND))
-    assert world.told == ["a", "b INVALID_PRODUCER_EPOCH"]
+    assert world.reported == ["a", "b INVALID_PRODUCER_EPOCH"]
 
 
 E = ErrorCode
-TOLD = [
+REPORTED = [
     # (coordinator's code, code for requests that add, code for those that verify, the same for old versions)
     (E.NOT_COORDINATOR, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
     (E.COORDINATOR_NOT_AVAILABLE, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS, E.NOT_ENOUGH_REPLICAS),
@@ -292,18 +292,18 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("code", "adding", "verifying", "old"), TOLD)
+@pytest.mark.parametrize(("code", "adding", "verifying", "old"), REPORTED)
 def test_error_codes_for_producers(world: VerifierWorld, code: E, adding: E, verifying: E, old: E) -> None:
     for name, adds, supports_abortable in (("a", True, True), ("b", False, True), ("c", False, False)):
         world.verify(world.entry(name), adds=adds, supports_abortable=supports_abortable)
         world.answers(KafkaError(code))
-    assert world.told == [f"a {adding.name}", f"b {verifying.name}", f"c {old.name}"]
+    assert world.reported == [f"a {adding.name}", f"b {verifying.name}", f"c {old.name}"]
 
 
 def test_verification_is_retriable_while_a_transaction_ends(world: VerifierWorld) -> None:
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)]
     world.verify(world.entry("a"), adds=False)
-    assert world.told == ["a NOT_ENOUGH_REPLICAS"]
+    assert world.reported == ["a NOT_ENOUGH_REPLICAS"]
 
 
 def test_verification_is_retried_while_the_transaction_ends(world: VerifierWorld) -> None:
@@ -312,9 +312,9 @@ def test_verification_is_retried_while_the_transaction_ends(world: VerifierWorld
     world.verify(world.entry("a"))
     world.verify(world.entry("b"))
     world.wait(0.041)
-    assert not world.told
+    assert not world.reported
     world.wait(0.02)
-    assert world.told == ["a", "b"]
+    assert world.reported == ["a", "b"]
     assert len(world.coordinator.asked) == 4
 
 
@@ -322,9 +322,9 @@ def test_verification_gets_concurrent_transactions_when_retries_end(world: Verif
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)] * 100
     world.verify(world.entry("a"))
     world.wait(0.099)
-    assert not world.told
+    assert not world.reported
     world.wait(0.05)
-    assert world.told == ["a CONCURRENT_TRANSACTIONS"]
+    assert world.reported == ["a CONCURRENT_TRANSACTIONS"]
     assert len(world.coordinator.asked) == 6
     assert not world.partitions[0].verifications
 
@@ -333,16 +333,16 @@ def test_verification_at_another_broker_is_retried_while_the_transaction_ends(wo
     world.verify(world.entry("a"))
     world.coordinator.now = [None]
     world.answers(KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS))
-    assert not world.told
+    assert not world.reported
     world.wait(0.021)
-    assert world.told == ["a"]
+    assert world.reported == ["a"]
 
 
 def test_a_different_error_ends_the_verification_retries(world: VerifierWorld) -> None:
     world.coordinator.now = [KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS), KafkaError(ErrorCode.PRODUCER_FENCED)]
     world.verify(world.entry("a"))
     world.wait(0.021)
-    assert world.told == ["a INVALID_PRODUCER_EPOCH"]
+    assert world.reported == ["a INVALID_PRODUCER_EPOCH"]
 
 
 def test_stopping_the_verifier_rejects_all_waiting_batches(world: VerifierWorld) -> None:
@@ -350,7 +350,7 @@ def test_stopping_the_verifier_rejects_all_waiting_batches(world: VerifierWorld)
     world.verify(world.entry("b"))
     world.verifier.stop()
     world.wait(0)
-    assert world.told == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
+    assert world.reported == ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS"]
 
 
 def test_a_rejected_batch_must_be_resent_before_later_sequences(world: VerifierWorld) -> None:
@@ -364,7 +364,7 @@ def test_a_rejected_batch_must_be_resent_before_later_sequences(world: VerifierW
     world.verify(world.entry("b", SECOND, sequence=4))
     world.answers()
     rejected = ["a NOT_ENOUGH_REPLICAS", "b NOT_ENOUGH_REPLICAS", "b OUT_OF_ORDER_SEQUENCE_NUMBER"]
-    assert world.told == [*rejected, "a", "b"]
+    assert world.reported == [*rejected, "a", "b"]
 
 
 def test_a_later_batch_does_not_follow_one_that_the_append_rejected(world: VerifierWorld) -> None:
@@ -377,7 +377,7 @@ def test_a_later_batch_does_not_follow_one_that_the_append_rejected(world: Verif
     world.verify(world.entry("smaller a", sequence=0), adds=False)
     world.answers(verified)
     later = ["b OUT_OF_ORDER_SEQUENCE_NUMBER"] * 2
-    assert world.told == ["a MESSAGE_TOO_LARGE", *later, "smaller a"]
+    assert world.reported == ["a MESSAGE_TOO_LARGE", *later, "smaller a"]
     assert world.verifier.can_write(world.partitions[0], FIRST, adds=False), "the log checks the sequences from here on"
 
 
@@ -390,7 +390,7 @@ def test_an_append_that_is_rejected_twice_is_remembered_by_its_lowest_sequence(w
     world.verify(world.entry("between", sequence=4), adds=False)
     world.answers(verified)
     out_of_order = ["later OUT_OF_ORDER_SEQUENCE_NUMBER", "between OUT_OF_ORDER_SEQUENCE_NUMBER"]
-    assert world.told == ["later NOT_ENOUGH_REPLICAS", "first NOT_ENOUGH_REPLICAS", *out_of_order]
+    assert world.reported == ["later NOT_ENOUGH_REPLICAS", "first NOT_ENOUGH_REPLICAS", *out_of_order]
 
 
 def test_a_rejection_of_an_older_epoch_does_not_affect_a_newer_one(world: VerifierWorld) -> None:
@@ -403,7 +403,7 @@ def test_a_rejection_of_an_older_epoch_does_not_affect_a_newer_one(world: Verifi
     world.verify(world.entry("later", SECOND, sequence=4))
     world.answers()
     rejected = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
-    assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert world.reported == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
 def test_a_rejection_of_a_newer_epoch_is_kept_when_an_older_epoch_produces(world: VerifierWorld) -> None:
@@ -417,7 +417,7 @@ def test_a_rejection_of_a_newer_epoch_is_kept_when_an_older_epoch_produces(world
     world.verify(world.entry("later", newer, sequence=4))
     world.answers()
     rejected = ["new NOT_ENOUGH_REPLICAS", "old NOT_ENOUGH_REPLICAS"]
-    assert world.told == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert world.reported == [*rejected, "old", "later OUT_OF_ORDER_SEQUENCE_NUMBER"]
 
 
 def test_a_marker_clears_rejected_batches(world: VerifierWorld) -> None:
@@ -426,7 +426,7 @@ def test_a_marker_clears_rejected_batches(world: VerifierWorld) -> None:
     world.mark(FIRST, version=CLASSIC)
     world.verify(world.entry("b", sequence=4))
     world.answers()
-    assert world.told == ["a NOT_ENOUGH_REPLICAS", "b"]
+    assert world.reported == ["a NOT_ENOUGH_REPLICAS", "b"]
 
 
 def test_a_rejected_duplicate_does_not_block_the_next_sequence(world: VerifierWorld) -> None:
@@ -439,7 +439,7 @@ def test_a_rejected_duplicate_does_not_block_the_next_sequence(world: VerifierWo
     world.answers(KafkaError(E.NOT_COORDINATOR))
     world.verify(world.entry("second", sequence=1), adds=False)
     world.answers({("t", 0): E.NONE})
-    assert world.told == ["first again NOT_ENOUGH_REPLICAS", "second"]
+    assert world.reported == ["first again NOT_ENOUGH_REPLICAS", "second"]
 
 
 def test_a_rejected_batch_that_was_replicated_does_not_block_the_next_sequence(world: VerifierWorld) -> None:
@@ -451,7 +451,7 @@ def test_a_rejected_batch_that_was_replicated_does_not_block_the_next_sequence(w
     world.write(FIRST, "first")  # as replication writes it
     world.verify(world.entry("second", sequence=2), adds=False)
     world.answers({("t", 0): E.NONE})
-    assert world.told == ["first NOT_ENOUGH_REPLICAS", "second"]
+    assert world.reported == ["first NOT_ENOUGH_REPLICAS", "second"]
 
 
 def test_the_number_of_remembered_rejections_is_bounded(world: VerifierWorld) -> None:
@@ -460,4 +460,4 @@ def test_the_number_of_remembered_rejections_is_bounded(world: VerifierWorld) ->
         world.coordinator.now = [KafkaError(ErrorCode.NOT_COORDINATOR)]
         producer = Producer(number, 0)
         world.verifier.verify(claim, [world.entry("a", producer, sequence=0)])
-    assert len(world.partitions[0].log.producers.rejected._not_admitted) == PRODUCERS_MAX
+    assert len(world.partitions[0].log.producers.rejected._unverified) == PRODUCERS_MAX

@@ -226,8 +226,8 @@ class ScriptRunner:
                 return
             if data.error_code and "sequence" not in options:
                 client.sequences[where] = sequence  # the batch may be sent again
-            told = _code(data.error_code) if data.error_code else f"offset {data.base_offset}"
-            self._see(f"{client.name} produce {value}: {told}")
+            reported = _code(data.error_code) if data.error_code else f"offset {data.base_offset}"
+            self._see(f"{client.name} produce {value}: {reported}")
 
         self._when(asked(), seen)
 
@@ -279,8 +279,8 @@ class ScriptRunner:
         def seen(group: Any) -> None:
             for topic in group.topics:
                 for each in topic.partitions:
-                    told = _code(each.error_code) if each.error_code else str(each.committed_offset)
-                    self._see(f"{topic.name}-{each.partition_index}: {told}")
+                    reported = _code(each.error_code) if each.error_code else str(each.committed_offset)
+                    self._see(f"{topic.name}-{each.partition_index}: {reported}")
 
         request = OffsetFetchRequestGroup(group_id=names[0], topics=asked)
         self._when(self.world.groups.fetch_offsets(request, require_stable="stable" in names), seen)
@@ -304,11 +304,11 @@ class ScriptRunner:
         )
 
         def seen(answer: Any) -> None:
-            told = _code(answer.error_code)
+            reported = _code(answer.error_code)
             if not answer.error_code and answer.producer_id >= 0:
-                told = f"goes on as producer {answer.producer_id} epoch {answer.producer_epoch}"
+                reported = f"goes on as producer {answer.producer_id} epoch {answer.producer_epoch}"
                 client.becomes(answer.producer_id, answer.producer_epoch)
-            self._see(f"{client.name} {'commit' if is_commit else 'abort'}: {told}")
+            self._see(f"{client.name} {'commit' if is_commit else 'abort'}: {reported}")
 
         self._when(self.world.ask(end_txn.API, request, _version(options, 5)), seen)
 

@@ -62,8 +62,8 @@ def commit(client: RawClient, topic: str) -> int:
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_all_writes_of_a_server_go_through_the_disk_class(tmp_path: Path) -> None:
-    trace, told, data = tmp_path / "trace", tmp_path / "told", tmp_path / "data"
-    runner = [sys.executable, "-m", "tests.crash.watched_server", str(told)]
+    trace, reported, data = tmp_path / "trace", tmp_path / "told", tmp_path / "data"
+    runner = [sys.executable, "-m", "tests.crash.watched_server", str(reported)]
     process = subprocess.Popen(
         [*system_calls.command(trace), *runner, *overrides(**SETTINGS, log_dirs=str(data))],
         stdout=subprocess.PIPE,
@@ -72,7 +72,7 @@ def test_all_writes_of_a_server_go_through_the_disk_class(tmp_path: Path) -> Non
     )
     try:
         running = ServerProcess(process)
-        server = int(told.read_text().split()[1])
+        server = int(reported.read_text().split()[1])
         try:
             gone = use(running.bootstrap_server)
         finally:
@@ -85,7 +85,7 @@ def test_all_writes_of_a_server_go_through_the_disk_class(tmp_path: Path) -> Non
         process.stdout.close()
     seen = system_calls.changes(trace, data)
     asked: Counter[tuple[str, str]] = Counter()
-    for line in told.read_text().splitlines()[1:]:
+    for line in reported.read_text().splitlines()[1:]:
         kind, path = line.split("\t")
         if Path(path).is_relative_to(data):
             asked[kind, path] += 1

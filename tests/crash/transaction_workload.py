@@ -239,7 +239,7 @@ class TransactionScript:
             elif found[0] and not each.is_commit:
                 problems.append(f"T3: readers see what was aborted: {each}")
             elif each.is_commit and each.told_at <= at and not found[0]:
-                problems.append(f"T8: the client was told that it is committed, and nobody sees {each}")
+                problems.append(f"T8: the commit was acknowledged, and {each} is not visible")
             elif found[0] and each.decided_from > at:
                 problems.append(f"T8: it was never asked for, and is committed: {each}")
             if found[0] and each.offset is not None:
@@ -266,11 +266,11 @@ class TransactionScript:
         request = InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=TIMEOUT_MS)
         answer = await world.ask(init_producer_id.API, request, 5)
         if answer.error_code:
-            return [f"T9: nobody gets an epoch: {answer}"]
-        told = [(producer_id, epoch) for since, producer_id, epoch in self._epochs if since <= at]
+            return [f"T9: no client gets an epoch: {answer}"]
+        reported = [(producer_id, epoch) for since, producer_id, epoch in self._epochs if since <= at]
         found = (answer.producer_id, answer.producer_epoch)
-        if told and not (found[0] == told[-1][0] and found > told[-1]):
-            return [f"T5: {found} is given after {told[-1]}"]
+        if reported and not (found[0] == reported[-1][0] and found > reported[-1]):
+            return [f"T5: {found} is given after {reported[-1]}"]
         return []
 
 

@@ -16,11 +16,11 @@ from kwire.log.disk import Data, RealDisk, RealFile
 from kwire.log.file_lock import RealLock
 from kwire.server.node import runtime
 
-TOLD = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if __name__ == "__main__" else -1
+REPORTED = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND) if __name__ == "__main__" else -1
 
 
 def tell(kind: str, path: str) -> None:
-    os.write(TOLD, f"{kind}\t{path}\n".encode())
+    os.write(REPORTED, f"{kind}\t{path}\n".encode())
 
 
 class WatchedFile(RealFile):

@@ -357,7 +357,9 @@ class ConsumerGroupModel:
             for index in range(len(topic.partitions)):
                 owners = [client.name for client in members if (topic.topic_id, index) in client.held]
                 assert len(owners) == 1, f"stable: {name}-{index} has the owners {owners}"
-                assert owners[0] in {client.name for client in subscribers}, f"stable: {name}-{index} has a stranger"
+                assert owners[0] in {client.name for client in subscribers}, (
+                    f"stable: {name}-{index} has an unsubscribed owner"
+                )
 
 
 def _partitions(epochs_by_topic: PartitionEpochs) -> set[Partition]:

@@ -211,7 +211,7 @@ class LogModel:
             return self._partitions.find(name, 0)
         except KafkaError as error:
             assert error.code == ErrorCode.KAFKA_STORAGE_ERROR, f"open: {name}: {error}"
-            assert known.is_damaged, f"open: {name} is closed, and nobody has damaged it"
+            assert known.is_damaged, f"open: {name} is closed, and was not damaged"
             return None
 
     def _check(self, name: str, known: Known) -> None:

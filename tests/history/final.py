@@ -26,8 +26,8 @@ def ends_of(admin: Any, keys: Iterable[str], level: str) -> dict[str, int]:
     """Return the last stable offset of each key, or the high watermark."""
     asked = {TopicPartition(*partition_of(key)): OffsetSpec.latest() for key in keys}
     isolation = IsolationLevel.READ_COMMITTED if level == COMMITTED else IsolationLevel.READ_UNCOMMITTED
-    told = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS)
-    return {key_of(place.topic, place.partition): future.result().offset for place, future in told.items()}
+    reported = admin.list_offsets(asked, isolation_level=isolation, request_timeout=ANSWER_SECONDS)
+    return {key_of(place.topic, place.partition): future.result().offset for place, future in reported.items()}
 
 
 def settle(bootstrap_servers: str, journal: Journal) -> None:

@@ -50,9 +50,9 @@ def test_each_anomaly_has_enough_cases() -> None:
     assert len(VERDICTS) == 22
     for anomaly, verdicts in VERDICTS.items():
         assert verdicts <= {BAD, ALLOWED, REPORTED}
-        told = [verdict for name, verdict, _, _ in ALL if name == anomaly]
-        assert told.count(FINE) >= AT_LEAST, anomaly
-        assert len(told) - told.count(FINE) >= AT_LEAST, anomaly
+        reported = [verdict for name, verdict, _, _ in ALL if name == anomaly]
+        assert reported.count(FINE) >= AT_LEAST, anomaly
+        assert len(reported) - reported.count(FINE) >= AT_LEAST, anomaly
 
 
 A_HELD_COMMIT = """

@@ -91,8 +91,8 @@ def test_a_topic_named_repeatedly_is_returned_once(client: RawClient) -> None:
     (answer,) = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)] * TIMES), 12).topics
     assert len(answer.partitions) == 2
     asked = [DescribeTopicPartitionsTopicRequest(name=topic)] * TIMES
-    (told,) = client.ask(DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=100), 0).topics
-    assert len(told.partitions) == 2
+    (reported,) = client.ask(DescribeTopicPartitionsRequest(topics=asked, response_partition_limit=100), 0).topics
+    assert len(reported.partitions) == 2
 
 
 def test_a_transactional_id_named_repeatedly_is_described_once(client: RawClient) -> None:

@@ -19,7 +19,7 @@ class Done(Generic[T]):
         self.value = value
 
     def __await__(self) -> Generator[Any, Any, T]:
-        raise AssertionError("nobody awaits this")
+        raise AssertionError("this must not be awaited")
 
 
 class InPlace:

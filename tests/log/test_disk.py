@@ -324,8 +324,8 @@ def test_any_other_failure_takes_the_log_offline_for_good(tmp_path, operation):
     disk = FaultyDisk()
     log = open_at(tmp_path, world=surroundings(disk))
     log.append(batch(b"a"), leader_epoch=0)
-    told: list[DiskFailure] = []
-    log.health.on_failure = told.append
+    reported: list[DiskFailure] = []
+    log.health.on_failure = reported.append
     disk.fail = lambda found, path: broken(found, path) if found == operation else None
     with pytest.raises(DiskFailure):
         if operation == "append":
@@ -339,7 +339,7 @@ def test_any_other_failure_takes_the_log_offline_for_good(tmp_path, operation):
         with pytest.raises(KafkaError) as caught:
             call()
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert len(told) == 1
+    assert len(reported) == 1
     assert log.recovery_point == 0
 
 

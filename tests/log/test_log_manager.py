@@ -197,7 +197,7 @@ def found_after_a_crash(manager, tmp_path):
     again.load_all(config_of)
     log = again.get("t", 0)
     found = log.log_start_offset, log.recovery_point, values(log)
-    assert again.directories.checkpointed_high_watermark("t", 0) == 0, "nobody has said that any of it is committed"
+    assert again.directories.checkpointed_high_watermark("t", 0) == 0, "no record is known to be committed"
     again.close(clean=False)
     return found
 
@@ -423,7 +423,7 @@ def test_a_damaged_log_of_an_earlier_topic_does_not_keep_the_new_one_from_being_
     log = manager.get_or_create("t", 0, CONFIG, uuid.UUID(int=2))
     assert (log.topic_id, log.log_end_offset, log.recovery_point) == (uuid.UUID(int=2), 0, 0)
     (stray,) = [path for path in (tmp_path / "d0").iterdir() if path.name.endswith("-stray")]
-    assert (stray / "00000000000000000000.log").read_bytes().endswith(b"?"), "nobody's data is removed"
+    assert (stray / "00000000000000000000.log").read_bytes().endswith(b"?"), "data without an owner are kept"
     log.append(batch(b"b"), leader_epoch=0)
     manager.close(clean=True)
     again = managed(tmp_path)

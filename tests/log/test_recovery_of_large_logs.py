@@ -58,8 +58,8 @@ def test_a_large_segment_is_logged_before_its_scan(
     log.close(clean=False)
     caplog.set_level(logging.INFO)
     assert len(values(open_at(tmp_path, LogConfig(segment_bytes=2000)))) == 5
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Recovering")]
-    assert [line.partition(", ")[2] for line in told] == [
+    reported = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Recovering")]
+    assert [line.partition(", ")[2] for line in reported] == [
         "0 MiB, segment 1 of 3 of orders-0 past the recovery point",
         "0 MiB, segment 2 of 3 of orders-0 past the recovery point",
     ]

@@ -89,7 +89,7 @@ def _decide_at_once(machine: TransactionMachine, decision: Any, answer: Any) -> 
 
 
 def _load_and_wait(machine: TransactionMachine) -> None:
-    machine._schedule_abortion()
+    machine._schedule_timeout_check()
     machine._schedule_expiration()
 
 

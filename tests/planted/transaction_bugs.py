@@ -73,7 +73,7 @@ def an_end_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
 )
 def time_never_runs_out(patch: pytest.MonkeyPatch) -> None:
     """A transaction whose client is gone stays open forever."""
-    patch.setattr(TransactionMachine, "_schedule_abortion", nothing)
+    patch.setattr(TransactionMachine, "_schedule_timeout_check", nothing)
 
 
 @_bug("T9", _script("a_transaction_that_takes_too_long_is_aborted"))

@@ -366,7 +366,7 @@ CASES = (
     ),
     Case("directories of who is not registered", lambda w: assign(w, broker_id=55), [ErrorCode.STALE_BROKER_EPOCH]),
     Case("directories of an unknown topic", assign, [ErrorCode.UNKNOWN_TOPIC_ID]),
-    Case("directory that is nobody's", lambda w: assign(w, directory=UUID(int=4711)), [ErrorCode.UNKNOWN_TOPIC_ID]),
+    Case("directory of no broker", lambda w: assign(w, directory=UUID(int=4711)), [ErrorCode.UNKNOWN_TOPIC_ID]),
     Case("directories at a follower", assign, [ErrorCode.NOT_CONTROLLER], is_to_other=True),
     Case(
         "producer ids with another epoch",

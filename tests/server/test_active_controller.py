@@ -28,7 +28,7 @@ from kwire.server.other_nodes.active_controller import (
     RequestOrigin,
 )
 from kwire.server.other_nodes.envelopes import decode_principal, encode_principal, says_not_controller
-from kwire.server.requests.context import DistantClient
+from kwire.server.requests.context import ForwardedClient
 from tests.virtual_loop import VirtualClock, virtual_loop
 
 SIZE_BYTES = 4
@@ -75,7 +75,7 @@ class Channel:
 HEARTBEAT = BrokerHeartbeatRequest(broker_id=7, broker_epoch=1)
 OK = BrokerHeartbeatResponse(is_caught_up=True)
 CLIENT = RequestOrigin(
-    client=DistantClient(peer_host="10.1.2.3", peer_port=77, principal="User:alice"),
+    client=ForwardedClient(peer_host="10.1.2.3", peer_port=77, principal="User:alice"),
     client_id="app",
     listener_name="PLAINTEXT",
     version=7,

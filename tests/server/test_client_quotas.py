@@ -204,7 +204,7 @@ def test_a_consumer_over_its_quota_gets_nothing_at_first(broker: RunningBroker, 
         again = fetch_request(topic, 8, session=(first.session_id, 2))
         third = consumer.ask(again, 12)
         assert third.throttle_time_ms == 0
-        assert third.responses[0].partitions[0].records, "the session was told nothing before"
+        assert third.responses[0].partitions[0].records, "the session has received nothing before"
 
 
 def test_an_invalid_quota_is_ignored(broker: RunningBroker, client: RawClient) -> None:

@@ -189,8 +189,8 @@ def test_the_apis_answer_though_they_are_not_offered(client: RawClient) -> None:
 def test_the_memory_of_a_client_does_not_grow_with_its_metrics() -> None:
     asked, _ = telemetry()
     many = MetadataImage(configs={(16, "many"): {"metrics": ",".join(f"m{number}" for number in range(5000))}})
-    _, told = at_once(asked.subscribe(ZERO_UUID, APP, many))
-    assert len(told.metrics) == 5000
+    _, reported = at_once(asked.subscribe(ZERO_UUID, APP, many))
+    assert len(reported.metrics) == 5000
     tracemalloc.start()
     for _ in range(100):
         at_once(asked.subscribe(ZERO_UUID, APP, many))

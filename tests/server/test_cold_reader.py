@@ -72,7 +72,7 @@ def test_ranges_read_by_a_worker_are_not_read_again() -> None:
     cold = cold_reads.ColdReads()
     assert note(cold, file, 0, 100)
     warm(cold)
-    assert [cold.readable(file, *stretch) for stretch in ((0, 100), (50, 50), (50, 80), (100, 10))] == [100, 50, 50, 0]
+    assert [cold.readable(file, *part) for part in ((0, 100), (50, 50), (50, 80), (100, 10))] == [100, 50, 50, 0]
     assert cold.read(file, 10, 20) == bytes(range(10, 30))
     assert file.read_at == [0]
     assert cold.read(file, 90, 20) == bytes(range(90, 110)), "what goes on behind it is read by the fetch"
@@ -113,7 +113,7 @@ def test_the_page_cache_is_not_checked_twice_for_a_range() -> None:
 
     file.is_cached = is_cached
     cold = cold_reads.ColdReads()
-    assert [cold.readable(file, *stretch) for stretch in ((0, 5000), (100, 4900), (101, 4900))] == [5000, 4900, 4900]
+    assert [cold.readable(file, *part) for part in ((0, 5000), (100, 4900), (101, 4900))] == [5000, 4900, 4900]
     assert asked == [0, 101]
     cold.release()
     assert cold.readable(file, 0, 5000) == 5000

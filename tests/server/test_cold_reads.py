@@ -220,7 +220,7 @@ class Device:
             return data
 
         monkeypatch.setattr(WatchedFile, "read", watched)
-        monkeypatch.setattr(WatchedFile, "is_cached", lambda *stretch: pages_of(*stretch) <= pages)
+        monkeypatch.setattr(WatchedFile, "is_cached", lambda *part: pages_of(*part) <= pages)
         monkeypatch.setattr(Segment, "known_position", lambda *_: -1)
         monkeypatch.setattr("kwire.log.segment.HOT_BYTES", -1)
 

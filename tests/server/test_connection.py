@@ -259,7 +259,7 @@ def test_a_client_that_does_not_read_holds_back_only_itself(broker: RunningBroke
         for correlation_id in range(1, 21):
             answer = lazy.receive(poll, 12, correlation_id=correlation_id)
             assert len(answer.responses[0].partitions[0].records) > 5_000_000
-    eventually(lambda: not blocked(broker), "nobody to be held back")
+    eventually(lambda: not blocked(broker), "no connection to be blocked")
 
 
 def table(broker: RunningBroker) -> list[Connection]:

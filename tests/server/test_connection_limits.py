@@ -128,12 +128,12 @@ def test_a_slow_name_server_does_not_block_connections(monkeypatch: pytest.Monke
 
 
 def test_a_name_without_address_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    book, told = AddressBook(), []
-    book.resolve(["localhost"], lambda: told.append("known"))
+    book, reported = AddressBook(), []
+    book.resolve(["localhost"], lambda: reported.append("known"))
     assert book.find("localhost") in {"127.0.0.1", "::1"}
     monkeypatch.setattr("kwire.server.network.outgoing.addresses.address_of", lambda *_, **__: None)
-    book.resolve(["localhost"], lambda: told.append("gone"))
-    assert (book.find("localhost"), told) == ("localhost", ["known", "gone"])
+    book.resolve(["localhost"], lambda: reported.append("gone"))
+    assert (book.find("localhost"), reported) == ("localhost", ["known", "gone"])
 
 
 def test_the_limit_of_a_name_changes_while_the_broker_runs(broker: RunningBroker, client: RawClient) -> None:
@@ -183,5 +183,5 @@ def test_sockets_get_the_buffers_that_were_asked_for(data_dir: Path) -> None:
                 )
 
         received, sent = broker.call(sizes)
-        assert received in {20_000, 40_000}, "Linux doubles what it is told"
+        assert received in {20_000, 40_000}, "Linux doubles the requested size"
         assert sent in {30_000, 60_000}

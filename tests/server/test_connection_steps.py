@@ -64,7 +64,7 @@ def test_a_connection_is_closed_once_and_not_dropped_after_its_end() -> None:
         harness.connection.close("a test")
         assert harness.count_calls("close") == 1
         harness.connection.connection_lost(None)
-        harness.connection.abort("a test")
+        harness.connection.close_now("a test")
         assert harness.count_calls("abort") == 0
         harness.listener.disconnected(harness.connection)
         assert not harness.table.per_host

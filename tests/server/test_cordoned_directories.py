@@ -57,7 +57,7 @@ def cordoned(client: RawClient) -> list[str]:
     return [each.log_dir for each in client.ask(DescribeLogDirsRequest(topics=None), 5).results if each.is_cordoned]
 
 
-def told(broker: RunningBroker) -> set[str]:
+def reported(broker: RunningBroker) -> set[str]:
     """Return the cordoned directories in the controller's registration."""
     ids = {identity: path for path, identity in broker.server._node.storage.directory_ids.items()}
     return {ids[each] for each in broker.server.services.image.brokers[1].cordoned_directories}
@@ -73,12 +73,12 @@ def test_cordoned_directories_are_sent_at_once(
 ) -> None:
     assert cordoned(client) == []
     assert cordon(client, directories[1]) is ErrorCode.NONE
-    eventually(lambda: told(broker) == {directories[1]}, "one is cordoned")
+    eventually(lambda: reported(broker) == {directories[1]}, "one is cordoned")
     assert cordoned(client) == [directories[1]]
     assert cordon(client, "*") is ErrorCode.NONE
-    eventually(lambda: told(broker) == set(directories), "all are cordoned")
+    eventually(lambda: reported(broker) == set(directories), "all are cordoned")
     assert cordon(client, "") is ErrorCode.NONE
-    eventually(lambda: told(broker) == set(), "none is cordoned")
+    eventually(lambda: reported(broker) == set(), "none is cordoned")
     assert cordoned(client) == []
 
 
@@ -96,7 +96,7 @@ def test_new_replicas_go_elsewhere(broker: RunningBroker, client: RawClient, dir
 def test_a_broker_with_all_cordoned_gets_no_replica(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     assert cordon(client, "*") is ErrorCode.NONE
-    eventually(lambda: len(told(broker)) == 3, "all are cordoned")
+    eventually(lambda: len(reported(broker)) == 3, "all are cordoned")
     (rejected,) = client.ask(create_request("later"), 7).topics
     assert rejected.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert produce(client, topic, batch(b"v")).error_code == ErrorCode.NONE
@@ -112,7 +112,7 @@ def test_cordoned_log_dirs_can_be_set_at_startup(
 ) -> None:
     with RunningBroker(data_dir, config | {"cordoned.log.dirs": directories[2]}) as broker, broker.client() as client:
         assert cordoned(client) == [directories[2]]
-        eventually(lambda: told(broker) == {directories[2]}, "one is cordoned")
+        eventually(lambda: reported(broker) == {directories[2]}, "one is cordoned")
 
 
 def test_a_directory_is_cordoned_by_the_name_that_the_settings_give_it(

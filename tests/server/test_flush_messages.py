@@ -144,7 +144,7 @@ def test_a_client_that_disconnects_during_the_fsync_leaves_no_waiter(
     with broker.client() as leaving:
         send(leaving, topic, batch(b"a"))
         eventually(lambda: broker.call(lambda: len(partition._waiters)) == 1, "one that waits")
-    eventually(lambda: broker.call(lambda: len(partition._waiters)) == 0, "nobody that waits")
+    eventually(lambda: broker.call(lambda: len(partition._waiters)) == 0, "no waiter is left")
     broker.call(workers.release)
     eventually(lambda: partition.high_watermark == 1, "the flush")
     assert values_in(fetch(client, topic).records) == [b"a"]

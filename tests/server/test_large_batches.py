@@ -73,7 +73,7 @@ def test_a_disconnected_client_keeps_the_lock_until_its_worker_ends() -> None:
         assert len(worker.running) == 1
         second.cancel()
         await settle()
-        worker.running[0].set_exception(ValueError("what it finds interests nobody"))
+        worker.running[0].set_exception(ValueError("the client has disconnected"))
         await settle()
         assert len(worker.running) == 2
         worker.running[1].set_result(b"third")

@@ -250,7 +250,7 @@ def test_little_is_read_from_a_connection_whose_request_waits(data_dir: Path) ->
             with suppress(BlockingIOError):
                 while sent < len(view):
                     sent += client.socket.send(view[sent:])
-            return broker.call(lambda: any("line" in each._read_pauses for each in connections_of(broker)))
+            return broker.call(lambda: any("blocked" in each._read_pauses for each in connections_of(broker)))
 
         eventually(is_full, "reading to stop")
         assert broker.memory_used <= BLOCKED_BYTES_MAX + RECEIVE_BUFFER_BYTES + 4096
@@ -308,7 +308,7 @@ def test_a_muted_client_that_left_is_forgotten(data_dir: Path) -> None:
         throttle.ms = 3_600_000
         with broker.client() as client:
             assert client.ask(VERSIONS, 3).throttle_time_ms == 3_600_000
-        eventually(lambda: broker.connection_count == 0, "the connection to be closed, which nobody reads from")
+        eventually(lambda: broker.connection_count == 0, "the connection of a client that does not read to be closed")
 
 
 def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[RunningBroker, Throttle]) -> None:

@@ -120,7 +120,7 @@ def test_offsets_are_available_when_the_high_watermark_reaches_the_epoch_start(t
     fetched(partition, 2, 3)
     assert ask(partition, LATEST) == (ErrorCode.NONE, 3)
     assert ask(partition, 102) == (ErrorCode.NONE, 2)
-    assert ask(partition, 103) == (ErrorCode.NONE, -1), "not committed, and seen by nobody"
+    assert ask(partition, 103) == (ErrorCode.NONE, -1), "not committed, and not visible"
 
 
 def test_a_timestamp_that_leaves_64_bits_is_just_another_one(tmp_path: Path) -> None:

@@ -94,7 +94,10 @@ def test_the_controller_lists_the_replicas_of_a_failed_directory(
         def partitions() -> tuple[PartitionImage, ...]:
             return running.call(lambda: running.server.services.image.topics["t"].partitions)
 
-        eventually(lambda: all(each.directories[0] != UNASSIGNED for each in partitions()), "they are told")
+        eventually(
+            lambda: all(each.directories[0] != UNASSIGNED for each in partitions()),
+            "the directories are in the metadata",
+        )
         assert len({each.directories[0] for each in partitions()}) == 2
         disk.fail = lambda operation, path: broken(operation, path) if path.startswith(directories[0]) else None
         assert sorted(codes(client)) == [ErrorCode.NONE] * 2 + [ErrorCode.KAFKA_STORAGE_ERROR] * 2

@@ -133,13 +133,13 @@ def test_a_lost_replica_is_not_reported_again_after_a_metadata_change() -> None:
         partition = replica()
         known.lose((TOPIC_ID, 0), partition.image)
         await settle()
-        told = len(asked.requests)
+        expected = len(asked.requests)
         known.check(partition)
         await settle()
-        assert len(asked.requests) == told
+        assert len(asked.requests) == expected
         known.report(partition)
         await settle()
-        assert len(asked.requests) == told + 1, "its log is open again"
+        assert len(asked.requests) == expected + 1, "its log is open again"
         running.cancel()
 
     play(act)
@@ -255,8 +255,12 @@ def test_a_rejected_producer_id_allocation_is_retriable_for_clients() -> None:
     play(act)
 
 
-@pytest.mark.parametrize(("level", "told"), [(METADATA_VERSION_4_3_IV0 - 1, None), (METADATA_VERSION_4_3_IV0, [HERE])])
-def test_cordoned_directories_are_sent_to_controllers_that_support_them(level: int, told: list[UUID] | None) -> None:
+@pytest.mark.parametrize(
+    ("level", "expected"), [(METADATA_VERSION_4_3_IV0 - 1, None), (METADATA_VERSION_4_3_IV0, [HERE])]
+)
+def test_cordoned_directories_are_sent_to_controllers_that_support_them(
+    level: int, expected: list[UUID] | None
+) -> None:
     directories = [SimpleNamespace(path=path, is_cordoned=False) for path in ("/here", "/there")]
     config = make_config({"log.dirs": "/here,/there", "cordoned.log.dirs": "/here"})
     reported = ReportedDirectories(
@@ -265,7 +269,7 @@ def test_cordoned_directories_are_sent_to_controllers_that_support_them(level: i
         directories=cast("Any", directories),
         directory_ids={"/here": HERE, "/there": THERE},
     )
-    assert reported.cordoned(MetadataImage(features={METADATA_VERSION: level})) == told
+    assert reported.cordoned(MetadataImage(features={METADATA_VERSION: level})) == expected
 
 
 def test_a_broker_that_no_controller_registers_in_time_does_not_start() -> None:
@@ -328,6 +332,6 @@ def test_the_number_of_pending_auto_created_topics_is_bounded(tmp_path: Path) ->
     async def act(loop: VirtualLoop) -> None:
         creator = TopicCreator(*(cast("Any", None) for _ in range(5)))
         creator.create_soon(f"topic-{number}" for number in range(REQUESTED_TOPICS_MAX + 5))
-        assert list(creator._wanted)[-1] == f"topic-{REQUESTED_TOPICS_MAX - 1}"
+        assert list(creator._requested)[-1] == f"topic-{REQUESTED_TOPICS_MAX - 1}"
 
     play(act)

@@ -165,15 +165,15 @@ def test_an_older_node_gets_the_replica_id_in_the_old_field() -> None:
 
 def test_api_versions_carries_the_software_name_and_version() -> None:
     async def main() -> None:
-        told: list[ApiVersionsRequest] = []
+        reported: list[ApiVersionsRequest] = []
 
         def first(frame: bytes) -> bytes:
             header = parse_request_header(frame)
-            told.append(decode(ApiVersionsRequest, header.api_version, frame, header.body_position))
+            reported.append(decode(ApiVersionsRequest, header.api_version, frame, header.body_position))
             return versions(frame)
 
         async with odd_node(beaten, first) as (other, channel):
             await channel.send(other.destination, HEARTBEAT)
-            assert [(each.client_software_name, each.client_software_version) for each in told] == [("kwire", "1")]
+            assert [(each.client_software_name, each.client_software_version) for each in reported] == [("kwire", "1")]
 
     event_loop.run(main())

@@ -155,7 +155,7 @@ def test_a_session_keeps_the_name_of_a_topic_that_was_deleted(client: RawClient)
     other = client.ask(fetch_request("", session=(session, 2)), 13).responses[0].partitions[0]
     assert (other.error_code, other.aborted_transactions) == (ErrorCode.INCONSISTENT_TOPIC_ID, None)
     fresh = client.ask(fetch_request("", topic_id=topic_id), 13).responses[0].partitions[0]
-    assert fresh.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "without a session nobody knows the name"
+    assert fresh.error_code == ErrorCode.UNKNOWN_TOPIC_ID, "without a session the topic id is unknown"
 
 
 def test_diverging_epochs_in_an_empty_old_fetch_return_unsupported_version(client: RawClient) -> None:
@@ -187,8 +187,8 @@ def test_a_partition_beyond_max_bytes_has_null_aborted_transactions(client: RawC
         produce(client, topic, batch(b"a"))
     request = fetch_request(first, isolation_level=1)
     request.topics += fetch_request(second, partition_max_bytes=1).topics
-    told = [topic.partitions[0] for topic in client.ask(request, 12).responses]
-    assert [(bool(each.records), each.aborted_transactions) for each in told] == [(True, []), (False, None)]
+    reported = [topic.partitions[0] for topic in client.ask(request, 12).responses]
+    assert [(bool(each.records), each.aborted_transactions) for each in reported] == [(True, []), (False, None)]
     assert fetch(client, first, 1, isolation_level=1).aborted_transactions == []
 
 

@@ -48,7 +48,7 @@ class ThereChannel:
         self.requests.append(request)
         await asyncio.sleep(0.1)
         if not self.is_reachable:
-            raise Unreachable("nobody there")
+            raise Unreachable("connection refused")
         if isinstance(request, WriteTxnMarkersRequest):
             return WriteTxnMarkersResponse(markers=[_written(each) for each in reversed(request.markers)])
         return AddPartitionsToTxnResponse(

@@ -22,7 +22,7 @@ class Writer:
         self.unsent_bytes = unsent_bytes
         self.dropped = ""
 
-    def abort(self, why: str) -> None:
+    def close_now(self, why: str) -> None:
         self.dropped = why
 
 

@@ -55,8 +55,8 @@ def test_a_fetch_is_answered_in_the_order_of_its_partitions(client: RawClient) -
     request = fetch_request(first, partition=1)
     request.topics += fetch_request(second).topics + fetch_request(first, partition=0).topics
     answer = client.ask(request, 12)
-    told = [(topic.topic, each.partition_index) for topic in answer.responses for each in topic.partitions]
-    assert told == [(first, 1), (second, 0), (first, 0)]
+    reported = [(topic.topic, each.partition_index) for topic in answer.responses for each in topic.partitions]
+    assert reported == [(first, 1), (second, 0), (first, 0)]
 
 
 @pytest.mark.parametrize("version", range(4, 19))
@@ -91,10 +91,10 @@ def test_produce_and_fetch_reject_unknown_topics_and_partitions(client: RawClien
         answer = produce(client, topic, batch(b"a"), partition=partition)
         assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert fetch(client, topic, partition=partition).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    stranger = UUID(int=12345)
-    answer = produce(client, "", batch(b"a"), version=13, topic_id=stranger)
+    unknown_id = UUID(int=12345)
+    answer = produce(client, "", batch(b"a"), version=13, topic_id=unknown_id)
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    assert fetch(client, "", version=13, topic_id=stranger).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert fetch(client, "", version=13, topic_id=unknown_id).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def corrupted(position: int, value: bytes) -> bytes:

@@ -86,7 +86,7 @@ def test_rejected_heartbeats_are_logged_once_until_one_succeeds(caplog: pytest.L
     async def act(loop: VirtualLoop) -> None:
         lifecycle = BrokerLifecycle.__new__(BrokerLifecycle)
         lifecycle._left_behind_since_ms = None
-        lifecycle._heard = ErrorCode.NONE
+        lifecycle._last_error = ErrorCode.NONE
         lifecycle._wants_to_stop = False
         lifecycle._broker_id = 1
         lifecycle._registrar = cast("Any", SimpleNamespace(broker_epoch=lambda: 5))

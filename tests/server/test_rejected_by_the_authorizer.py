@@ -64,7 +64,7 @@ from kwire.protocol.messages.write_txn_markers import (
 )
 from kwire.server.other_nodes.active_controller import RequestOrigin
 from kwire.server.requests.authorization import Operation, ResourceType
-from kwire.server.requests.context import DistantClient
+from kwire.server.requests.context import ForwardedClient
 from tests.server import controller_requests
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, create_topic, fetch_request, produce_request
@@ -330,7 +330,7 @@ def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Call
 
 async def at_controller(broker: RunningBroker, request: Any) -> Any:
     """Return the response of the controller in the same process."""
-    client = DistantClient(peer_host="127.0.0.1", peer_port=1, principal="User:node")
+    client = ForwardedClient(peer_host="127.0.0.1", peer_port=1, principal="User:node")
     request_origin = RequestOrigin(client=client, client_id=None, listener_name="CONTROLLER", version=None)
     controller = broker.server._controller
     assert controller is not None

@@ -143,8 +143,8 @@ def test_a_running_broker_accepts_unusual_valid_dynamic_settings(client: RawClie
     ("operation", "word"), [(AlterOperation.APPEND, "append"), (AlterOperation.SUBTRACT, "subtract")]
 )
 def test_only_a_list_is_added_to_and_taken_from(client: RawClient, operation: AlterOperation, word: str) -> None:
-    told = f"Config value {word} is not allowed for config key: num.io.threads"
-    assert change(client, "num.io.threads", "1", operation) == (ErrorCode.INVALID_CONFIG, told)
+    reported = f"Config value {word} is not allowed for config key: num.io.threads"
+    assert change(client, "num.io.threads", "1", operation) == (ErrorCode.INVALID_CONFIG, reported)
 
 
 def test_dynamic_settings_of_another_version_that_cannot_be_used_are_ignored(caplog: pytest.LogCaptureFixture) -> None:

@@ -104,7 +104,9 @@ def wait_until_assigned(broker: RunningBroker, topic: str, directory: str) -> No
     """Wait until the controller has the directory as the location of the topic's first partition."""
     known = broker.server._node.storage.directory_ids[directory]
     images = broker.server.services
-    eventually(lambda: images.image.topics[topic].partitions[0].directories == (known,), "the controller is told")
+    eventually(
+        lambda: images.image.topics[topic].partitions[0].directories == (known,), "the controller has the directory"
+    )
 
 
 def set_rate(client: RawClient, rate: int | None) -> None:
@@ -190,7 +192,7 @@ def test_producers_transactions_and_epochs_are_the_same_afterwards(
 ) -> None:
     topic, _ = create_topic(client)
 
-    def told() -> tuple[Any, ...]:
+    def reported() -> tuple[Any, ...]:
         log = broker.server.services.partitions.find(topic, 0).log
         entries = {entry.producer_id: entry for entry in log.producers.active()}
         return (
@@ -216,11 +218,11 @@ def test_producers_transactions_and_epochs_are_the_same_afterwards(
         )
 
     broker.call(write)
-    before = broker.call(told)
+    before = broker.call(reported)
     assert before[0]
     committed = fetch(client, topic, 0, isolation_level=READ_COMMITTED)
     moved(client, directories, topic)
-    assert broker.call(told) == before
+    assert broker.call(reported) == before
     again = fetch(client, topic, 0, isolation_level=READ_COMMITTED)
     assert (again.aborted_transactions, again.records[:100]) == (
         committed.aborted_transactions,
@@ -397,29 +399,29 @@ def test_the_directory_assignment_is_committed_before_the_future_log_replaces_th
     produce(client, topic, batch(b"one"))
     home, away = home_and_away(client, directories, topic)
     assignments = broker.server._replicas.moves._assignments
-    told = threading.Event()
+    reported = threading.Event()
     may_go_on = threading.Event()
     send = assignments._send
 
     async def send_slowly(replicas: Any) -> bool:
         if any(replica[0] == topic_id for replica in replicas):
-            told.set()
+            reported.set()
             if not may_go_on.is_set():
                 return False
         return await send(replicas)
 
     broker.call(lambda: setattr(assignments, "_send", send_slowly))
     assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
-    assert told.wait(15)
+    assert reported.wait(15)
     assert set(places(client, topic)) == {home, away + "*"}, "it waits for the controller"
     produce(client, topic, batch(b"two"))
     may_go_on.set()
     eventually(lambda: list(places(client, topic)) == [away], "it has moved")
     assert len(everything(client, topic)) == 2
-    told.clear()
+    reported.clear()
     may_go_on.clear()
     assert ask_to_move(client, home, topic) == [ErrorCode.NONE]
-    assert told.wait(15)
+    assert reported.wait(15)
     assert ask_to_move(client, away, topic) == [ErrorCode.NONE]
     may_go_on.set()
     assert list(places(client, topic)) == [away], "the move back was taken back before the controller knew of it"

@@ -108,7 +108,7 @@ def test_an_uncommitted_produce_request_times_out_after_timeout_ms() -> None:
         answer = await scene.produce(b"a", timeout_ms=500)
         assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
         assert 0.5 <= scene.simulation.now - began < 0.7
-        assert scene.leader.log.log_end_offset == 1, "nobody knows what will become of it"
+        assert scene.leader.log.log_end_offset == 1, "the record is neither committed nor truncated yet"
 
     play(acts)
 

@@ -164,7 +164,7 @@ def test_a_watched_session_returns_the_same_changes_as_a_full_check(
     offsets = {(topic, index): 0 for topic in world.topics for index in range(2)}
     news: dict[tuple[str, int], int] = dict(offsets)
     isolation_level = READ_UNCOMMITTED
-    told = 0
+    reported = 0
     for _ in range(150):
         for _ in range(random_source.randrange(3)):
             world.change()
@@ -185,7 +185,7 @@ def test_a_watched_session_returns_the_same_changes_as_a_full_check(
         ]
         assert answers[0] == answers[1]
         assert two[0].order == two[1].order
-        told += len(answers[0])
+        reported += len(answers[0])
         news = {}
         for key, data in answers[0].items():
             partition = world.partition(key)
@@ -193,7 +193,7 @@ def test_a_watched_session_returns_the_same_changes_as_a_full_check(
                 offsets[key] = news[key] = min(data.high_watermark, data.last_stable_offset)
             elif data.error_code and random_source.random() < 0.5:
                 offsets[key] = news[key] = max(data.log_start_offset, 0)
-    assert told > 100
+    assert reported > 100
 
 
 def unread(broker: RunningBroker, consumer: Consumer) -> set[Any]:
@@ -363,7 +363,7 @@ def test_a_damaged_log_wakes_a_session(
     opened(consumer, topic)
     partition = broker.server.services.partitions.find(topic, 3)
     broker.call(lambda: partition.log.health.damaged(CorruptLogError("a bit")))
-    answer = eventually(lambda: consumer.fetch({}), "the session is told")
+    answer = eventually(lambda: consumer.fetch({}), "the session is notified")
     assert {key: data.error_code for key, data in answer.items()} == {(topic, 3): ErrorCode.KAFKA_STORAGE_ERROR}
 
 

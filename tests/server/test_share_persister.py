@@ -48,7 +48,7 @@ class ThereChannel:
         self.requests.append(request)
         await asyncio.sleep(0.1)
         if not self.is_reachable:
-            raise Unreachable("nobody there")
+            raise Unreachable("connection refused")
         assert isinstance(request, ReadShareGroupStateRequest)
         code = self.errors.pop(0) if self.errors else E.NONE
         return ReadShareGroupStateResponse(
@@ -143,7 +143,7 @@ def test_the_attempts_end_after_a_while() -> None:
         channel.is_reachable = False
         with pytest.raises(KafkaError) as error:
             await scene.persister.read_state("g", TOPIC_ID, 3, 0)
-        assert (error.value.code, error.value.message) == (E.COORDINATOR_NOT_AVAILABLE, "nobody there")
+        assert (error.value.code, error.value.message) == (E.COORDINATOR_NOT_AVAILABLE, "connection refused")
         assert 0.9 * PATIENCE_MS <= loop.time() * 1000 <= PATIENCE_MS
         assert len(channel.requests) < 40
         scene.shards.partitions[0].leader = NO_LEADER

@@ -170,8 +170,8 @@ def test_topics_are_deleted_at_every_version(client: RawClient, version: int) ->
 def test_topics_are_deleted_by_id(client: RawClient) -> None:
     topic, topic_id = create_topic(client)
     both = DeleteTopicState(name=topic, topic_id=topic_id)
-    stranger = DeleteTopicState(topic_id=UUID(int=77))
-    answers = delete(client, 6, both, DeleteTopicState(), stranger)
+    unknown = DeleteTopicState(topic_id=UUID(int=77))
+    answers = delete(client, 6, both, DeleteTopicState(), unknown)
     assert [answer.error_code for answer in answers] == [
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUEST,

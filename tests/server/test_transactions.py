@@ -294,12 +294,12 @@ def test_transactions_and_producers_are_described(client: RawClient) -> None:
 @pytest.mark.parametrize("name", ["unknown", "x" * 32_000, "a\0b", "\U0001f600"])
 def test_unknown_transactional_ids_are_rejected(client: RawClient, name: str) -> None:
     topic, _ = create_topic(client)
-    nobody = Producer(name, 5, 0)
+    unknown = Producer(name, 5, 0)
     assert find(client, name).error_code == 0
-    assert add(client, nobody, topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
-    assert end(client, nobody, commit=True).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert add(client, unknown, topic, 0) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING]
+    assert end(client, unknown, commit=True).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert describe(client, name).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert send(client, nobody, topic).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert send(client, unknown, topic).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert fetch(client, topic).high_watermark == 0
 
 

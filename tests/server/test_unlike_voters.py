@@ -138,8 +138,8 @@ def test_a_second_leader_of_an_epoch_is_rejected_and_both_live_on(
     with caplog.at_level(logging.ERROR, "kwire.cluster.quorum"):
         nodes.start(1)
         nodes.until(lambda: len(nodes.leaders()) == 2, "node 1 leads itself")
-        told = f"node 1: told of leader {leader} in epoch {epoch}, but it knows leader 1 in epoch {epoch}"
-        nodes.until(lambda: told in caplog.messages, "node 1 says what it was told")
+        reported = f"node 1: received leader {leader} in epoch {epoch}, but it has leader 1 in epoch {epoch}"
+        nodes.until(lambda: reported in caplog.messages, "node 1 logs the leader that it received")
     world = World(leader_id=leader, other_id=1, epoch=epoch, broker_epoch=-1)
     assert list(codes_of(nodes.ask(1, begin_epoch(world)))) == [ErrorCode.INVALID_REQUEST]
     assert list(codes_of(nodes.ask(leader, registration()))) == []

@@ -19,6 +19,6 @@ def test_a_broker_whose_session_is_not_watched_is_found() -> None:
         assert active is not None
         sessions = broker_control(active)._sessions
         assert sessions is not None
-        sessions._contacts.popitem()
+        sessions._last_heartbeats.popitem()
         with pytest.raises(AssertionError, match="would never fence"):
             rules.look()

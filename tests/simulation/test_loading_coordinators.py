@@ -40,7 +40,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Counter[ErrorCode]:
 
     monkeypatch.setattr(Loader, "run", load_late)
     monkeypatch.setattr(CoordinatorRuntime, "active", active_or_told)
-    monkeypatch.setattr("kwire.coordinator.runtime.START_PATIENCE_S", 0.0)
+    monkeypatch.setattr("kwire.coordinator.runtime.START_WAIT_S", 0.0)
     return codes
 
 

@@ -50,7 +50,7 @@ class Alone:
         raise AssertionError(f"there is no broker {broker_id}")
 
     def send_proposal(self, partition: Any) -> None:
-        raise AssertionError(f"nobody can change {partition}")
+        raise AssertionError(f"no test may change {partition}")
 
 
 async def lead(log: MetadataLog) -> None:

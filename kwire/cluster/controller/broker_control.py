@@ -162,7 +162,7 @@ class BrokerControl:
         """Return the state that the broker must enter."""
         sessions, view = self._active()
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
-        sessions.contact(request.broker_id, request.broker_epoch, now_ms=self._now)
+        sessions.renew_session(request.broker_id, request.broker_epoch, now_ms=self._now)
         decision: Decision | None = None
         while decision != (decision := decide(view, sessions, request)):
             if changes_partitions(view, request, decision):
@@ -173,7 +173,7 @@ class BrokerControl:
                 records = at_once(plan_heartbeat(view, request=request, decision=decision))
                 prepared = prepare(records, view.image.features)
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
-        sessions.beat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
+        sessions.record_heartbeat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
         if written is not None:
             await self._log.committed(written)
         return decision.answer
@@ -190,7 +190,7 @@ class BrokerControl:
             if not self._planning_heartbeats[incarnation]:
                 del self._planning_heartbeats[incarnation]
             if self._sessions is not None:
-                self._sessions.contact(*incarnation, now_ms=self._now)
+                self._sessions.renew_session(*incarnation, now_ms=self._now)
 
     def _has_session(self, incarnation: BrokerIncarnation) -> bool:
         """Return True if a broker's process has sent a heartbeat within its session, or waits for the response."""
@@ -321,10 +321,10 @@ class BrokerControl:
             has_more = len(prepared) >= ELECTIONS_PER_SWEEP_MAX and self._log.is_active
 
     async def _planned(self, make: Planner, *, is_partial: bool = False) -> PreparedRecords:
-        """Return the records of a plan that holds for the newest image: append them before anything is awaited.
+        """Return the records of a plan that is valid for the newest image. Append them before anything is awaited.
 
-        It is made in steps, after earlier plans are made: if several were made at once, writing one would invalidate
-        the others. A partial plan leaves partitions to a later one.
+        The plan is made in steps. Only one plan is made at a time: writing one would invalidate the others. A partial
+        plan leaves partitions to a later one.
         """
         async with self._planning:
             for _ in range(ATTEMPTS_MAX):
@@ -341,7 +341,7 @@ class BrokerControl:
     def _seconds_to_next_check(self) -> float:
         timeout_ms = self._settings.of(ControlSettings).session_timeout_ms
         max_ms = timeout_ms / CHECKS_PER_SESSION
-        # Sessions of an earlier leadership do not count: another node watches the brokers.
+        # Sessions do not count while another controller is active, because that one fences brokers.
         sessions = self._sessions if self._log.is_active else None
         expiry_ms = sessions.next_expiry_ms() if sessions is not None else None
         if expiry_ms is None:
@@ -354,12 +354,12 @@ class BrokerControl:
             if expired.broker_id == self._controller_id or expired in self._planning_heartbeats:
                 # A broker in this process is alive while the controller is, whatever has delayed both. A broker whose
                 # heartbeat is being planned waits for this controller.
-                sessions.contact(*expired, now_ms=self._now)
+                sessions.renew_session(*expired, now_ms=self._now)
                 continue
             try:
                 await self._fence(expired)
             except KafkaError:
-                sessions.contact(*expired, now_ms=self._now)  # check it again after another session
+                sessions.renew_session(*expired, now_ms=self._now)  # check it again after another session
                 raise
 
     async def _fence(self, expired: BrokerIncarnation) -> None:

@@ -55,9 +55,9 @@ def _is_short(_: object) -> bool:
     return False
 
 
-def _has_patterns(wanted: tuple[ConfigResource, object]) -> bool:
+def _has_patterns(element: tuple[ConfigResource, object]) -> bool:
     """Return True if checking the configuration may take milliseconds: it may have regular expressions."""
-    (kind, _), _ = wanted
+    (kind, _), _ = element
     return kind == ConfigResourceType.CLIENT_METRICS
 
 
@@ -85,14 +85,14 @@ class Controller:
     ) -> list[CreatedTopic | KafkaError]:
         """Create topics; a topic that cannot be created does not affect the others."""
 
-        async def plan(wanted: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
+        async def plan(element: NewTopic) -> tuple[PreparedRecords, CreatedTopic]:
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], CreatedTopic]]:
                 topic_id = self._random_source.uuid()
                 return plan_topic(
-                    image, wanted, topic_id=topic_id, defaults=self._defaults, random_source=self._random_source
+                    image, element, topic_id=topic_id, defaults=self._defaults, random_source=self._random_source
                 )
 
-            records, created = await self._prepared(wanted.name, steps)
+            records, created = await self._prepared(element.name, steps)
             count(created.num_partitions)
             return records, created
 
@@ -111,11 +111,11 @@ class Controller:
     ) -> list[None | KafkaError]:
         """Add partitions to topics, given as (name, new count, replicas of each new partition or None)."""
 
-        async def plan(wanted: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
-            name, _, _ = wanted
+        async def plan(element: tuple[str, int, Sequence[Sequence[int]] | None]) -> tuple[PreparedRecords, None]:
+            name, _, _ = element
 
             def steps(image: MetadataImage) -> Pieces[tuple[list[Any], None]]:
-                return (yield from plan_partitions(image, *wanted, random_source=self._random_source)), None
+                return (yield from plan_partitions(image, *element, random_source=self._random_source)), None
 
             records, _ = await self._prepared(name, steps)
             count(len(records))
@@ -167,9 +167,9 @@ class Controller:
     ) -> list[None | KafkaError]:
         """Replace the whole configuration of resources."""
 
-        def plan(wanted: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
+        def plan(element: tuple[ConfigResource, Mapping[str, str | None]]) -> tuple[list[Any], None]:
             return plan_replacement(
-                self.image, *wanted, settings=self._defaults.current.values, is_forwarded=is_forwarded
+                self.image, *element, settings=self._defaults.current.values, is_forwarded=is_forwarded
             ), None
 
         return await self._each(requested, plan, validate_only=validate_only, takes_long=_has_patterns)
@@ -187,8 +187,8 @@ class Controller:
         """
         seen: set[QuotaEntity] = set()
 
-        def plan(wanted: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
-            entity, operations = wanted
+        def plan(element: tuple[QuotaEntity, Sequence[tuple[str, float | None]]]) -> tuple[list[Any], None]:
+            entity, operations = element
             alterations: Alterations = dict(operations)
             is_repeated = entity in seen
             seen.add(entity)
@@ -287,11 +287,11 @@ class Controller:
         """
         results: list[Any] = []
         epoch = self._log.epoch
-        for number, wanted in enumerate(requested, 1):
-            if takes_long(wanted) or number % REQUESTS_AT_ONCE == 0:
+        for number, element in enumerate(requested, 1):
+            if takes_long(element) or number % REQUESTS_AT_ONCE == 0:
                 await turn()
             try:
-                planned = plan(wanted)
+                planned = plan(element)
                 records, result = await planned if isinstance(planned, Awaitable) else planned
                 if records and not validate_only:
                     self._log.append(records)

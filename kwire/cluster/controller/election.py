@@ -2,9 +2,10 @@
 
 A clean leader comes from the in-sync set, or from the eligible leader replicas if that set is empty. Eligible leader
 replicas left the set when it was smaller than min.insync.replicas, and have every committed record (KIP-966). A current
-leader that may lead stays, unless the preferred replica, the first of the list, is requested. An unclean leader may
-lack committed records. It is the last known leader if no replica is left that could have all of them. Otherwise it is
-any live replica, if the topic allows it.
+leader that may lead stays, unless the preferred replica, the first of the list, is requested.
+
+An unclean leader may lack committed records. If the in-sync set and the eligible leader replicas are empty, the last
+known leader is elected. Otherwise any live replica is elected, if the topic allows it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Election(Enum):
 
     PREFERRED = "give the partition back to its preferred replica"
     ONLINE = "keep the partition online"
-    UNCLEAN = "keep it online even by a replica that is not in sync"
+    UNCLEAN = "keep it online even with a leader that is not in sync"
 
 
 class Elected(NamedTuple):
@@ -52,10 +53,10 @@ class Candidates:
 
 def elect(election: Election, candidates: Candidates) -> Elected:
     """Return the leader after the change."""
-    favourites = [candidates.partition.leader, *candidates.replicas]
+    preference = [candidates.partition.leader, *candidates.replicas]
     if election is Election.PREFERRED:
-        favourites.insert(0, candidates.replicas[0])
-    for broker in favourites:
+        preference.insert(0, candidates.replicas[0])
+    for broker in preference:
         if candidates.is_clean(broker):
             return Elected(broker)
     if _can_last_leader_return(candidates):

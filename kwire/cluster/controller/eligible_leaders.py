@@ -1,8 +1,9 @@
 """Rules for configurations with eligible leader replicas (KIP-966).
 
-A replica outside the in-sync set has all committed records only if enough replicas were required when it left. While
-the feature is on, min.insync.replicas is therefore the same on all nodes. It is set for the cluster, optionally for
-topics, and never for single brokers. A change of it clears all eligible leader replicas.
+While fewer than min.insync.replicas are in sync, the high watermark does not advance. So a replica that leaves the
+in-sync set then still has all committed records. This holds only if all nodes use the same min.insync.replicas. While
+the feature is on, it is set for the cluster, optionally for topics, and never for single brokers. A change of it clears
+the eligible leader replicas of the topics that it applies to.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ that has caught up is unfenced. Before a broker shuts down, other brokers take o
 
         FENCED --caught up--> UNFENCED --requests shutdown, leads something--> CONTROLLED_SHUTDOWN
            |                     |                                               |  leads nothing, and all active
-           |  requests shutdown  |  requests shutdown, leads nothing             |  brokers know the new leaders
+           |  requests shutdown  |  requests shutdown, leads nothing             |  brokers applied the new leaders
            +---------------------+------------> SHUTDOWN_NOW <-------------------+
 
 SHUTDOWN_NOW is not stored: it is the response, and the broker is fenced.
@@ -67,24 +67,24 @@ class BrokerSessions:
 
     def __init__(self, image: MetadataImage, *, session_timeout_ms: int, now_ms: float) -> None:
         self._session_timeout_ms = session_timeout_ms
-        self._contacts: dict[BrokerIncarnation, float] = {}
+        self._last_heartbeats: dict[BrokerIncarnation, float] = {}
         """Time of each process's last heartbeat, the oldest first."""
         self._progress: dict[int, _Progress] = {}
         for broker in image.brokers.values():
             self._progress[broker.broker_id] = _Progress()
             if not broker.fenced:
-                self.contact(broker.broker_id, broker.broker_epoch, now_ms=now_ms)
+                self.renew_session(broker.broker_id, broker.broker_epoch, now_ms=now_ms)
 
-    def contact(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> None:
+    def renew_session(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> None:
         """Record a heartbeat. Call it on arrival: a slow controller must not fence because of its own delay."""
         incarnation = BrokerIncarnation(broker_id, broker_epoch)
-        self._contacts.pop(incarnation, None)
-        self._contacts[incarnation] = now_ms
+        self._last_heartbeats.pop(incarnation, None)
+        self._last_heartbeats[incarnation] = now_ms
 
     def has_session(self, broker_id: int, broker_epoch: int, *, now_ms: float) -> bool:
         """Return True if a process of a broker has sent a heartbeat within broker.session.timeout.ms."""
-        contact = self._contacts.get(BrokerIncarnation(broker_id, broker_epoch))
-        return contact is not None and not self._is_over(contact, now_ms)
+        last_ms = self._last_heartbeats.get(BrokerIncarnation(broker_id, broker_epoch))
+        return last_ms is not None and not self._is_over(last_ms, now_ms)
 
     def has_heartbeat(self, broker_id: int) -> bool:
         """Return True if this controller has answered a heartbeat of the broker's process without shutting it down."""
@@ -96,24 +96,24 @@ class BrokerSessions:
 
         It stays the first until it sends a heartbeat or `forget` removes it.
         """
-        first = next(iter(self._contacts), None)
-        return first if first is not None and self._is_over(self._contacts[first], now_ms) else None
+        first = next(iter(self._last_heartbeats), None)
+        return first if first is not None and self._is_over(self._last_heartbeats[first], now_ms) else None
 
     def forget(self, incarnation: BrokerIncarnation) -> None:
         """Remove the session of a process that is fenced or no longer registered."""
-        self._contacts.pop(incarnation, None)
+        self._last_heartbeats.pop(incarnation, None)
 
     def is_watched(self, broker_id: int, broker_epoch: int) -> bool:
-        """Return True if a process has a session: without heartbeats, it is fenced in the end."""
-        return BrokerIncarnation(broker_id, broker_epoch) in self._contacts
+        """Return True if a process has a session, so that it is fenced if its heartbeats end."""
+        return BrokerIncarnation(broker_id, broker_epoch) in self._last_heartbeats
 
     def next_expiry_ms(self) -> float | None:
         """Return the end of the session that expires first; None without sessions."""
-        first = next(iter(self._contacts), None)
-        return None if first is None else self._contacts[first] + self._session_timeout_ms
+        first = next(iter(self._last_heartbeats), None)
+        return None if first is None else self._last_heartbeats[first] + self._session_timeout_ms
 
-    def _is_over(self, contact: float, now_ms: float) -> bool:
-        return contact + self._session_timeout_ms < now_ms
+    def _is_over(self, last_ms: float, now_ms: float) -> bool:
+        return last_ms + self._session_timeout_ms < now_ms
 
     def registered(self, broker_id: int, *, is_new_incarnation: bool) -> None:
         """Process a broker's registration; a new process starts without progress."""
@@ -125,13 +125,15 @@ class BrokerSessions:
         self._progress.pop(broker_id, None)
         self.forget(BrokerIncarnation(broker_id, broker_epoch))
 
-    def beat(self, request: BrokerHeartbeatRequest, state: BrokerState, *, end_offset: int, now_ms: float) -> None:
+    def record_heartbeat(
+        self, request: BrokerHeartbeatRequest, state: BrokerState, *, end_offset: int, now_ms: float
+    ) -> None:
         """Record that a heartbeat was answered with this state; `end_offset` is the last offset of the metadata log.
 
         The broker's session begins again. It may have ended, or this node may have been elected again, while the change
         was planned.
         """
-        self.contact(request.broker_id, request.broker_epoch, now_ms=now_ms)
+        self.renew_session(request.broker_id, request.broker_epoch, now_ms=now_ms)
         progress = self._of(request.broker_id)
         progress.metadata_offset = request.current_metadata_offset
         progress.has_heartbeat = state is not BrokerState.SHUTDOWN_NOW

@@ -1,9 +1,8 @@
 """Plans over all partitions of the cluster, made in steps and written as one batch.
 
-A plan is made on one image while other tasks run and may change the newest image. Before it is written, is_plan_valid
-checks it against the newest image. It must have the same brokers, features and configurations, and the planned
-partitions and their topics must be unchanged. For partitions that have changed, it is enough that a new plan is the
-same.
+A plan is made on one image while other tasks run and may change the newest image. Before the plan is written,
+is_plan_valid compares the two images. Brokers, features and configurations must be the same, and no topic may have been
+deleted. Partitions that have changed are planned again on the newest image, and the result must be the same.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class ControllerView:
 
     def min_insync_replicas(self, topic: TopicImage) -> int:
         """Return min.insync.replicas of a topic, at most its replication factor."""
-        wanted: int = self._setting(topic, MIN_INSYNC_REPLICAS)
-        return min(wanted, len(topic.partitions[0].replicas))
+        configured: int = self._setting(topic, MIN_INSYNC_REPLICAS)
+        return min(configured, len(topic.partitions[0].replicas))
 
     def allows_unclean_election(self, topic: TopicImage) -> bool:
         allows: bool = self._setting(topic, UNCLEAN_LEADER_ELECTION)

@@ -76,7 +76,7 @@ class NodeFormat:
 
 
 def format_node(
-    wanted: NodeFormat,
+    plan: NodeFormat,
     *,
     disk: Disk,
     random_source: RandomSource,
@@ -85,24 +85,24 @@ def format_node(
     ignore_formatted: bool = False,
 ) -> None:
     """Format the blank directories. Raises FormatRejected or DirectoryRejected before it writes, or if a disk fails."""
-    blank = _blank_directories(wanted, disk, say, ignore_formatted=ignore_formatted)
+    blank = _blank_directories(plan, disk, say, ignore_formatted=ignore_formatted)
     if not blank:
         say("All of the log directories are already formatted.")
         return
-    say("Bootstrap metadata: " + ", ".join(wanted.in_words()))
-    release = RELEASE_NAMES[wanted.features[METADATA_VERSION]]
+    say("Bootstrap metadata: " + ", ".join(plan.in_words()))
+    release = RELEASE_NAMES[plan.features[METADATA_VERSION]]
     for directory in blank:
-        say(f"Formatting {wanted.kind_of(directory)} {directory} with {METADATA_VERSION} {release}.")
+        say(f"Formatting {plan.kind_of(directory)} {directory} with {METADATA_VERSION} {release}.")
         try:
-            _format(wanted, directory, disk=disk, random_source=random_source, now_ms=clock.wall_ms())
+            _format(plan, directory, disk=disk, random_source=random_source, now_ms=clock.wall_ms())
         except DiskFailure as failure:
             raise FormatRejected(f"Error while formatting {directory}: {failure}") from failure
 
 
-def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_formatted: bool) -> list[str]:
+def _blank_directories(plan: NodeFormat, disk: Disk, say: Say, *, ignore_formatted: bool) -> list[str]:
     known: dict[str, MetaProperties] = {}
     blank = []
-    for directory in wanted.directories:
+    for directory in plan.directories:
         try:
             meta = _identity(disk, directory)
         except DiskFailure:
@@ -113,7 +113,7 @@ def _blank_directories(wanted: NodeFormat, disk: Disk, say: Say, *, ignore_forma
         else:
             known[directory] = meta
     for directory, meta in known.items():
-        _check_is_of_node(wanted, directory, meta)
+        _check_is_of_node(plan, directory, meta)
     if known and not ignore_formatted:
         raise FormatRejected(
             f"Log directory {next(iter(known))} is already formatted. Use --ignore-formatted to ignore this directory "
@@ -139,15 +139,15 @@ def _identity(disk: Disk, directory: str) -> MetaProperties | None:
     return meta
 
 
-def _check_is_of_node(wanted: NodeFormat, directory: str, meta: MetaProperties) -> None:
+def _check_is_of_node(plan: NodeFormat, directory: str, meta: MetaProperties) -> None:
     path = f"{directory}/{META_PROPERTIES}"
-    if meta.cluster_id != wanted.cluster_id:
-        raise FormatRejected(f"Invalid cluster.id in: {path}. Expected {wanted.cluster_id}, but read {meta.cluster_id}")
-    if meta.node_id != wanted.node_id:
-        raise FormatRejected(f"Invalid node.id in: {path}. Expected {wanted.node_id}, but read {meta.node_id}")
+    if meta.cluster_id != plan.cluster_id:
+        raise FormatRejected(f"Invalid cluster.id in: {path}. Expected {plan.cluster_id}, but read {meta.cluster_id}")
+    if meta.node_id != plan.node_id:
+        raise FormatRejected(f"Invalid node.id in: {path}. Expected {plan.node_id}, but read {meta.node_id}")
 
 
-def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: RandomSource, now_ms: int) -> None:
+def _format(plan: NodeFormat, directory: str, *, disk: Disk, random_source: RandomSource, now_ms: int) -> None:
     make_durably(disk, directory)
     lock = _lock(disk, directory)
     try:
@@ -157,13 +157,13 @@ def _format(wanted: NodeFormat, directory: str, *, disk: Disk, random_source: Ra
             disk,
             directory,
             MetaProperties(
-                cluster_id=wanted.cluster_id,
-                node_id=wanted.node_id,
-                directory_id=wanted.directory_id(directory, random_source),
+                cluster_id=plan.cluster_id,
+                node_id=plan.node_id,
+                directory_id=plan.directory_id(directory, random_source),
             ),
-            features=wanted.features,
-            credentials=wanted.credentials,
-            voters=wanted.voters if directory == wanted.metadata_dir else None,
+            features=plan.features,
+            credentials=plan.credentials,
+            voters=plan.voters if directory == plan.metadata_dir else None,
             now_ms=now_ms,
         )
     finally:

@@ -18,7 +18,8 @@ async def committed(partition: Partition, last_offset: int) -> None:
 async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_tail: bool = False) -> None:
     """Return when the condition is fulfilled.
 
-    It is checked after each commit, or with `for_tail` after progress of followers.
+    It is checked after each commit. With `for_tail` it is checked after each append, flush, and change of a follower's
+    log start offset.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never be fulfilled,
     NOT_LEADER_OR_FOLLOWER if the partition is no longer led here.
@@ -35,7 +36,7 @@ class _Wait:
         self._is_fulfilled = is_fulfilled
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
         partition.wait(self, for_tail=for_tail)
-        self.state_changed()  # earlier events are not notified
+        self.state_changed()  # the partition does not notify of earlier changes
 
     def data_available(self, size: int) -> None:
         self._check()

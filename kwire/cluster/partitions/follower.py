@@ -35,9 +35,9 @@ class Follower:
     def fetched(self, offset: int, *, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: float) -> None:
         """Record a fetch at an offset.
 
-        A fetch at the leader's log end offset means that the follower has everything now. A fetch at the log end offset
-        of the previous fetch means that it had everything then: with constant appends, followers must not appear to
-        lag.
+        A fetch at the leader's log end offset means that the follower is caught up now. A fetch at or above the log end
+        offset that the leader had at the previous fetch means that the follower was caught up then. Without this rule,
+        followers would seem to lag while records are appended all the time.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)

@@ -85,7 +85,7 @@ class GroupCommit:
                 partition.flushed()
         except (DiskFailure, KafkaError) as failure:
             # The log is offline; waiting requests are answered with that error.
-            logger.error("cannot flush %r: %s", partition.log, failure)  # noqa: TRY400 the failure says all
+            logger.error("cannot flush %r: %s", partition.log, failure)  # noqa: TRY400 no traceback needed
             partition.wake()
         except Exception as error:  # noqa: BLE001 after any error durability cannot be guaranteed
             self._failed(error)

@@ -19,7 +19,7 @@ from kwire.cluster.directory_ids import LOST
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.follower import NEVER_MS, UNKNOWN_EPOCH, UNKNOWN_OFFSET, Follower
 
-STRETCHES_MAX = 64
+UNCOMMITTED_APPENDS_MAX = 64
 """Maximum uncommitted appends that are counted one by one; later ones are counted as one."""
 
 
@@ -111,11 +111,11 @@ class InSync:
 
     def appended(self, end: int, size: int) -> None:
         """Record an append by the leader, with its end offset and size in bytes."""
-        if len(self._uncommitted) == STRETCHES_MAX:
+        if len(self._uncommitted) == UNCOMMITTED_APPENDS_MAX:
             size += self._uncommitted.pop()[1]
         self._uncommitted.append((end, size))
 
-    def committed_bytes(self, end: int) -> int:
+    def take_committed_bytes(self, end: int) -> int:
         """Remove the appends committed up to `end`, and return their size in bytes, at least 1."""
         size = 0
         while self._uncommitted and self._uncommitted[0][0] <= end:
@@ -125,7 +125,8 @@ class InSync:
     def committed_end(self, end: int) -> int:
         """Return the offset, at most `end`, that all replicas of the maximal set have reached; -1 while it is unknown.
 
-        Replicas that are about to join count as well: otherwise they could never reach the committed offset.
+        Followers that are about to join count as well. Otherwise the committed offset could advance ahead of them each
+        time, and they could never join.
         """
         committed = end
         for broker_id, follower in self._followers.items():

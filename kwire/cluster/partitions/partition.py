@@ -1,13 +1,13 @@
 """Partition on this broker: its log, its high watermark, and the waiters that are notified when either changes.
 
-The leader appends what clients send and serves it to followers. It computes the high watermark from their fetches: the
-offset up to which every in-sync replica has the log (kwire.cluster.partitions.in_sync). A follower appends what its
-leader sends and takes over its high watermark. Without other replicas the high watermark follows the log end offset at
-once.
+The leader appends the batches of clients and serves them to followers. It computes the high watermark from their
+fetches: the offset up to which every in-sync replica has the log (kwire.cluster.partitions.in_sync). A follower appends
+the batches of its leader and adopts the leader's high watermark. Without other replicas the high watermark is the log
+end offset.
 
-If flush.messages requires a flush first, records that are not durable do not count: neither for the high watermark nor
-as fetched by a follower. The partition stores its waiters. A delayed fetch is notified of each new range of bytes, and
-decides itself when it has enough.
+If flush.messages requires a flush, records that are not durable do not count for the high watermark, and a follower
+fetches again only after it has flushed. The partition stores its waiters. A delayed fetch is notified of the size of
+each append or commit, and decides itself when it has enough.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class Partition:
             return
         end = in_sync.committed_end(self.durable_end)
         if end > self.high_watermark:
-            self._advance(end, in_sync.committed_bytes(end))
+            self._advance(end, in_sync.take_committed_bytes(end))
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -291,7 +291,7 @@ class Partition:
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         follower = in_sync.follower(broker_id)
-        has_cut = follower.log_start_offset != log_start_offset
+        has_moved_start = follower.log_start_offset != log_start_offset
         follower.fetched(
             offset,
             log_start_offset=log_start_offset,
@@ -302,11 +302,11 @@ class Partition:
         if in_sync.propose_joining(broker_id, self.high_watermark):
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
-        if has_cut:
+        if has_moved_start:
             self._notify_tail_of_change()
 
     def propose_isr_shrink(self) -> None:
-        """Request the removal of replicas that lag for too long from the in-sync set; stop waiting for them."""
+        """Propose an in-sync set without the replicas that lag; they count until the metadata have the new set."""
         if self.in_sync is None:
             return
         if self.in_sync.propose_shrink(self.log.log_end_offset):
@@ -318,8 +318,8 @@ class Partition:
     def append_as_follower(
         self, batches: bytes | bytearray | memoryview, *, leader_epoch: int, high_watermark: int, log_start_offset: int
     ) -> None:
-        """Append what the leader of an epoch sent for the log end offset. Raises KafkaError, DiskFailure."""
-        assert not self.is_led, "a leader appends what clients send"
+        """Append batches that the leader of the epoch sent for the log end offset. Raises KafkaError, DiskFailure."""
+        assert not self.is_led, "a leader appends only batches of clients and coordinators"
         assert leader_epoch == self.image.leader_epoch, "batches from an earlier leader are dropped"
         log = self.log
         if batches:
@@ -437,7 +437,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Lowest log start offset of the live replicas: none of them has anything to read below."""
+        """Lowest log start offset of the live replicas: none of them has records below it."""
         start = self.log.log_start_offset
         return start if self.in_sync is None else self.in_sync.low_watermark(start)
 

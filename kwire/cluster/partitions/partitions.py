@@ -169,7 +169,7 @@ class Partitions:
         try:
             path = self._logs.set_aside(log.topic, log.partition)
         except DiskFailure as failure:
-            logger.error("%s: %s; cannot set its directory aside: %s", place, why, failure)  # noqa: TRY400 the failure says all
+            logger.error("%s: %s; cannot set its directory aside: %s", place, why, failure)  # noqa: TRY400 no traceback needed
         else:
             logger.warning("%s: %s; set aside as %s", place, why, path)
 
@@ -341,7 +341,7 @@ class Partitions:
             log.update_config(config)  # it may have been opened with an older image
         except (KafkaError, DiskFailure) as error:
             if key not in self._closed:
-                logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 the error says all
+                logger.error("%s-%d stays closed: %s", topic.name, index, error)  # noqa: TRY400 no traceback needed
             is_damaged = isinstance(error, CorruptLogError)
             self._closed[key] = can_create and not is_damaged
             if is_damaged:

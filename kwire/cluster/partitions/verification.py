@@ -14,7 +14,7 @@ class Verification:
 
     def __init__(self, claim: object) -> None:
         self.claim = claim
-        """Request to the transaction coordinator, shared by all waiting batches."""
+        """Transaction that all waiting batches claim to belong to (kwire.coordinator.transaction.verifier)."""
         self.waiting: list[tuple[int, Callable[[KafkaError | None], KafkaError | None]]] = []
         """Waiting batches as (sequence, kwire.coordinator.transaction.verifier.OnVerified), by arrival."""
         self.error: KafkaError | None = None

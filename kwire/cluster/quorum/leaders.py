@@ -69,7 +69,7 @@ def update_leader(core: Core, epoch: int, leader_id: int, endpoints: Endpoints) 
         leader_id = NO_NODE  # this node, now or in an epoch that it led with a directory that is lost
     if not is_consistent(core, epoch, leader_id):
         logger.error(
-            "node %d: told of leader %d in epoch %d, but it knows leader %d in epoch %d",
+            "node %d: received leader %d in epoch %d, but it has leader %d in epoch %d",
             *(core.config.node_id, leader_id, epoch, core.leader_id, core.epoch),
         )
         return False

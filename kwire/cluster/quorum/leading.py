@@ -138,16 +138,16 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
     request: FetchSnapshotRequest = incoming.message
     topic = request.topics[0]
     requested = topic.partitions[0]
-    wanted = OffsetAndEpoch(requested.snapshot_id.end_offset, requested.snapshot_id.epoch)
+    requested_id = OffsetAndEpoch(requested.snapshot_id.end_offset, requested.snapshot_id.epoch)
     error, size = ErrorCode.NONE, 0
     if (topic.name, requested.partition) != (answers.TOPIC, answers.PARTITION):
         error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
         error = leader_rejection(core, requested.current_leader_epoch)
     if not error:
-        found = core.log.snapshot_size(wanted)
+        found = core.log.snapshot_size(requested_id)
         # The formatted snapshot is not replicated: the first leader wrote its contents into the log.
-        if found is None or wanted == BOOTSTRAP_SNAPSHOT:
+        if found is None or requested_id == BOOTSTRAP_SNAPSHOT:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif not 0 <= requested.position < found:
             error = ErrorCode.POSITION_OUT_OF_RANGE
@@ -159,12 +159,12 @@ def handle_fetch_snapshot(core: Core, incoming: Incoming) -> None:
         record_fetch(core, core.role, ReplicaKey(request.replica_id, requested.replica_directory_id))
         bytes_max = request.max_bytes if request.max_bytes > 0 else core.config.fetch_snapshot_max_bytes
         bytes_max = min(bytes_max, size - requested.position)
-        read = SnapshotRead(snapshot_id=wanted, position=requested.position, max_bytes=bytes_max)
+        read = SnapshotRead(snapshot_id=requested_id, position=requested.position, max_bytes=bytes_max)
     response = answers.fetch_snapshot(
         core,
         incoming,
         error,
-        snapshot_id=wanted,
+        snapshot_id=requested_id,
         size=size,
         position=requested.position,
         topic=(topic.name, requested.partition),

@@ -117,11 +117,11 @@ def fetch(core: Core) -> FetchRequest:
 
 
 def fetch_snapshot(core: Core, snapshot: SnapshotFetch) -> FetchSnapshotRequest:
-    wanted = snapshot.snapshot_id
+    sent_id = snapshot.snapshot_id
     partition = FetchSnapshotRequestPartitionSnapshot(
         partition=PARTITION,
         current_leader_epoch=core.epoch,
-        snapshot_id=SnapshotId(end_offset=wanted.offset, epoch=wanted.epoch),
+        snapshot_id=SnapshotId(end_offset=sent_id.offset, epoch=sent_id.epoch),
         position=snapshot.position,
         replica_directory_id=core.config.directory_id,
     )

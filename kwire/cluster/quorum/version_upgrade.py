@@ -51,7 +51,7 @@ def _plan(core: Core, version: int) -> tuple[UpgradeOutcome, VoterSet | None]:
     known = {**leader.claimed_voters, core.config.node_id: core.config.voter}
     silent = sorted(core.voters.ids - set(known))
     if silent:
-        text = f"voters {silent} have not told the leader yet what they support"
+        text = f"voters {silent} have not sent their supported versions to the leader yet"
         return UpgradeOutcome(ErrorCode.INVALID_UPDATE_VERSION, text), None
     voters = VoterSet(known[node_id] for node_id in core.voters.ids)
     unable = sorted(voter.key.node_id for voter in voters if not voter.supports(version))

@@ -245,7 +245,7 @@ class RaftLog:
                 if self.held_up_since_ms is None:
                     self.held_up_since_ms = self._clock.monotonic_ms()
             else:
-                logger.error("cannot append the batches from the leader: %s", error)  # noqa: TRY400 the error says all
+                logger.error("cannot append the batches from the leader: %s", error)  # noqa: TRY400 no traceback needed
 
     def truncate_to(self, offset: int) -> None:
         """Truncate the log durably."""

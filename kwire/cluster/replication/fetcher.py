@@ -236,9 +236,9 @@ class ReplicaFetcher:
             for data in topic.partitions:
                 key = topic.topic_id, data.partition_index
                 try:
-                    self._consider(key, data)
+                    self._apply_if_current(key, data)
                 except NotReadyError:
-                    await in_turns(ready_in_steps(partial(self._consider, key, data)))
+                    await in_turns(ready_in_steps(partial(self._apply_if_current, key, data)))
                 size += BYTES_AT_ONCE if data.diverging_epoch.end_offset >= 0 else len(data.records or b"")
                 if size >= BYTES_AT_ONCE:
                     size = 0
@@ -256,7 +256,7 @@ class ReplicaFetcher:
         since_ms = next(reversed(self._flushing_since.values()))
         return int(min(max(self._broker.clock.monotonic_ms() - since_ms, FIRST_FLUSH_WAIT_MS), wait_ms))
 
-    def _consider(self, key: Key, data: FetchPartitionData) -> None:
+    def _apply_if_current(self, key: Key, data: FetchPartitionData) -> None:
         """Apply a partition's response, if its request had the current position."""
         partition, position = self._partitions.get(key), self._session.position_of(key)
         if partition is None or position is None or not self._session.is_current_position(key):
@@ -271,9 +271,9 @@ class ReplicaFetcher:
             logger.info("%s-%d: %s", partition.topic, partition.index, ErrorCode(data.error_code).name)
             self._pause_partition(partition)
         else:
-            self._guarded(partition, lambda: self._take(partition, data))
+            self._guarded(partition, lambda: self._apply(partition, data))
 
-    def _take(self, partition: Partition, data: FetchPartitionData) -> None:
+    def _apply(self, partition: Partition, data: FetchPartitionData) -> None:
         diverging = data.diverging_epoch
         if diverging.end_offset >= 0:
             partition.truncate_as_follower(EpochEnd(diverging.epoch, diverging.end_offset))

@@ -15,7 +15,7 @@ class ReplicaFetchers:
 
     def __init__(self, *, per_leader: Callable[[], int], start: Callable[[int], ReplicaFetcher]) -> None:
         """Create without fetchers. `per_leader` returns the number per leader; `start` creates and runs a fetcher."""
-        self._wanted_per_leader = per_leader
+        self._configured_per_leader = per_leader
         self._per_leader = per_leader()
         self._start = start
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
@@ -41,7 +41,7 @@ class ReplicaFetchers:
 
     def settings_changed(self) -> None:
         """Distribute the partitions again if the number of fetchers has changed; surplus fetchers stay idle."""
-        if self._per_leader != self._wanted_per_leader():
-            self._per_leader = self._wanted_per_leader()
+        if self._per_leader != self._configured_per_leader():
+            self._per_leader = self._configured_per_leader()
             for partition, _ in list(self._following.values()):
                 self.role_changed(partition)

@@ -1,15 +1,20 @@
 """EndTxn: the decision, its retry, and the completion after all markers are written.
 
-In version 2 every end increments the epoch, so that the epoch distinguishes a retried EndTxn from the next one:
+With transaction.version 2, every end increments the epoch. So a request with the current epoch is a new EndTxn, and one
+with the previous epoch is a retry. The outcome depends on the stored state and on the epoch of the request:
 
-                        abort                commit
-    the client's epoch  last     present     last     present
-    Empty               fenced   ends        fenced   invalid state
-    CompleteAbort       repeats  ends        invalid  invalid
-    CompleteCommit      invalid  ends        repeats  invalid
+                      abort                       commit
+    epoch             previous       current      previous       current
+    Empty             fenced         new end      fenced         invalid state
+    Ongoing           fenced         new end      fenced         new end
+    PrepareAbort      concurrent     fenced       invalid state  fenced
+    PrepareCommit     invalid state  fenced       concurrent     fenced
+    CompleteAbort     retry          new end      invalid state  invalid state
+    CompleteCommit    invalid state  new end      retry          invalid state
 
-An abort without an open transaction also "ends": it increments the epoch, so that batches of the old epoch that arrive
-later are rejected. In the classic version, a complete transaction accepts only a retry with the same decision.
+"retry" returns the stored result, "concurrent" is CONCURRENT_TRANSACTIONS. An abort without an open transaction also
+increments the epoch, so that batches of the old epoch that arrive later are rejected. In the classic version, a
+complete transaction accepts only a retry with the same decision.
 """
 
 from __future__ import annotations

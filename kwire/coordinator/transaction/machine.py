@@ -62,7 +62,7 @@ class TransactionMachine:
         self._decided = decided
         self._began_ms: dict[str, float] = {}
         """Start of each open transaction, by the monotonic clock."""
-        self._late: deque[str] = deque()
+        self._timed_out: deque[str] = deque()
         """Transactions that have timed out. One scan finds all of them; each timer step aborts one."""
 
     # --- interface for the runtime
@@ -88,7 +88,7 @@ class TransactionMachine:
 
     def loaded(self) -> Write[TransactionRecord, None] | None:
         """Start the timers; continue the decided transactions once their records are committed."""
-        self._schedule_abortion()
+        self._schedule_timeout_check()
         self._schedule_expiration()
         decided = [each for each in self.transactions.values() if each.state in PREPARED]
         if not decided:
@@ -106,15 +106,15 @@ class TransactionMachine:
             self._memory.count(transaction, None)
         self.transactions.clear()
         self._began_ms.clear()
-        self._late.clear()
+        self._timed_out.clear()
 
     # --- timeouts
 
     def _update_start_time(self, transactional_id: str, before: Transaction | None, after: Transaction | None) -> None:
         """Start the timeout of a transaction that is now open.
 
-        The stored wall-clock time is used only for the time before it was loaded. Wall clocks are not compared, because
-        this host's may be hours behind: readers would wait that long.
+        The stored wall-clock time is used only for the time before the transaction was loaded. Afterwards the monotonic
+        clock counts. If the wall clock is set back by hours, read_committed consumers must not wait that much longer.
         """
         if after is None or after.state is not TransactionState.ONGOING:
             self._began_ms.pop(transactional_id, None)
@@ -126,34 +126,34 @@ class TransactionMachine:
         began_ms = self._began_ms.get(transaction.transactional_id)
         return began_ms is not None and began_ms + transaction.timeout_ms < self._clock.monotonic_ms()
 
-    def _schedule_abortion(self) -> None:
-        self._timers.schedule("abortion", self._config.abort_interval_ms, self._abort_timed_out)
+    def _schedule_timeout_check(self) -> None:
+        self._timers.schedule("transaction timeouts", self._config.abort_interval_ms, self._abort_timed_out)
 
     def _abort_timed_out(self) -> Write[TransactionRecord, None] | None:
         """Abort one transaction that has timed out, fence its producer, and schedule the next one.
 
         A transaction whose abort cannot be stored now is found again after the interval, and delays no other.
         """
-        if not self._late:
-            self._late += (each for each in self._began_ms if self._has_timed_out(self.transactions[each]))
-        late = self.transactions.get(self._late.popleft()) if self._late else None
-        if self._late:
-            self._timers.schedule("abortion", 0, self._abort_timed_out)
+        if not self._timed_out:
+            self._timed_out += (each for each in self._began_ms if self._has_timed_out(self.transactions[each]))
+        late = self.transactions.get(self._timed_out.popleft()) if self._timed_out else None
+        if self._timed_out:
+            self._timers.schedule("transaction timeouts", 0, self._abort_timed_out)
         else:
-            self._schedule_abortion()
+            self._schedule_timeout_check()
         if late is None or not self._has_timed_out(late):
             return None
         version, next_producer_id = self.version(), NO_PRODUCER_ID
         if fencing_needs_producer_id(late, version):
             next_producer_id = self._allocate_producer_id()
             if next_producer_id == NO_PRODUCER_ID:
-                self._late.append(late.transactional_id)
-                self._timers.schedule("abortion", NO_ID_PAUSE_MS, self._abort_timed_out)
+                self._timed_out.append(late.transactional_id)
+                self._timers.schedule("transaction timeouts", NO_ID_PAUSE_MS, self._abort_timed_out)
                 return None
         decision = fenced(late, version=version, next_producer_id=next_producer_id, now_ms=self._clock.wall_ms())
-        return self._write_abortion(late, decision)
+        return self._write_timeout_abort(late, decision)
 
-    def _write_abortion(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:
+    def _write_timeout_abort(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:
         def outcome(error: KafkaError | None) -> None:
             if error is None:
                 logger.info("%s has timed out and is aborted", late)

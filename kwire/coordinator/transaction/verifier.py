@@ -216,14 +216,16 @@ def _complete(
 
 def _record_rejection(partition: Partition, producer: Producer, sequence: int) -> None:
     """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
-    partition.log.producers.rejected.not_admitted(producer.producer_id, producer.epoch, sequence)
+    partition.log.producers.rejected.verification_failed(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:
     """Return the error for a batch that comes after a rejected one in sequence, or None."""
     producers = partition.log.producers
     has_batches = producers.has_batches(*producer)
-    return producers.rejected.admit(producer.producer_id, producer.epoch, sequence, has_batches=has_batches)
+    return producers.rejected.out_of_order_error(
+        producer.producer_id, producer.epoch, sequence, has_batches=has_batches
+    )
 
 
 def _rejection(code: ErrorCode, claim: TransactionClaim) -> KafkaError:

@@ -94,7 +94,7 @@ class BrokerServer:
         self._listeners.stop_accepting()
         self.services.share_partitions.stop()
         self._replicas.coordinators.stop()
-        self._listeners.abort_connections("the broker stops")
+        self._listeners.close_connections("the broker stops")
         await self._close_logs()
         if self._controller is not None:
             if before_leaving is None or await before_leaving():

@@ -72,9 +72,9 @@ class BrokerLifecycle:
         self._clock = clock
         self._wants_to_stop = False
         self._woken = asyncio.Event()
-        self._let_go = asyncio.Event()
+        self._may_stop = asyncio.Event()
         self._answered_ms = clock.monotonic_ms()
-        self._heard = ErrorCode.NONE
+        self._last_error = ErrorCode.NONE
         """Error code of the last heartbeat response."""
         self._left_behind_since_ms: float | None = None
         """Time since which a controller is active and this node has no space for its epoch or its records; or None."""
@@ -107,14 +107,14 @@ class BrokerLifecycle:
         """
         interval_seconds = self._settings.heartbeat_interval_ms / 1000
         gives_up = False
-        while not self._let_go.is_set():
+        while not self._may_stop.is_set():
             await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
             if not self._wants_to_stop and self._is_held_up:
                 logger.error("the metadata log has no space: requesting other leaders for this broker's partitions")
                 gives_up = self._wants_to_stop = True
             response = await self._send_heartbeat()
             if response is not None and response.should_shut_down:
-                self._let_go.set()
+                self._may_stop.set()
         if gives_up:
             raise MetadataHeldUpError
 
@@ -145,7 +145,7 @@ class BrokerLifecycle:
         try:
             response: BrokerHeartbeatResponse = await self._active_controller.send(request)
         except (KafkaError, NoActiveControllerError) as error:
-            logger.debug("no answer to a heartbeat: %s", error)
+            logger.debug("no response to a heartbeat: %s", error)
             if self._clock.monotonic_ms() - self._answered_ms >= self._settings.session_timeout_ms:
                 self._left_behind_since_ms = None  # no controller leads
             return None
@@ -153,8 +153,8 @@ class BrokerLifecycle:
         if self._left_behind_since_ms is None and self._cannot_follow:
             self._left_behind_since_ms = self._answered_ms
         code = ErrorCode(response.error_code)
-        if code is not self._heard:
-            self._heard = code
+        if code is not self._last_error:
+            self._last_error = code
             if code is not ErrorCode.NONE:
                 logger.warning("heartbeats are rejected: %s", code.name)
         return response if code is ErrorCode.NONE else None
@@ -189,14 +189,14 @@ class BrokerLifecycle:
         self._wants_to_stop = True
         self._woken.set()
         began_ms = self._answered_ms = self._clock.monotonic_ms()
-        while not self._let_go.is_set():
+        while not self._may_stop.is_set():
             now_ms = self._clock.monotonic_ms()
             if now_ms - began_ms > HANDOVER_MS_MAX or now_ms - self._answered_ms > CONTROLLER_SILENCE_MS_MAX:
                 logger.warning("stopping without confirmation that other brokers lead its partitions")
                 return
             try:
                 async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
-                    await self._let_go.wait()
+                    await self._may_stop.wait()
             except TimeoutError:
                 continue
 

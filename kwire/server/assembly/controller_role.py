@@ -22,7 +22,7 @@ from kwire.server.other_nodes.internal_topics import InternalTopicSettings
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import AllowEverything
-from kwire.server.requests.context import DistantClient, RequestContext
+from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.dispatch import Dispatcher
 from kwire.server.requests.services import ControllerServices
 from kwire.server.settings.config_entries import ConfigEntries
@@ -138,7 +138,7 @@ def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveC
         clock=node.clock,
         here=None if role is None else role.serve_here,
         itself=RequestOrigin(
-            client=DistantClient(peer_host="127.0.0.1", peer_port=0, principal=ANONYMOUS),
+            client=ForwardedClient(peer_host="127.0.0.1", peer_port=0, principal=ANONYMOUS),
             client_id=None,
             listener_name=node.config.controller_listener_names[0],
             version=None,

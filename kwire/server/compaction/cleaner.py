@@ -208,10 +208,10 @@ class LogCleaner:
     def _map_bytes(self) -> int:
         settings = self._settings
         share = settings.dedupe_buffer_bytes // max(1, settings.threads)
-        wanted = share * settings.load_factor
-        if wanted > MAP_BYTES_MAX:
+        map_bytes = share * settings.load_factor
+        if map_bytes > MAP_BYTES_MAX:
             return MAP_BYTES_MAX
-        return int(wanted) if wanted > 1.0 else 1  # for 0 or NaN: one batch at a time
+        return int(map_bytes) if map_bytes > 1.0 else 1  # for 0 or NaN: one batch at a time
 
     def _bytes_per_second(self) -> float:
         return min(self._settings.bytes_per_second_max, sys.float_info.max)

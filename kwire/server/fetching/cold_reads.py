@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from kwire.log.cold_reads import ColdReads, ColdStretch
+from kwire.log.cold_reads import ColdRange, ColdReads
 from kwire.log.disk import DiskFailure
 from kwire.seams import Workers
 
@@ -40,7 +40,7 @@ class ColdReader:
         self._reading: set[asyncio.Task[None]] = set()
 
     async def warm(self, cold: ColdReads, is_wanted: Callable[[], bool]) -> None:
-        """Return when every stretch was read once, is not needed any more, or cannot be read
+        """Return when every range was read once, is not needed any more, or cannot be read
         (the fetch then gets the error).
 
         The fetch counts towards FETCHES_MAX from now on, until it releases the bytes that it holds.
@@ -48,10 +48,10 @@ class ColdReader:
         try:
             async with asyncio.timeout(WAIT_SECONDS_MAX):
                 await self._enter(cold, is_wanted)
-                by_directory: defaultdict[str, list[ColdStretch]] = defaultdict(list)
-                for stretch in cold.take_added():
-                    by_directory[_log_directory(stretch)].append(stretch)
-                reading = [self._start(path, stretches, cold, is_wanted) for path, stretches in by_directory.items()]
+                by_directory: defaultdict[str, list[ColdRange]] = defaultdict(list)
+                for cold_range in cold.take_added():
+                    by_directory[_log_directory(cold_range)].append(cold_range)
+                reading = [self._start(path, ranges, cold, is_wanted) for path, ranges in by_directory.items()]
                 if reading:
                     await asyncio.wait(reading)
         except TimeoutError:
@@ -67,43 +67,43 @@ class ColdReader:
             self._fetches.release()
 
     def _start(
-        self, path: str, stretches: Sequence[ColdStretch], cold: ColdReads, is_wanted: Callable[[], bool]
+        self, path: str, ranges: Sequence[ColdRange], cold: ColdReads, is_wanted: Callable[[], bool]
     ) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(self._read(path, stretches, cold, is_wanted))
+        task = asyncio.get_running_loop().create_task(self._read(path, ranges, cold, is_wanted))
         self._reading.add(task)
         task.add_done_callback(self._reading.discard)
         return task
 
     async def _read(
-        self, path: str, stretches: Sequence[ColdStretch], cold: ColdReads, is_wanted: Callable[[], bool]
+        self, path: str, ranges: Sequence[ColdRange], cold: ColdReads, is_wanted: Callable[[], bool]
     ) -> None:
-        """Read the stretches of one log directory."""
+        """Read the ranges of one log directory."""
         async with self._places[path]:
-            pinned: list[ColdStretch] = []
+            pinned: list[ColdRange] = []
             try:
-                for stretch in stretches:
-                    if is_wanted() and stretch.file.cuts == stretch.cuts:
-                        stretch.file.pin()
-                        pinned.append(stretch)
+                for cold_range in ranges:
+                    if is_wanted() and cold_range.file.cuts == cold_range.cuts:
+                        cold_range.file.pin()
+                        pinned.append(cold_range)
                 read = await self._workers.run(partial(_read, pinned, is_wanted)) if pinned else ()
                 if is_wanted():
                     cold.store(pinned, read)
             except DiskFailure as failure:
                 logger.debug("cannot be read ahead: %s", failure)
             finally:
-                for stretch in pinned:
-                    stretch.file.unpin()
+                for cold_range in pinned:
+                    cold_range.file.unpin()
 
 
-def _log_directory(stretch: ColdStretch) -> str:
-    return stretch.file.path.rsplit("/", 2)[0]
+def _log_directory(cold_range: ColdRange) -> str:
+    return cold_range.file.path.rsplit("/", 2)[0]
 
 
-def _read(stretches: Sequence[ColdStretch], is_wanted: Callable[[], bool]) -> list[bytes]:
-    """Return the bytes of the stretches, until they are not needed any more."""
+def _read(ranges: Sequence[ColdRange], is_wanted: Callable[[], bool]) -> list[bytes]:
+    """Return the bytes of the ranges, until they are not needed any more."""
     found: list[bytes] = []
-    for stretch in stretches:
+    for cold_range in ranges:
         if not is_wanted():
             break
-        found.append(stretch.file.read(stretch.position, stretch.length))
+        found.append(cold_range.file.read(cold_range.position, cold_range.length))
     return found

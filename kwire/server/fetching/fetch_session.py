@@ -160,7 +160,7 @@ class FetchSession:
         for waiter in list(self.waiters):
             waiter.check()
 
-    def told(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
+    def record_response(self, key: Key, known: SessionPartition, data: FetchPartitionData) -> None:
         """Record what a response contains for a partition. A partition with records moves behind the others."""
         if data.records:
             self.partitions.move_to_end(key)

@@ -197,7 +197,7 @@ class FetchSessions:
             if known is not None:
                 if known.tell(data):
                     news.append((key, data))
-                session.told(key, known, data)
+                session.record_response(key, known, data)
             if number % CONCLUDED_AT_ONCE == 0:
                 yield
         return session.session_id, news

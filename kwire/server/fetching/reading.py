@@ -244,8 +244,8 @@ class Reading:
                 self._note_follower(key, partition, asked)
         except KafkaError:
             return False  # the full read reports the error
-        told = known.high_watermark, known.log_start_offset, asked.fetch_offset
-        if told != (partition.high_watermark, partition.log.log_start_offset, partition.log.log_end_offset):
+        sent = known.high_watermark, known.log_start_offset, asked.fetch_offset
+        if sent != (partition.high_watermark, partition.log.log_start_offset, partition.log.log_end_offset):
             return False
         self.partitions.append(partition)
         session.mark_checked(key, partition)

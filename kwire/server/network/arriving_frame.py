@@ -32,7 +32,7 @@ class ArrivingFrame:
     def take(self, view: memoryview, length_in: Callable[[bytes, int], int]) -> int:
         """Take the bytes that belong to the frame, and return their number.
 
-        `length_in` reads and checks a length field at a position of some bytes; its exceptions are passed on.
+        `length_in` is called with a buffer and a position. It returns the length field there, or raises an error.
         """
         position = 0
         if self._content is None:

@@ -1,9 +1,9 @@
 """Connection of one client: received bytes, frames, requests served one after the other, responses sent in order.
 
 A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py). A
-request that waits, or whose response is made in pieces, holds back later requests, as Kafka mutes a channel. The
-exception is a pipelined API (Produce): its append, which must keep the order, is done, and only its response waits.
-Reading stops while requests or responses pile up, so that TCP flow control slows the client down.
+request that waits, or whose response is made in pieces, holds back later requests, as Kafka mutes a channel. Produce is
+the exception, a pipelined API: its batches are already appended in order, and only its response waits. Reading stops
+while requests or responses accumulate, so that TCP flow control slows the client down.
 
 The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow each
 other with no other callback in between. A partly received frame is in arriving_frame.py.
@@ -87,7 +87,7 @@ class Connection:
         self._closing = False
         """True if the connection is closing: no further request of the client is served."""
         self._end_reason = ""
-        """Why nothing more is read; only the queued requests are still served."""
+        """Reason why reading has ended; only queued requests are still served. Empty while the connection is read."""
         self._writable = True
         self._ready = True
         self._frame_bytes_max = listener.limits.request_bytes_max
@@ -133,7 +133,7 @@ class Connection:
             self._end(str(reason))  # earlier requests are served, as in Apache Kafka
         answers = self._responses
         if answers.is_blocked and self._stored_bytes - answers.frame_bytes > limits.BLOCKED_BYTES_MAX:
-            self._read_pauses.add("line")
+            self._read_pauses.add("blocked")
         if has_share:
             self._turns.end(self.share, has_more=self._has_more)
         self._reads_long = count >= LONG_READ_BYTES and len(self._frames) < limits.QUEUED_FRAMES_MAX
@@ -145,7 +145,7 @@ class Connection:
         """Return True, which keeps the transport open, if requests are left to serve. Delayed responses are dropped."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._responses):
-            self._end_reason = self._end_reason or "sends no more"
+            self._end_reason = self._end_reason or "the client closed its side"
             return True
         self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
         return False
@@ -251,7 +251,7 @@ class Connection:
             and len(self._responses) < limits.PIPELINE_DEPTH_MAX
         )
         if not self._responses.is_blocked:
-            self._read_pauses.discard("line")
+            self._read_pauses.discard("blocked")
 
     def _serve_queue(self) -> None:
         """Serve waiting requests now or in this connection's turn; to be called when they may continue."""
@@ -471,7 +471,7 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """True if the client waits for a response: such a connection never counts as idle."""
+        """True if the client waits for a response: max.connections then closes another connection."""
         return len(self._responses) > 0
 
     def is_stalled(self, now: float, seconds: float) -> bool:
@@ -479,7 +479,7 @@ class Connection:
         return self._transport is not None and self.blocked_output.is_stalled(now, self.unsent_bytes, seconds)
 
     def close(self, reason: str) -> None:
-        """Close after sending finished responses; one log line says why."""
+        """Close after sending the finished responses. Logs the reason."""
         free(self._ended_work(), 0)
         self._frames.clear()
         self._arriving.end()
@@ -491,10 +491,10 @@ class Connection:
             logger.info("closing connection from %s: %s", self.peer_name, reason)
             self._transport.close()
 
-    def abort(self, reason: str) -> None:
-        """Close at once, without sending the rest."""
+    def close_now(self, reason: str) -> None:
+        """Close at once, without sending the remaining responses. Logs the reason."""
         self._closing = True
         self._ready = False
         if self._transport is not None:
-            logger.info("dropping connection from %s: %s", self.peer_name, reason)
+            logger.info("closing connection from %s at once: %s", self.peer_name, reason)
             self._transport.abort()

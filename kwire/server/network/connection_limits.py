@@ -16,15 +16,15 @@ from kwire.server.settings.setting_rules import connection_overrides
 
 UNLIMITED = 2**31 - 1
 PIPELINE_DEPTH_MAX = 64
-"""Responses that may wait in one connection; a client with more requests in flight waits for the first of them."""
+"""Maximum responses that wait in one connection; further requests are served after the first response is sent."""
 QUEUED_FRAMES_MAX = 64
 """Whole frames that may wait in one connection before it stops reading."""
 BLOCKED_BYTES_MAX = 64 * 1024
-"""Bytes of requests behind an unanswered one before the connection stops reading."""
+"""Maximum bytes of requests that wait behind a blocking request; above it the connection is not read."""
 LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
 RESERVED_DESCRIPTORS = 64
-"""File descriptors neither for segments nor for connections: checkpoints, listeners, the compaction process."""
+"""File descriptors that are reserved for checkpoints, listeners and the compaction process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,12 @@ class ConnectionLimits:
     output_bytes_max: int = 64 * 1024 * 1024
     """Unsent bytes over all connections. In addition there may be one response, and output_buffer_bytes each."""
     rejected_ms: Callable[[str], int] = rejects_none
-    """Called with the address of each new connection; returns after how long to close it unserved, or 0 (KIP-612)."""
+    """Function of a new connection's address: milliseconds until it is closed unserved, 0 to serve it (KIP-612)."""
     _overrides: Mapping[str, int] = field(default_factory=dict)
-    """Overrides as they were set, by host."""
+    """Value of max.connections.per.ip.overrides: limit by host name or address."""
     _addresses: AddressBook = field(default_factory=AddressBook)
-    _next_place: float = 0.0
-    """Time when the next connection would be due at the highest rate without a pause."""
+    _next_due: float = 0.0
+    """Time at which the next connection is due if connections arrive at the highest rate, without a burst."""
 
     def update(self, settings: ListenerSettings) -> None:
         """Apply the current settings."""
@@ -111,13 +111,13 @@ class ConnectionLimits:
         rate = self.created_per_second_max
         if rate == UNLIMITED:
             return 0
-        self._next_place = max(self._next_place, now) + 1.0 / max(1, rate)
-        return max(0, round((self._next_place - now - 1.0) * 1000))
+        self._next_due = max(self._next_due, now) + 1.0 / max(1, rate)
+        return max(0, round((self._next_due - now - 1.0) * 1000))
 
     def prepare(self, sockets: Iterable[Any]) -> None:
         """Set the buffer sizes of listening sockets, which their connections inherit."""
-        wanted = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
-        options = [(option, size) for option, size in wanted if size > 0]
+        sizes = ((socket.SO_SNDBUF, self.send_buffer_bytes), (socket.SO_RCVBUF, self.receive_buffer_bytes))
+        options = [(option, size) for option, size in sizes if size > 0]
         for each in sockets if options else ():
             with socket.socket(fileno=os.dup(each.fileno())) as listening:
                 for option, size in options:

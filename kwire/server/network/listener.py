@@ -114,7 +114,7 @@ class Listener:
         await self._server.start_serving()
 
     def stop_accepting(self) -> None:
-        """Close the socket; a connection that the event loop accepted just before is aborted when it arrives."""
+        """Close the socket; a connection that the event loop accepted just before is closed when it arrives."""
         self._is_closed = True
         for descriptor in self._descriptors:
             forks.closing(descriptor)
@@ -128,17 +128,17 @@ class Listener:
         table, limits = self._table, self.limits
         table.add(connection)
         if self._is_closed:
-            connection.abort("the listener is closed")
+            connection.close_now("the listener is closed")
             return
         if table.per_host[connection.peer_host] > limits.max_from(connection.peer_host):
-            connection.abort("too many connections from this address (max.connections.per.ip)")
+            connection.close_now("too many connections from this address (max.connections.per.ip)")
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
-            (victim or connection).abort("too many connections (max.connections)")
+            (victim or connection).close_now("too many connections (max.connections)")
         if rejected_ms := limits.rejected_ms(connection.peer_host):
             connection.mute(rejected_ms + int(SWEEP_SECONDS * 1000))
             reason = "connects too often (connection_creation_rate)"
-            asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.abort, reason)
+            asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.close_now, reason)
         elif delay_ms := limits.delay_ms(connection.last_active):
             connection.mute(delay_ms)
 
@@ -149,8 +149,9 @@ class Listener:
 async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) -> None:
     """Close idle connections and those whose client stopped reading, for as long as the broker runs.
 
-    As in Apache Kafka, an idle connection is closed even if a request of it waits. The broker cannot notice a reset by
-    a peer that has closed its side before, or while reading from the connection is paused.
+    As in Apache Kafka, an idle connection is closed even if it waits for a response, unless the response is being made
+    in pieces. Otherwise some connections would stay open: the broker cannot notice a reset by a peer that has closed
+    its side before, or while reading is paused.
     """
     loop = asyncio.get_running_loop()
     while True:
@@ -158,7 +159,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         now = loop.time()
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
-                connection.abort("does not read its responses")
+                connection.close_now("does not read its responses")
                 continue
             active_at = max(connection.last_active, connection.blocked_output.last_read)
             if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:

@@ -33,8 +33,8 @@ class Listeners:
     ) -> None:
         """`on_request_error` is called with every error that made a request fail.
 
-        `rejected_ms` is called with the address of each new connection. It returns after how long to close it
-        unserved, or 0 (KIP-612).
+        `rejected_ms` is called with the address of each new connection. It returns the milliseconds until the
+        connection is closed unserved, or 0 to serve it (KIP-612).
         """
         self._turns = turns
         self._on_request_error = on_request_error
@@ -48,7 +48,7 @@ class Listeners:
 
     @property
     def long_request_bytes(self) -> int:
-        """Memory of the long requests that are being served; those that arrive or wait are bytes, without objects."""
+        """Bytes of the long requests that are being served; requests that wait are not decoded yet and do not count."""
         return sum(connection.long_request_bytes for connection in self.table.connections)
 
     @property
@@ -111,13 +111,13 @@ class Listeners:
             listener.stop_accepting()
 
     def close(self, reason: str) -> None:
-        """Stop accepting connections, and abort those that are open."""
+        """Stop accepting connections, and close those that are open, at once."""
         self.stop_accepting()
-        self.abort_connections(reason)
+        self.close_connections(reason)
 
-    def abort_connections(self, reason: str) -> None:
+    def close_connections(self, reason: str) -> None:
         for connection in list(self.table.connections):
-            connection.abort(reason)
+            connection.close_now(reason)
 
 
 def _cannot_listen(address: ListenerAddress, error: OSError | UnicodeError) -> SettingError:

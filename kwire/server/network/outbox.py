@@ -1,9 +1,9 @@
-"""Outbox of responses: the small ones of neighbouring turns of the event loop are written together.
+"""Outbox of responses: small responses of consecutive iterations of the event loop are written together.
 
 Waking a client that sleeps costs more than answering it. On a busy broker, each response that is written alone wakes
 its client anew; responses that are written one after the other wake it once. So small responses are held while requests
-arrive. They are written when a turn of the loop brings no further request, when there are ANSWERS_MAX of them, or after
-SECONDS_MAX if the turns are long. A broker that is not busy holds a response for one poll of its sockets, some
+arrive. They are written when an iteration of the loop adds no response, when there are ANSWERS_MAX of them, or after
+SECONDS_MAX if the iterations are long. A broker that is not busy holds a response for one poll of its sockets, some
 microseconds.
 """
 
@@ -18,7 +18,7 @@ ANSWERS_MAX: Final = 64
 SMALL_BYTES_MAX: Final = 16 * 1024
 """Size above which a response is written at once: its client needs time to process it."""
 SECONDS_MAX: Final = 0.002
-"""Longest time for which a response is held; it is reached only if each turn of the loop has a slow request."""
+"""Longest time for which a response is held; it is reached only if every iteration of the loop has a slow request."""
 
 
 class Writer(Protocol):
@@ -38,9 +38,9 @@ class Outbox:
         self._count = 0
         """Number of held responses."""
         self._count_before = 0
-        """Number of held responses at the end of the last turn."""
+        """Number of held responses at the end of the last iteration."""
         self._flush_at = 0.0
-        """Time when the responses are written in any case, set at the end of the first turn."""
+        """Time when the responses are written in any case, set at the end of the first iteration."""
         self._is_scheduled = False
 
     def put(self, connection: Writer, buffers: Buffers) -> None:
@@ -62,7 +62,7 @@ class Outbox:
             self.flush()
 
     def _turn(self) -> None:
-        """Write held responses or wait for the next turn; called between two polls of the sockets."""
+        """Write held responses, or wait for the next iteration; called between two polls of the sockets."""
         if self._count == self._count_before or (self._count_before and self._now() >= self._flush_at):
             self._is_scheduled = False
             self.flush()

@@ -50,9 +50,9 @@ def format_storage(
     config: BrokerConfig, options: FormatOptions, *, disk: Disk, random_source: RandomSource, clock: Clock, say: Say
 ) -> None:
     """Format the node's directories. Raises FormatRejected or DirectoryRejected with a message of one line."""
-    wanted = plan_format(config, options, random_source=random_source)
+    plan = plan_format(config, options, random_source=random_source)
     format_node(
-        wanted, disk=disk, random_source=random_source, clock=clock, say=say, ignore_formatted=options.ignore_formatted
+        plan, disk=disk, random_source=random_source, clock=clock, say=say, ignore_formatted=options.ignore_formatted
     )
 
 

@@ -54,10 +54,11 @@ def quorum_config(config: BrokerConfig, storage: Storage, ports: Mapping[str, in
 
 def controller_endpoints(config: BrokerConfig, ports: Mapping[str, int] = NO_PORTS) -> tuple[Listener, ...]:
     """Return where other nodes reach this node's controller; empty for a broker."""
-    told = config.advertised_controller_listeners
-    if told or not config.is_controller:
+    advertised = config.advertised_controller_listeners
+    if advertised or not config.is_controller:
         return tuple(
-            Listener(each.name, each.host or socket.getfqdn(), each.port or ports.get(each.name, 0)) for each in told
+            Listener(each.name, each.host or socket.getfqdn(), each.port or ports.get(each.name, 0))
+            for each in advertised
         )
     return (Listener(*controller_endpoint(config)),)
 

@@ -211,7 +211,7 @@ def _format(
 def controller_endpoint(config: BrokerConfig) -> tuple[str, str, int]:
     """Return (listener name, host, port) of this node's controller for a formatted voter set."""
     if config.advertised_controller_listeners:
-        told = config.advertised_controller_listeners[0]
-        return told.name, told.host or "localhost", told.port
+        advertised = config.advertised_controller_listeners[0]
+        return advertised.name, advertised.host or "localhost", advertised.port
     host = config.listeners[0].host or "localhost"
     return config.controller_listener_names[0], host, DEFAULT_CONTROLLER_PORT

@@ -52,7 +52,7 @@ class InternalTopicSettings:
     replication_factor: int = setting("default.replication.factor")
 
 
-class _Wanted(NamedTuple):
+class _RequestedTopic(NamedTuple):
     """Topic of a streams group that is to be created."""
 
     topic: CreatableTopic
@@ -75,7 +75,7 @@ class TopicCreator:
         self._config = config
         self._settings = settings
         self._errors = CreationErrors(clock)
-        self._wanted: dict[str, _Wanted | None] = {}
+        self._requested: dict[str, _RequestedTopic | None] = {}
         """Topics that clients have requested and that are not created yet, in the order of the requests.
 
         The topics of streams groups come with their properties.
@@ -85,8 +85,8 @@ class TopicCreator:
     def create_soon(self, names: Iterable[str]) -> None:
         """Create topics in the background. A topic that cannot be created is dropped until the next request."""
         for name in names:
-            if len(self._wanted) < REQUESTED_TOPICS_MAX:
-                self._wanted.setdefault(name)
+            if len(self._requested) < REQUESTED_TOPICS_MAX:
+                self._requested.setdefault(name)
         self._woken.set()
 
     def create_streams_topics_soon(self, topics: Iterable[CreatableTopic], error_kept_ms: float) -> dict[str, str]:
@@ -97,8 +97,8 @@ class TopicCreator:
         by_name = {topic.name: topic for topic in topics}
         errors = self._errors.of(by_name)
         for name, topic in by_name.items():
-            if name not in errors and len(self._wanted) < REQUESTED_TOPICS_MAX:
-                self._wanted.setdefault(name, _Wanted(topic, error_kept_ms))
+            if name not in errors and len(self._requested) < REQUESTED_TOPICS_MAX:
+                self._requested.setdefault(name, _RequestedTopic(topic, error_kept_ms))
         self._woken.set()
         return errors
 
@@ -107,13 +107,15 @@ class TopicCreator:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            while wanted := dict(self._wanted):
-                topics = [self._creatable_topic(name) if it is None else it.topic for name, it in wanted.items()]
+            while topics_by_name := dict(self._requested):
+                topics = [
+                    self._creatable_topic(name) if it is None else it.topic for name, it in topics_by_name.items()
+                ]
                 errors = await self._request(topics)
-                for name, it in wanted.items():
+                for name, it in topics_by_name.items():
                     if it is not None and name in errors:
                         self._errors.put(name, errors[name].message or errors[name].code.meaning, it.error_kept_ms)
-                    del self._wanted[name]
+                    del self._requested[name]
 
     async def create(self, names: Iterable[str]) -> dict[str, KafkaError]:
         """Create missing topics with the configured values, and return the errors by name.

@@ -102,11 +102,11 @@ class ClusterMarkerWriter:
         """Cancel the requests that wait for a response."""
         self._batches.stop()
 
-    async def _write_there(self, leader_id: int, wanted: Sequence[_MarkerRequest]) -> list[Outcomes]:
+    async def _write_there(self, leader_id: int, requests: Sequence[_MarkerRequest]) -> list[Outcomes]:
         """Return the outcomes of each marker; NETWORK_EXCEPTION, which is retried, for partitions without a result."""
-        request = WriteTxnMarkersRequest(markers=[each.to_request() for each in wanted])
+        request = WriteTxnMarkersRequest(markers=[each.to_request() for each in requests])
         outcomes = {
-            each.marker.producer_id: dict.fromkeys(each.partitions, ErrorCode.NETWORK_EXCEPTION) for each in wanted
+            each.marker.producer_id: dict.fromkeys(each.partitions, ErrorCode.NETWORK_EXCEPTION) for each in requests
         }
         try:
             response = await self._others.send(leader_id, request)

@@ -98,8 +98,10 @@ class ReplicaMoves:
 
         A replica that is already there stays; a replica that does not exist yet will be created there.
         """
-        wanted = _absolute(path)
-        directory = next((found for found in self._logs.directories if readable(found.path) == readable(wanted)), None)
+        requested = _absolute(path)
+        directory = next(
+            (found for found in self._logs.directories if readable(found.path) == readable(requested)), None
+        )
         if directory is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         path = directory.path

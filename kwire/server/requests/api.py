@@ -46,8 +46,8 @@ class Api(Generic[NeededT_contra]):
     response: type
     handle: Handler[NeededT_contra]
     advertised_min: int | None = None
-    """Lowest advertised version, if lower than the lowest served. librdkafka looks for
-    Produce 0; kwire serves it from 3.
+    """Lowest advertised version, if it is lower than the lowest one served. librdkafka requires that Produce 0 is
+    advertised; kwire serves Produce from version 3.
     """
     is_advertised: bool = True
     """True if ApiVersions lists the API. As in Kafka, the telemetry APIs are served but not listed."""

@@ -51,7 +51,7 @@ class Subscription:
     interval_ms: int
 
 
-class Told(NamedTuple):
+class ClientSubscription(NamedTuple):
     """Subscription of one client in a response. It is not kept: there may be many metrics and many clients."""
 
     subscription_id: int
@@ -138,7 +138,7 @@ class ClientTelemetry:
 
     def subscribe(
         self, instance_id: UUID, attributes: Mapping[str, str], image: MetadataImage
-    ) -> Pieces[tuple[UUID, Told]]:
+    ) -> Pieces[tuple[UUID, ClientSubscription]]:
         """Return the instance id, newly assigned for a zero id, and its subscription.
 
         Raises KafkaError if the client requests too often.
@@ -150,7 +150,7 @@ class ClientTelemetry:
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         metrics, instance.interval_ms = yield from _chosen(attributes, self._subscriptions.all)
         instance.subscription_id = _subscription_id(instance_id, metrics, instance.interval_ms)
-        return instance_id, Told(instance.subscription_id, metrics, instance.interval_ms)
+        return instance_id, ClientSubscription(instance.subscription_id, metrics, instance.interval_ms)
 
     def push(
         self,

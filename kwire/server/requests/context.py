@@ -30,8 +30,8 @@ class Client(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class DistantClient:
-    """Client without a connection to this node: another broker has forwarded its request."""
+class ForwardedClient:
+    """Client of another broker, which has forwarded its request to this node."""
 
     peer_host: str
     peer_port: int

@@ -148,11 +148,11 @@ class Dispatcher(Generic[DispatchedT]):
         """Add and return the route of the first request of this API and version."""
         api = self._apis.get(key)
         if api is None:
-            raise CloseConnection(f"asked for API {key}, which is not served here")
+            raise CloseConnection(f"requested API {key}, which is not served here")
         if not api.min_version <= version <= api.max_version:
             if api.key is not ApiKey.API_VERSIONS:
                 raise CloseConnection(
-                    f"asked for {api.key.name} version {version}; served are {api.min_version} to {api.max_version}"
+                    f"requested {api.key.name} version {version}; served are {api.min_version} to {api.max_version}"
                 )
             return Route(api, 0)
         route = self._routes[key << 16 | version] = Route(api, version)
@@ -172,7 +172,7 @@ class Dispatcher(Generic[DispatchedT]):
     ) -> Response:
         if self._quotas.active:
             self._quotas.begin(spent_ms)
-        if is_in_pieces(response):  # the request is small
+        if is_in_pieces(response):  # the request was small enough to be decoded at once: run all pieces
             response = at_once(response)
         return self._answer(route, context, request_bytes, response)
 

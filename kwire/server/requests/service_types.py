@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from kwire.server.requests.services import NodeServices, Services
 
     ServicesT_co = TypeVar("ServicesT_co", bound=NodeServices, default=Services, covariant=True)
-    """Services that a context has: a broker's unless said otherwise."""
+    """Services that a context has; a broker's by default."""
     NeededT_contra = TypeVar("NeededT_contra", bound=NodeServices, default=Services, contravariant=True)
     """Services that an API needs."""
     DispatchedT = TypeVar("DispatchedT", bound=NodeServices)

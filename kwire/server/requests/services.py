@@ -1,4 +1,4 @@
-"""Parts of a broker, and of a controller, that handlers use."""
+"""Services for handlers: the parts of a broker or of a controller that they use."""
 
 from __future__ import annotations
 

@@ -47,19 +47,21 @@ def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listen
     """Return the listeners of the settings, after all checks that need no role."""
     names = tuple(name.upper() for name in typed["controller.listener.names"])
     listeners = _addresses("listeners", typed["listeners"])
-    told = _addresses("advertised.listeners", typed["advertised.listeners"] or ())
+    given_listeners = _addresses("advertised.listeners", typed["advertised.listeners"] or ())
     _check_protocols(listeners, names, given, typed)
     clients = tuple(listener for listener in listeners if listener.name not in names)
-    advertised = _advertised(clients, [each for each in told if each.name not in names], is_given=bool(told))
-    for listener in (*advertised, *told):
-        _check_is_reachable(listener, is_given=bool(told))
+    advertised = _advertised(
+        clients, [each for each in given_listeners if each.name not in names], is_given=bool(given_listeners)
+    )
+    for listener in (*advertised, *given_listeners):
+        _check_is_reachable(listener, is_given=bool(given_listeners))
     _check_early_start(typed, listeners, names)
     return Listeners(
         all=listeners,
         clients=clients,
         advertised=advertised,
         controllers=tuple(listener for listener in listeners if listener.name in names),
-        advertised_controllers=_advertised_controllers(listeners, told, names),
+        advertised_controllers=_advertised_controllers(listeners, given_listeners, names),
         controller_names=names,
     )
 
@@ -93,7 +95,7 @@ def _check_protocols(
     for listener in listeners:
         protocol = protocols.get(listener.name)
         if protocol is None:
-            raise RuleBrokenError(f"{_PROTOCOLS}: says nothing of listener {listener.name}; add it")
+            raise RuleBrokenError(f"{_PROTOCOLS} has no entry for listener {listener.name}; add it")
         if protocol != "PLAINTEXT":
             raise RuleBrokenError(
                 f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
@@ -118,33 +120,33 @@ def protocols_by_name(
 
 
 def _advertised(
-    clients: Sequence[ListenerAddress], told: Sequence[ListenerAddress], *, is_given: bool
+    clients: Sequence[ListenerAddress], given_listeners: Sequence[ListenerAddress], *, is_given: bool
 ) -> tuple[ListenerAddress, ...]:
     if not is_given:
         return tuple(clients)
     # A node that is only a controller has no listeners for clients, so its advertised addresses for clients do not
     # matter.
-    unknown = {listener.name for listener in told} - {listener.name for listener in clients}
+    unknown = {listener.name for listener in given_listeners} - {listener.name for listener in clients}
     if unknown and clients:
         raise RuleBrokenError(
             f"advertised.listeners: {', '.join(sorted(unknown))} is not among listeners; add it there"
         )
-    return tuple(listener for listener in told if listener.name not in unknown)
+    return tuple(listener for listener in given_listeners if listener.name not in unknown)
 
 
 def _check_is_reachable(listener: ListenerAddress, *, is_given: bool) -> None:
     if listener.host in _ALL_INTERFACES or (is_given and not listener.host):
         raise RuleBrokenError(
-            f"advertised.listeners: {listener.name} would be told as {listener.host or 'nothing'}, which is the "
+            f"advertised.listeners: {listener.name} would be advertised as {listener.host or 'nothing'}, which is the "
             "address of no machine; name one that clients can reach"
         )
 
 
 def _advertised_controllers(
-    listeners: Sequence[ListenerAddress], told: Sequence[ListenerAddress], names: Sequence[str]
+    listeners: Sequence[ListenerAddress], given_listeners: Sequence[ListenerAddress], names: Sequence[str]
 ) -> tuple[ListenerAddress, ...]:
     bound = {listener.name: _without_wildcard(listener) for listener in listeners}
-    by_name = bound | {listener.name: listener for listener in told}
+    by_name = bound | {listener.name: listener for listener in given_listeners}
     return tuple(by_name[name] for name in names if name in by_name)
 
 
@@ -174,27 +176,27 @@ def inter_broker_listener(
         )
     if name == "":
         raise RuleBrokenError(f"{setting}: The provided listener name is null or empty string; leave the setting out")
-    wanted: str = (name or DEFAULT_INTER_BROKER_LISTENER).upper()
+    inter_broker_name: str = (name or DEFAULT_INTER_BROKER_LISTENER).upper()
     if not is_broker:
-        _check_of_controller(wanted, given, typed, listeners, is_given=name is not None)
-        return wanted
+        _check_of_controller(inter_broker_name, given, typed, listeners, is_given=name is not None)
+        return inter_broker_name
     names = [listener.name for listener in listeners.advertised]
-    if wanted in names:
-        return wanted
+    if inter_broker_name in names:
+        return inter_broker_name
     if name is None and is_alone:
         return names[0]
     raise RuleBrokenError(
-        f"{setting}: {wanted} is not among advertised.listeners; name one that is, of {', '.join(names)}"
+        f"{setting}: {inter_broker_name} is not among advertised.listeners; name one that is, of {', '.join(names)}"
     )
 
 
 def _check_of_controller(
-    wanted: str, given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_given: bool
+    inter_broker_name: str, given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_given: bool
 ) -> None:
-    if is_given and wanted in listeners.controller_names:
+    if is_given and inter_broker_name in listeners.controller_names:
         raise RuleBrokenError(
             "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "
             "value when process.roles=controller"
         )
-    if is_given and wanted not in protocols_by_name(given, typed, listeners.controller_names):
-        raise RuleBrokenError(f"inter.broker.listener.name: {_PROTOCOLS} says nothing of {wanted}; add it")
+    if is_given and inter_broker_name not in protocols_by_name(given, typed, listeners.controller_names):
+        raise RuleBrokenError(f"inter.broker.listener.name: {_PROTOCOLS} has no entry for {inter_broker_name}; add it")

@@ -167,7 +167,7 @@ def test_too_much_at_once_is_rejected() -> None:
     with pytest.raises(KafkaError) as rejected:
         made_by(view, plan_unregistration, 1)
     assert rejected.value.code is ErrorCode.POLICY_VIOLATION
-    assert len(made_by(view, plan_fencing, 1)) == 10_001, "what nobody asked for has no limit"
+    assert len(made_by(view, plan_fencing, 1)) == 10_001, "changes without a request have no limit"
 
 
 def test_a_failed_directory_takes_its_replicas_along() -> None:

@@ -79,7 +79,7 @@ class Cluster:
         made = made_by(self.view, plan_heartbeat, request=request, decision=decision)
         self.view = self.view.after(made)
         self.end += len(made)
-        self.sessions.beat(request, decision.following, end_offset=self.end, now_ms=0)
+        self.sessions.record_heartbeat(request, decision.following, end_offset=self.end, now_ms=0)
         return made, decision.answer
 
 
@@ -179,7 +179,7 @@ def test_a_stale_broker_epoch_is_rejected(broker: int, broker_epoch: int) -> Non
 def test_sessions_end_one_after_the_other() -> None:
     view = one_partition([1, 2], brokers=(1, 2, 3), fenced=(3,))
     sessions = BrokerSessions(view.image, session_timeout_ms=TIMEOUT_MS, now_ms=0)
-    sessions.contact(1, epoch(1), now_ms=5000)
+    sessions.renew_session(1, epoch(1), now_ms=5000)
     assert sessions.next_expiry_ms() == TIMEOUT_MS
     assert sessions.first_expired(now_ms=TIMEOUT_MS) is None
     assert sessions.has_session(2, epoch(2), now_ms=TIMEOUT_MS)
@@ -199,8 +199,8 @@ def test_a_broker_with_an_expired_session_is_fenced() -> None:
     made = made_by(view, plan_expiry, BrokerIncarnation(1, epoch(1)))
     assert view.after(made).image.brokers[1].fenced
     assert partition_of(view.after(made)).leader == 2
-    for nobody in (BrokerIncarnation(1, 1), BrokerIncarnation(9, 9), BrokerIncarnation(3, epoch(3))):
-        assert made_by(view, plan_expiry, nobody) == []
+    for unknown in (BrokerIncarnation(1, 1), BrokerIncarnation(9, 9), BrokerIncarnation(3, epoch(3))):
+        assert made_by(view, plan_expiry, unknown) == []
 
 
 def test_a_controlled_shutdown_ends_with_a_fence() -> None:
@@ -219,7 +219,7 @@ def test_unregistered_brokers_do_not_delay_a_shutdown() -> None:
         request = BrokerHeartbeatRequest(
             broker_id=broker_id, broker_epoch=epoch(broker_id), current_metadata_offset=offset
         )
-        sessions.beat(request, state, end_offset=20, now_ms=0)
+        sessions.record_heartbeat(request, state, end_offset=20, now_ms=0)
     assert not sessions.can_shut_down(view.image, 1)
     sessions.unregistered(3, epoch(3))
     gone = view.after([records.UnregisterBrokerRecord(broker_id=3, broker_epoch=epoch(3))])

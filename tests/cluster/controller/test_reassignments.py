@@ -152,12 +152,12 @@ def test_a_cancellation_with_eligible_leaders() -> None:
 
 def test_a_cancellation_when_only_an_added_replica_may_have_all_records() -> None:
     """Broker 4 led last and is fenced. Without it no replica could lead; outside the replica set it must not lead."""
-    nobody = {"isr": [], "leader": -1, "last_known_elr": [4], "elr": True, "min_insync": 2}
-    made, (answer,) = moved(under_way(**nobody, fenced=(4,)), None)
+    no_isr = {"isr": [], "leader": -1, "last_known_elr": [4], "elr": True, "min_insync": 2}
+    made, (answer,) = moved(under_way(**no_isr, fenced=(4,)), None)
     assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-    made, (answer,) = moved(under_way(**nobody), None)
+    made, (answer,) = moved(under_way(**no_isr), None)
     assert (made, answer.error_code) == ([], ErrorCode.INVALID_REPLICA_ASSIGNMENT)
-    found = change(under_way(**nobody, unclean=True), None)
+    found = change(under_way(**no_isr, unclean=True), None)
     assert found is not None
     assert (found["isr"], found["leader"], found["leader_recovery_state"]) == ([1], 1, 1)
 

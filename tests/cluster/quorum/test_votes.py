@@ -130,7 +130,7 @@ def test_a_ballot_is_decided_by_a_majority() -> None:
     assert [key.node_id for key in ballot.unrecorded] == [2, 3]
     ballot.record(9, is_granted=True)
     ballot.record(-2, is_granted=True)
-    assert not ballot.is_won, "strangers do not count"
+    assert not ballot.is_won, "votes of non-voters do not count"
     ballot.record(2, is_granted=False)
     ballot.record(3, is_granted=False)
     assert ballot.is_lost

@@ -107,7 +107,7 @@ def test_a_follower_that_repeats_a_full_fetch_gets_the_high_watermark_again() ->
         plan = at_once(pair.leader.plan(request, uses_topic_ids=True))
         session_id, news = at_once(pair.leader.conclude(plan, _nothing(plan.partitions), uses_topic_ids=True))
         pair.follower.answered(session_id)
-        assert [told for told, _ in news] == [key]
+        assert [reported for reported, _ in news] == [key]
 
 
 def test_an_incremental_fetch_names_only_changed_partitions() -> None:

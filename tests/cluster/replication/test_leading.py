@@ -81,9 +81,9 @@ def test_a_follower_joins_when_it_has_what_is_committed(tmp_path: Path, peers: K
     append(partition, b"a", b"b")
     fetched(partition, 2, 2)
     fetched(partition, 3, 1)
-    assert not peers.wanted
+    assert not peers.sent_proposals
     fetched(partition, 3, 2)
-    assert peers.wanted == [partition]
+    assert peers.sent_proposals == [partition]
     assert partition.in_sync is not None
     proposal = partition.in_sync.proposal
     assert proposal is not None
@@ -94,15 +94,15 @@ def test_a_follower_joins_only_with_all_that_earlier_leaders_wrote(tmp_path: Pat
     append(replica(tmp_path, image((1,)), peers), b"a", b"b")
     partition = replica(tmp_path, image((1, 2), leader_epoch=1), peers, high_watermark=1)
     fetched(partition, 3, 1)
-    assert not peers.wanted
+    assert not peers.sent_proposals
     fetched(partition, 3, 2)
-    assert peers.wanted == [partition]
+    assert peers.sent_proposals == [partition]
 
 
 def test_another_process_than_the_one_that_lives_does_not_join(tmp_path: Path, peers: KnownPeers) -> None:
     partition = replica(tmp_path, image((1, 2)), peers)
     fetched(partition, 3, 0, broker_epoch=104)
-    assert not peers.wanted
+    assert not peers.sent_proposals
 
 
 def test_a_fetch_with_a_stale_broker_epoch_is_not_counted(leader: Partition, peers: KnownPeers) -> None:
@@ -111,7 +111,7 @@ def test_a_fetch_with_a_stale_broker_epoch_is_not_counted(leader: Partition, pee
             fetched(leader, broker, 3, broker_epoch=99)
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert leader.high_watermark == 0
-    assert not peers.wanted
+    assert not peers.sent_proposals
     assert leader.in_sync is not None
     assert leader.in_sync.follower(2).log_end_offset == -1
 
@@ -120,7 +120,7 @@ def test_a_fenced_broker_does_not_join(tmp_path: Path, peers: KnownPeers) -> Non
     partition = replica(tmp_path, image((1, 2)), peers)
     del peers.epochs[3]
     fetched(partition, 3, 0, broker_epoch=103)
-    assert not peers.wanted
+    assert not peers.sent_proposals
 
 
 def test_a_proposed_in_sync_replica_counts_before_the_controller_decides(tmp_path: Path, peers: KnownPeers) -> None:
@@ -160,11 +160,11 @@ def test_a_follower_behind_for_replica_lag_time_max_is_removed_from_the_isr(
     fetched(leader, 2, 3)
     peers.clock.now_ms += int(LAG_MAX_MS)
     leader.propose_isr_shrink()
-    assert not peers.wanted
+    assert not peers.sent_proposals
     fetched(leader, 2, 3)
     peers.clock.now_ms += 1
     leader.propose_isr_shrink()
-    assert peers.wanted == [leader]
+    assert peers.sent_proposals == [leader]
     assert leader.in_sync is not None
     assert leader.in_sync.proposal is not None
     assert leader.in_sync.proposal.isr == (1, 2)
@@ -176,7 +176,7 @@ def test_a_follower_at_the_log_end_is_never_removed_from_the_isr(leader: Partiti
     fetched(leader, 3, 3)
     peers.clock.now_ms += 100 * int(LAG_MAX_MS)
     leader.propose_isr_shrink()
-    assert not peers.wanted
+    assert not peers.sent_proposals
 
 
 def test_a_busy_leader_does_not_make_a_follower_late(leader: Partition, peers: KnownPeers) -> None:
@@ -187,14 +187,14 @@ def test_a_busy_leader_does_not_make_a_follower_late(leader: Partition, peers: K
         for broker in (2, 3):
             fetched(leader, broker, end)
     leader.propose_isr_shrink()
-    assert not peers.wanted
+    assert not peers.sent_proposals
 
 
 def test_only_one_isr_change_is_proposed_at_a_time(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
     leader.propose_isr_shrink()
-    assert peers.wanted == [leader]
+    assert peers.sent_proposals == [leader]
 
 
 def test_a_metadata_update_completes_an_isr_proposal(leader: Partition, peers: KnownPeers) -> None:
@@ -274,7 +274,7 @@ def test_a_replica_that_is_added_is_followed(tmp_path: Path, peers: KnownPeers) 
     append(partition, b"b")
     assert partition.high_watermark == 2
     fetched(partition, 2, 2)
-    assert peers.wanted == [partition]
+    assert peers.sent_proposals == [partition]
 
 
 def test_consumers_are_woken_by_commits_and_followers_by_appends(tmp_path: Path, peers: KnownPeers) -> None:

@@ -28,7 +28,7 @@ class KnownPeers:
         """Broker epochs of the brokers that may join the in-sync set."""
         self.leaving: set[int] = set()
         """Brokers that are alive and may not join the in-sync set."""
-        self.wanted: list[Partition] = []
+        self.sent_proposals: list[Partition] = []
 
     def broker_epoch(self) -> int:
         return self.epochs[self.broker_id]
@@ -49,7 +49,7 @@ class KnownPeers:
         return broker_epoch != UNKNOWN_EPOCH and broker_epoch < self.epochs.get(broker_id, UNKNOWN_EPOCH)
 
     def send_proposal(self, partition: Partition) -> None:
-        self.wanted.append(partition)
+        self.sent_proposals.append(partition)
 
 
 def image(

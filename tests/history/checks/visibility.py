@@ -15,7 +15,7 @@ def aborted_reads(timeline: Timeline) -> Iterator[Finding]:
         for key, offset, value in poll.records:
             send = timeline.by_value.get(value)
             if send is None:
-                text = f"{poll.process} read {value} at {key}:{offset}, which nobody sent"
+                text = f"{poll.process} read {value} at {key}:{offset}, which no producer sent"
                 yield Finding("aborted read", text)
             elif send.outcome == FAIL or (poll.level == COMMITTED and timeline.fate(send) == ABORTED):
                 text = f"{poll.process} read {value} at {key}:{offset}, whose write was {send.outcome}, then aborted"

@@ -84,5 +84,5 @@ def spurious_offsets(timeline: Timeline) -> Iterator[Finding]:
             continue
         levels = [level for level in (UNCOMMITTED, COMMITTED) if timeline.is_certain(send, level)]
         if any(send.offset < timeline.ends[level].get(send.key, 0) for level in levels):
-            text = f"{send.value} was acknowledged at {send.key}:{send.offset}, where nobody found it"
+            text = f"{send.value} was acknowledged at {send.key}:{send.offset}, where no read found it"
             yield Finding("spurious offset", text, transactions=timeline.names([send.value]))

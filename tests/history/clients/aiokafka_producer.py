@@ -45,11 +45,11 @@ async def send(session: Session, process: str, client: Any, key: str, **about: A
     complete = session.journal.invoke(process, "send", key=key, value=value, **about)
     try:
         future = await client.send(topic, value.encode(), partition=partition)
-        told = await future
+        reported = await future
     except FAILURES as error:
         complete(INFO, error=repr(error))
         raise
-    complete(OK, offset=told.offset if told.offset >= 0 else None)
+    complete(OK, offset=reported.offset if reported.offset >= 0 else None)
 
 
 async def finished(complete: Complete, step: Any) -> None:

@@ -57,9 +57,9 @@ class Routes:
 
     def _find_leader(self, key: str) -> str:
         name, index = partition_of(key)
-        told = self._ask_anybody(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), METADATA_VERSION)
-        [leader] = [each.leader_id for each in told.topics[0].partitions if each.partition_index == index] or [-1]
-        for broker in told.brokers:
+        reported = self._ask_anybody(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), METADATA_VERSION)
+        [leader] = [each.leader_id for each in reported.topics[0].partitions if each.partition_index == index] or [-1]
+        for broker in reported.brokers:
             if broker.node_id == leader:
                 return f"{broker.host}:{broker.port}"
         self._server = next(self._servers)

@@ -244,10 +244,10 @@ def test_a_failed_round_is_reported_and_the_next_plan_is_run(
     ]
     reports = io.BytesIO()
     child.serve(io.BytesIO(b"".join(commands)), reports, RealDisk(), never)
-    told = [json.loads(line) for line in reports.getvalue().splitlines()]
-    assert [next(iter(each)) for each in told] == [kind, "group", "end"]
+    reported = [json.loads(line) for line in reports.getvalue().splitlines()]
+    assert [next(iter(each)) for each in reported] == [kind, "group", "end"]
     if kind == "disk":
-        failure = told[0]["disk"]
+        failure = reported[0]["disk"]
         assert (failure["number"], failure["is_full"]) == (errno.ENOENT, False)
 
 

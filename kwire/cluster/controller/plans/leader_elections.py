@@ -47,17 +47,17 @@ class Elections(RequestedChanges):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
         self._kind = ElectionType(request.election_type)
         self._is_of_all = request.topic_partitions is None
-        self._wanted: Iterable[tuple[str, Sequence[int]]]
+        self._requested: Iterable[tuple[str, Sequence[int]]]
         if request.topic_partitions is None:
-            self._wanted = ((name, range(len(topic.partitions))) for name, topic in view.image.topics.items())
+            self._requested = ((name, range(len(topic.partitions))) for name, topic in view.image.topics.items())
         else:
-            self._wanted = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
+            self._requested = ((topic.topic, topic.partitions) for topic in request.topic_partitions)
         super().__init__(view)
 
     def answer(self) -> Pieces[ElectLeadersResponse]:
         """Add the records of the elections to `records`, and return the response."""
         results = yield from mapped_by_group(
-            self._wanted, lambda topic: topic[1], lambda topic, index: self._add(topic[0], index), self._result
+            self._requested, lambda topic: topic[1], lambda topic, index: self._add(topic[0], index), self._result
         )
         if self._is_of_all:  # leave out topics that were deleted meanwhile
             results = [each for each in results if each.topic in self._view.image.topics]

@@ -61,25 +61,25 @@ def plan_partition_change(
     """
     old = place.partition
     is_alive = can_lead or view.is_active
-    wanted = _completed(_assignment(old, target))
-    eligible = _eligible(view, place, wanted, target.lost)
+    assignment = _completed(_assignment(old, target))
+    eligible = _eligible(view, place, assignment, target.lost)
     candidates = Candidates(
         partition=old,
-        replicas=wanted.replicas,
-        isr=wanted.isr,
+        replicas=assignment.replicas,
+        isr=assignment.isr,
         eligible=eligible,
         can_lead=lambda broker: is_alive(broker) and view.has_online_replica(old, broker),
         has_eligible_leaders=view.has_eligible_leaders,
     )
     elected = elect(target.election, candidates)
     record = PartitionChangeRecord(topic_id=place.topic.topic_id, partition_id=place.partition_id)
-    wanted, eligible = _with_leader(record, old, wanted, eligible, elected)
+    assignment, eligible = _with_leader(record, old, assignment, eligible, elected)
     if not view.has_eligible_leaders:
         eligible = ()
-    _set_in_sync(record, old, wanted.isr, eligible, keep_last=not view.has_eligible_leaders)
+    _set_in_sync(record, old, assignment.isr, eligible, keep_last=not view.has_eligible_leaders)
     if view.has_eligible_leaders:
         _set_last_known(record, old)
-    _set_assignment(view, record, old, wanted, target.directories)
+    _set_assignment(view, record, old, assignment, target.directories)
     if target.leader_recovery_state not in (None, old.leader_recovery_state):
         record.leader_recovery_state = target.leader_recovery_state
     untouched = PartitionChangeRecord(topic_id=record.topic_id, partition_id=record.partition_id)
@@ -95,41 +95,41 @@ def _assignment(old: PartitionImage, target: Target) -> _Assignment:
     )
 
 
-def _completed(wanted: _Assignment) -> _Assignment:
+def _completed(assignment: _Assignment) -> _Assignment:
     """Return the final assignment of a reassignment whose added replicas are in sync, else the current one.
 
     A reassignment that removes more replicas than it adds also waits for all that stay. Otherwise it could leave fewer
     replicas in sync than before.
     """
-    if not wanted.removing and not wanted.adding:
-        return wanted
-    isr = tuple(broker for broker in wanted.isr if broker not in wanted.removing)
-    replicas = tuple(broker for broker in wanted.replicas if broker not in wanted.removing)
-    awaited = set(wanted.adding)
-    if len(wanted.adding) < len(wanted.removing):
+    if not assignment.removing and not assignment.adding:
+        return assignment
+    isr = tuple(broker for broker in assignment.isr if broker not in assignment.removing)
+    replicas = tuple(broker for broker in assignment.replicas if broker not in assignment.removing)
+    awaited = set(assignment.adding)
+    if len(assignment.adding) < len(assignment.removing):
         awaited.update(replicas)
     if not isr or not replicas or not awaited <= set(isr):
-        return wanted
+        return assignment
     return _Assignment(isr=isr, replicas=replicas, removing=(), adding=())
 
 
-def _eligible(view: ControllerView, place: Place, wanted: _Assignment, lost: frozenset[int]) -> Brokers:
+def _eligible(view: ControllerView, place: Place, assignment: _Assignment, lost: frozenset[int]) -> Brokers:
     """Return the replicas outside the in-sync set that have all committed records."""
     old = place.partition
     if not view.has_eligible_leaders:
         return old.eligible_leader_replicas
-    if len(wanted.isr) >= view.min_insync_replicas(place.topic):
+    if len(assignment.isr) >= view.min_insync_replicas(place.topic):
         # From now on the high watermark advances without the replicas outside the in-sync set.
         return ()
     before = set(old.eligible_leader_replicas) | set(old.isr)
-    eligible = (before & set(wanted.replicas)) - set(wanted.isr) - lost
+    eligible = (before & set(assignment.replicas)) - set(assignment.isr) - lost
     if eligible == set(old.eligible_leader_replicas):
         return old.eligible_leader_replicas
     return tuple(sorted(eligible))
 
 
 def _with_leader(
-    record: PartitionChangeRecord, old: PartitionImage, wanted: _Assignment, eligible: Brokers, elected: Elected
+    record: PartitionChangeRecord, old: PartitionImage, assignment: _Assignment, eligible: Brokers, elected: Elected
 ) -> tuple[_Assignment, Brokers]:
     """Store the election's outcome in the record; return the remaining in-sync set and eligible leader replicas."""
     leader = elected.leader
@@ -139,13 +139,13 @@ def _with_leader(
             # Records that this leader lacks are lost: no other replica may be in sync with it, or eligible.
             if old.leader_recovery_state != RECOVERING:
                 record.leader_recovery_state = RECOVERING
-            return wanted._replace(isr=(leader,)), ()
+            return assignment._replace(isr=(leader,)), ()
         if leader in eligible:
-            return wanted._replace(isr=(leader,)), tuple(broker for broker in eligible if broker != leader)
-    elif not set(old.replicas) <= set(wanted.replicas):
+            return assignment._replace(isr=(leader,)), tuple(broker for broker in eligible if broker != leader)
+    elif not set(old.replicas) <= set(assignment.replicas):
         # The new leader epoch fences the removed replica, so that it no longer counts as a follower.
         record.leader = old.leader
-    return wanted, eligible
+    return assignment, eligible
 
 
 def _set_in_sync(
@@ -170,18 +170,18 @@ def _set_assignment(
     view: ControllerView,
     record: PartitionChangeRecord,
     old: PartitionImage,
-    wanted: _Assignment,
+    assignment: _Assignment,
     moved: Mapping[int, UUID],
 ) -> None:
-    directories = tuple(_directory(view, old, moved, broker) for broker in wanted.replicas)
+    directories = tuple(_directory(view, old, moved, broker) for broker in assignment.replicas)
     if directories != old.directories:
         record.directories = list(directories)
-    if wanted.replicas != old.replicas:
-        record.replicas = list(wanted.replicas)
-    if wanted.removing != old.removing_replicas:
-        record.removing_replicas = list(wanted.removing)
-    if wanted.adding != old.adding_replicas:
-        record.adding_replicas = list(wanted.adding)
+    if assignment.replicas != old.replicas:
+        record.replicas = list(assignment.replicas)
+    if assignment.removing != old.removing_replicas:
+        record.removing_replicas = list(assignment.removing)
+    if assignment.adding != old.adding_replicas:
+        record.adding_replicas = list(assignment.adding)
 
 
 def _directory(view: ControllerView, old: PartitionImage, moved: Mapping[int, UUID], broker: int) -> UUID:

@@ -87,8 +87,8 @@ def check_total(topics: Sequence[NewTopic], *, defaults: TopicDefaults) -> Piece
     """Reject a request whose topics together have too many partitions. Raises KafkaError."""
 
     def count(topic: NewTopic) -> int:
-        wanted = defaults.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
-        return len(topic.assignments) or wanted
+        partitions = defaults.num_partitions if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+        return len(topic.assignments) or partitions
 
     if sum((yield from mapped(topics, count))) > PARTITIONS_PER_REQUEST_MAX:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")

@@ -28,7 +28,7 @@ def handle_alter_replica_log_dirs(
 ) -> Pieces[AlterReplicaLogDirsResponse]:
     is_allowed = context.allows_cluster()
     paths: dict[tuple[str, int], str] = {}
-    for some in chunks(_wanted(request)):
+    for some in chunks(_requested(request)):
         paths.update(some)
         yield
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
@@ -41,7 +41,7 @@ def handle_alter_replica_log_dirs(
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _wanted(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
+def _requested(request: AlterReplicaLogDirsRequest) -> Iterator[tuple[tuple[str, int], str]]:
     """Yield ((topic, partition), path of the new log directory) of each partition; the last entry counts."""
     for directory in request.dirs:
         for topic in directory.topics:

@@ -33,11 +33,11 @@ def handle_describe_log_dirs(
         return DescribeLogDirsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED if context.version >= 3 else ErrorCode.NONE
         )
-    wanted = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
+    requested = None if request.topics is None else {topic.topic: set(topic.partitions) for topic in request.topics}
     partitions: list[Partition] = []
     for chunk in chunks(list(context.services.partitions)):
         yield
-        partitions += [each for each in chunk if wanted is None or each.index in wanted.get(each.topic, ())]
+        partitions += [each for each in chunk if requested is None or each.index in requested.get(each.topic, ())]
     response = DescribeLogDirsResponse()
     for directory in context.services.logs.directories:
         response.results.append((yield from _directory(directory, partitions, context)))

@@ -13,7 +13,7 @@ from kwire.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kwire.server.apis.cluster.administration import AT_CONTROLLER
 from kwire.server.other_nodes.envelopes import decode_principal, says_not_controller
 from kwire.server.requests.api import Api
-from kwire.server.requests.context import DistantClient, RequestContext
+from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.services import ControllerContext, ControllerServices
 
 SIZE_BYTES = 4
@@ -44,7 +44,7 @@ async def handle_envelope(request: EnvelopeRequest, context: ControllerContext) 
     return EnvelopeResponse(response_data=b"".join(buffers)[SIZE_BYTES:])
 
 
-def _client(request: EnvelopeRequest, context: ControllerContext) -> DistantClient:
+def _client(request: EnvelopeRequest, context: ControllerContext) -> ForwardedClient:
     try:
         host = str(ip_address(bytes(request.client_host_address)))
     except ValueError as error:
@@ -53,7 +53,7 @@ def _client(request: EnvelopeRequest, context: ControllerContext) -> DistantClie
         principal = decode_principal(request.request_principal)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from error
-    return DistantClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
+    return ForwardedClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
 
 
 def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api[ControllerServices], Any]]:

@@ -26,7 +26,7 @@ async def handle_alter_client_quotas(
     if not context.allows_cluster():
         return await in_turns(reject(request, KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
     requested = await in_turns(mapped_in_pieces(request.entries, _requested))
-    hosts = await _resolvable(await in_turns(mapped(requested, lambda wanted: dict(wanted[0]).get(IP))))
+    hosts = await _resolvable(await in_turns(mapped(requested, lambda alteration: dict(alteration[0]).get(IP))))
     outcomes = await context.services.controller.alter_client_quotas(
         requested, is_host=hosts.__contains__, validate_only=request.validate_only
     )

@@ -16,7 +16,7 @@ from kwire.cluster.controller.plans.configs import AlterOperation, Change, chang
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeats import repeated
 from kwire.server.other_nodes.forwarding import request_origin_of
-from kwire.server.requests.context import DistantClient, RequestContext
+from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.services import NodeContext
 from kwire.server.settings.dynamic_checks import check_dynamic
 
@@ -79,7 +79,7 @@ async def pass_on(
 
 def is_forwarded(context: NodeContext) -> bool:
     """Return True if a broker forwarded the request to the controller, in an Envelope or in the same process."""
-    is_distant = isinstance(context.connection, DistantClient)
+    is_distant = isinstance(context.connection, ForwardedClient)
     return is_distant or context.listener_name not in context.services.config.controller_listener_names
 
 

@@ -24,7 +24,7 @@ def handle_describe_client_quotas(
     try:
         if not context.allows_cluster():
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        wanted = make_filter(
+        requested = make_filter(
             [(component.entity_type, component.match_type, component.match) for component in request.components],
             strict=request.strict,
         )
@@ -35,7 +35,7 @@ def handle_describe_client_quotas(
     entries = []
     for chunk in chunks(context.services.image.client_quotas.items()):
         yield
-        entries += [_entry(entity, values) for entity, values in chunk if wanted.matches(entity)]
+        entries += [_entry(entity, values) for entity, values in chunk if requested.matches(entity)]
     return DescribeClientQuotasResponse(error_message="", entries=entries)
 
 

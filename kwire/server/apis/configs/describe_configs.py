@@ -34,18 +34,18 @@ Any group name can be described, so that a short request would otherwise get an 
 
 def handle_describe_configs(request: DescribeConfigsRequest, context: NodeContext) -> Pieces[DescribeConfigsResponse]:
     # A repeated resource is described once: a short request must not get an unbounded response.
-    wanted: dict[tuple[int, str], DescribeConfigsResource] = {}
+    requested: dict[tuple[int, str], DescribeConfigsResource] = {}
     kinds: set[int] = set()
     for some in chunks(request.resources):
-        wanted |= {(resource.resource_type, resource.resource_name): resource for resource in some}
+        requested |= {(resource.resource_type, resource.resource_name): resource for resource in some}
         kinds |= {resource.resource_type for resource in some}
         if len(some) == CHUNK:
             yield
     if not kinds <= DESCRIBED:
-        return DescribeConfigsResponse(results=(yield from mapped(wanted.values(), _rejected)))
+        return DescribeConfigsResponse(results=(yield from mapped(requested.values(), _rejected)))
     results = []
     room = SHOWN_MAX
-    for resource in wanted.values():
+    for resource in requested.values():
         yield  # a broker has hundreds of settings, even if few are requested
         result = _resource(resource, request, context) if room > 0 else _too_much(resource)
         room -= len(result.configs)
@@ -87,8 +87,8 @@ def _resource(
         result.error_code = error.code
         result.error_message = error.message or error.code.meaning
         return result
-    wanted = set(asked.configuration_keys or ())
-    result.configs = [_shown(entry, request) for entry in entries if not wanted or entry.name in wanted]
+    requested = set(asked.configuration_keys or ())
+    result.configs = [_shown(entry, request) for entry in entries if not requested or entry.name in requested]
     return result
 
 
@@ -96,11 +96,11 @@ def _loggers(asked: DescribeConfigsResource, context: NodeContext) -> list[Descr
     if not context.allows_cluster():
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     check_node(context.services.node_id, asked.resource_name)
-    wanted = set(asked.configuration_keys or ())
+    requested = set(asked.configuration_keys or ())
     return [
         DescribeConfigsResourceResult(name=name, value=level, config_source=ConfigSource.DYNAMIC_BROKER_LOGGER)
         for name, level in levels().items()
-        if not wanted or name in wanted
+        if not requested or name in requested
     ]
 
 

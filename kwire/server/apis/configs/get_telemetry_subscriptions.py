@@ -22,19 +22,19 @@ def handle_get_telemetry_subscriptions(
 ) -> Pieces[GetTelemetrySubscriptionsResponse]:
     services = context.services
     try:
-        instance_id, told = yield from services.client_telemetry.subscribe(
+        instance_id, subscription = yield from services.client_telemetry.subscribe(
             request.client_instance_id, client_attributes(context), services.image
         )
     except KafkaError as error:
         return GetTelemetrySubscriptionsResponse(error_code=error.code)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance_id,
-        subscription_id=told.subscription_id,
+        subscription_id=subscription.subscription_id,
         accepted_compression_types=[int(codec) for codec in PREFERRED_COMPRESSION],
-        push_interval_ms=told.interval_ms,
+        push_interval_ms=subscription.interval_ms,
         telemetry_max_bytes=services.client_telemetry.bytes_max,
         delta_temporality=True,
-        requested_metrics=told.metrics,
+        requested_metrics=subscription.metrics,
     )
 
 

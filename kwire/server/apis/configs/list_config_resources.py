@@ -22,15 +22,15 @@ def handle_list_config_resources(
     if not context.allows_cluster():
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.version == 0:
-        wanted = [int(_T.CLIENT_METRICS)]
+        requested = [int(_T.CLIENT_METRICS)]
     else:
-        wanted = list(dict.fromkeys(request.resource_types)) or [int(kind) for kind in LISTED]
-    if not all(kind in LISTED for kind in wanted):
+        requested = list(dict.fromkeys(request.resource_types)) or [int(kind) for kind in LISTED]
+    if not all(kind in LISTED for kind in requested):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     return ListConfigResourcesResponse(
         config_resources=[
             ListConfigResourcesConfigResource(resource_name=name, resource_type=kind)
-            for kind in wanted
+            for kind in requested
             for name in _names(kind, context)
         ]
     )

@@ -54,12 +54,12 @@ def _describe(
     context: ControllerContext,
 ) -> Generator[None, None, None]:
     """Describe each topic with all its configurations, which takes longer than to create it."""
-    for wanted, outcome in outcomes:
+    for new_topic, outcome in outcomes:
         yield
         if isinstance(outcome, KafkaError):
-            results[wanted.name] = _error(wanted.name, outcome)
+            results[new_topic.name] = _error(new_topic.name, outcome)
         else:
-            results[wanted.name] = _created(wanted, outcome, context)
+            results[new_topic.name] = _created(new_topic, outcome, context)
 
 
 def _requested(topic: CreatableTopic) -> Pieces[NewTopic]:
@@ -81,11 +81,11 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=message, configs=[])
 
 
-def _created(wanted: NewTopic, created: CreatedTopic, context: ControllerContext) -> CreatableTopicResult:
+def _created(new_topic: NewTopic, created: CreatedTopic, context: ControllerContext) -> CreatableTopicResult:
     if context.version < CONFIGS_SINCE:
         return CreatableTopicResult(name=created.name, error_message=None)
     services = context.services
-    overrides = {name: value for name, value in wanted.configs.items() if value is not None}
+    overrides = {name: value for name, value in new_topic.configs.items() if value is not None}
     entries = services.config_entries.of_topic(overrides)
     return CreatableTopicResult(
         name=created.name,

@@ -25,11 +25,11 @@ _TWICE = KafkaError(ErrorCode.INVALID_REQUEST, "The provided topic name maps to 
 
 
 async def handle_delete_topics(request: DeleteTopicsRequest, context: ControllerContext) -> DeleteTopicsResponse:
-    wanted = await in_turns(_wanted(request))
-    repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in wanted))
+    requested = await in_turns(_requested(request))
+    repeats = await in_turns(repeated((topic.name, topic.topic_id) for topic in requested))
     rejected: dict[tuple[str | None, UUID], DeletableTopicResult] = {}
     found: list[tuple[DeleteTopicState, TopicImage]] = []
-    for some in chunks(wanted):
+    for some in chunks(requested):
         for topic in some:
             key = (topic.name, topic.topic_id)
             try:
@@ -48,7 +48,7 @@ async def handle_delete_topics(request: DeleteTopicsRequest, context: Controller
     return DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=[*rejected.values(), *results])
 
 
-def _wanted(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
+def _requested(request: DeleteTopicsRequest) -> Pieces[list[DeleteTopicState]]:
     """Return the topics in the form of newer versions; a request has either topics or names."""
     named = yield from mapped(request.topic_names, lambda name: DeleteTopicState(name=name))
     return request.topics or named
@@ -88,23 +88,23 @@ def _result(name: str | None, topic_id: UUID, error: KafkaError | None) -> Delet
     return result
 
 
-def _find(wanted: DeleteTopicState, context: ControllerContext, *, is_repeated: bool) -> TopicImage:
+def _find(requested: DeleteTopicState, context: ControllerContext, *, is_repeated: bool) -> TopicImage:
     services = context.services
     if not services.settings.of(RequestSettings).deletes_topics:
         raise KafkaError(
             ErrorCode.TOPIC_DELETION_DISABLED if context.version >= 3 else ErrorCode.INVALID_REQUEST,
             "Topic deletion is disabled.",
         )
-    by_id = wanted.topic_id != ZERO_UUID
-    if by_id and wanted.name is not None:
+    by_id = requested.topic_id != ZERO_UUID
+    if by_id and requested.name is not None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
-    if not by_id and wanted.name is None:
+    if not by_id and requested.name is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if is_repeated:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id." if by_id else "Duplicate topic name.")
     image = services.controller.image
-    topic = image.topic_by_id(wanted.topic_id) if by_id else image.topics.get(wanted.name or "")
-    if not by_id and not context.allows_topic(wanted.name or ""):
+    topic = image.topic_by_id(requested.topic_id) if by_id else image.topics.get(requested.name or "")
+    if not by_id and not context.allows_topic(requested.name or ""):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -114,8 +114,8 @@ def _find(wanted: DeleteTopicState, context: ControllerContext, *, is_repeated: 
 
 
 def reject(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:
-    wanted = yield from _wanted(request)
-    responses = yield from mapped(wanted, lambda each: _result(each.name, each.topic_id, error))
+    requested = yield from _requested(request)
+    responses = yield from mapped(requested, lambda each: _result(each.name, each.topic_id, error))
     return DeleteTopicsResponse(responses=responses)
 
 

@@ -43,11 +43,11 @@ def _rejected(request: ElectLeadersRequest, error: KafkaError, version: int) -> 
     """Return the error for the whole request, if the version has a field for it, and for each named partition."""
     results = yield from mapped_by_group(
         request.topic_partitions or (),
-        lambda wanted: wanted.partitions,
+        lambda requested: requested.partitions,
         lambda _, index: ElectLeadersPartitionResult(
             partition_id=index, error_code=error.code, error_message=error.message or error.code.meaning
         ),
-        lambda wanted, partitions: ReplicaElectionResult(topic=wanted.topic, partition_result=partitions),
+        lambda requested, partitions: ReplicaElectionResult(topic=requested.topic, partition_result=partitions),
     )
     return ElectLeadersResponse(
         error_code=error.code if version >= TOP_LEVEL_ERROR_SINCE else ErrorCode.NONE, replica_election_results=results

@@ -21,7 +21,7 @@ def handle_list_transactions(
     request: ListTransactionsRequest, context: RequestContext
 ) -> Pieces[ListTransactionsResponse]:
     try:
-        wanted = ListingFilter(
+        requested = ListingFilter(
             states=frozenset(request.state_filters) & KNOWN_STATES,
             producer_ids=frozenset(request.producer_id_filters),
             longer_than_ms=request.duration_filter,
@@ -30,7 +30,7 @@ def handle_list_transactions(
         pattern = yield from _pattern(request.transactional_id_pattern, matcher)
         unknown = [name for name in dict.fromkeys(request.state_filters) if name not in KNOWN_STATES]
         listed: list[ListTransactionsTransactionState] = []
-        for some in context.services.transactions.list_transactions(wanted):
+        for some in context.services.transactions.list_transactions(requested):
             for each in some:
                 if not context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id):
                     continue
@@ -46,7 +46,7 @@ def handle_list_transactions(
             yield
     except KafkaError as error:
         return ListTransactionsResponse(error_code=error.code)
-    if unknown and not wanted.states:
+    if unknown and not requested.states:
         listed = []  # only unknown states were requested
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=listed)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 class BlockedOutput:
-    """Watch on a full output buffer, or on the unsent rest of one when its connection closes."""
+    """Progress of a client that reads from a full output buffer, or from the rest of one that is being closed."""
 
     __slots__ = ("_size", "last_read", "since")
 
     def __init__(self) -> None:
         self.since: float | None = None
-        """Time in seconds when the buffer last became smaller; None while nothing is blocked."""
+        """Time in seconds when the buffer became full, or last became smaller; None while nothing is blocked."""
         self.last_read = 0.0
         """Time when the client last read some of the blocked output."""
         self._size = 0

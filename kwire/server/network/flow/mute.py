@@ -1,4 +1,4 @@
-"""Mute of a connection: the broker's part of a quota, during which it serves no request (KIP-219)."""
+"""Mute of a connection whose client has exceeded a quota: the broker serves no request of it meanwhile (KIP-219)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Mute:
-    """Mute time of one connection; of several, the one that ends last counts."""
+    """Mute of one connection. If it is muted several times, the mute that ends last counts."""
 
     __slots__ = ("_end", "_timer", "_until")
 

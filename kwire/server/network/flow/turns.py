@@ -28,7 +28,7 @@ SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
 PIECES_MAX: Final = 8
 DEBT_MS_MAX: Final = 1.0
-"""Largest used time beyond the virtual time that counts for a connection without further requests.
+"""Maximum time beyond the virtual time that is charged to a connection without further requests.
 
 A short request may have taken long for another reason: the process did not run, or garbage was collected.
 """
@@ -52,9 +52,9 @@ class Share:
 
     def __init__(self, *, is_node: bool = False) -> None:
         self.credit_ms = NODE_CREDIT_MS if is_node else 0.0
-        """Advantage over its place in the queue."""
+        """Time that is subtracted from its place in the queue."""
         self.used_ms = 0.0
-        """Virtual time of the connection: that of the queue when it was last served, plus the time used then."""
+        """Virtual time of the connection: that of the queue when the connection was last served, plus its share."""
         self.estimate_ms = 0.0
         """Estimate for the next request, from the last ones: cheap requests go before expensive ones.
 
@@ -85,7 +85,7 @@ class Turns:
         self._queue: list[tuple[float, int, Client]] = []
         self._queued_count = 0
         self._virtual_ms = 0.0
-        """Virtual time: that of the connection that is, or was last, served."""
+        """Virtual time of the queue: that of the connection that was served last."""
         self.turn_ended: list[Callable[[], None]] = []
         """Callbacks after each turn of queued connections, before the next one: responses are written then."""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -171,15 +171,15 @@ class Turns:
 
     def _turn(self) -> None:
         """Serve queued connections for TURN_MS; called once between two polls of the loop's sockets."""
-        line = self._queue
-        if not line:
+        queue = self._queue
+        if not queue:
             self._is_turn = False
             return
         now = self._now_ms()
         self._turn_end_ms = now + TURN_MS
         try:
-            while line and now < self._turn_end_ms:
-                client = heapq.heappop(line)[2]
+            while queue and now < self._turn_end_ms:
+                client = heapq.heappop(queue)[2]
                 share = client.share
                 share.is_queued = False
                 self._start(share, now)
@@ -192,7 +192,7 @@ class Turns:
                 call()
             self._soon()
 
-    # --- answers in pieces
+    # --- responses in pieces
 
     def begin_pieces(self, client: Client) -> bool:
         """Return True if the connection may continue its response in pieces; else it is queued when it gets a place."""

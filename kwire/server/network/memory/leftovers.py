@@ -1,4 +1,4 @@
-"""Objects of disconnected clients: few are freed at once; possibly millions are freed in turns with requests."""
+"""Objects of disconnected clients: a few are freed at once, millions of them in steps between requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kwire.server.network.connection_limits import LONG_REQUEST_BYTES
 
 
 def free(steps: Iterable[Callable[[], object]], request_bytes: int) -> None:
-    """Call all steps, which free the objects of requests of so many bytes.
+    """Call all steps, which free the objects of requests with `request_bytes` in all.
 
-    Small ones are freed at once, because with thousands of clients the queue of steps would take longer.
+    If the requests are small, their objects are freed at once: with thousands of clients, queued steps would take
+    longer.
     """
     for step in steps:
         if request_bytes > LONG_REQUEST_BYTES:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 STEP_BYTES = 24 * 1024 * 1024
 CHECKS_MAX = 4
-"""Checks between two calls of malloc_trim if the memory is in use."""
+"""Maximum checks from one call of malloc_trim to the next, after calls that freed little."""
 STATUS = Path("/proc/self/statm")
 LARGE_BYTES = 4 * 1024 * 1024
 """Size from which blocks have pages of their own; new pages each time would be slow for responses of 1 MiB."""

@@ -1,9 +1,9 @@
 """Bytes of responses that clients have not read yet, over all connections, under a limit.
 
-A connection reports when its output exceeds its socket's buffer, and when it has drained. A response that may be large
-asks for room first. Each gets a part of the room that is left, so that many readers get smaller responses and not none.
-If clients that do not read still fill the limit, the connection that has not drained for longest is closed, for the
-sake of the others. Its client, if it still runs, connects and requests again.
+A connection reports when its output exceeds its socket's buffer, and when it has drained. A handler whose response may
+be large first requests the number of bytes that it may have. That is a part of the bytes that are left, so that every
+reader receives a response, if a smaller one. If clients that do not read still fill the limit, the connection that has
+not drained for longest is closed. Its client, if it still runs, connects and requests again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Protocol
 
 RESPONSE_BYTES_MIN = 1024 * 1024
-"""Room that a response has in any case: the default of max.partition.fetch.bytes."""
+"""Bytes that a response may have in any case: the default of max.partition.fetch.bytes."""
 ROOM_DIVISOR = 4
-"""Divisor: one response may take a fourth of the room that is left."""
+"""Divisor: one response may have a fourth of the bytes that are left."""
 
 
 class Writer(Protocol):
@@ -22,7 +22,7 @@ class Writer(Protocol):
     @property
     def unsent_bytes(self) -> int: ...
 
-    def abort(self, reason: str) -> None: ...
+    def close_now(self, reason: str) -> None: ...
 
 
 class OutputMemory:
@@ -46,7 +46,7 @@ class OutputMemory:
     def release_reserved(self, size: int) -> None:
         """Remove the bytes of a written response; set_unsent() counts what its client does not read."""
         self.reserved_bytes -= size
-        assert self.reserved_bytes >= 0, "more answers written than promised"
+        assert self.reserved_bytes >= 0, "more response bytes released than reserved"
 
     def set_unsent(self, writer: Writer, size: int) -> None:
         """Count the unsent bytes of a connection."""
@@ -65,4 +65,6 @@ class OutputMemory:
         while self.used_bytes > self.limit_bytes and len(self._unsent) > 1:
             slowest = next(iter(self._unsent))
             self.release(slowest)
-            slowest.abort("others need the memory of its unread answers")
+            slowest.close_now(
+                "unread responses exceed their memory limit, and this client has read nothing for longest"
+            )

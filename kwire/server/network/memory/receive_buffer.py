@@ -15,7 +15,7 @@ RECEIVE_BUFFER_BYTES: Final = 256 * 1024
 LONG_READ_BYTES: Final = 16 * 1024
 """Size from which a read is counted."""
 ITERATION_BYTES: Final = 2 * 1024 * 1024
-"""Bytes of long reads in one iteration: some milliseconds, most of them for new pages of memory."""
+"""Maximum bytes of long reads in one iteration. They take some milliseconds, mostly to allocate pages of memory."""
 ITERATION: Final = "iteration"
 
 

@@ -5,7 +5,7 @@ returns them when it is done. Over the limit, connections with stored bytes stop
 
 One of them is exempt (`_exempt`) and may read until its frame is whole. Otherwise many half-arrived frames could fill
 the budget, and none would ever complete. It stays exempt until its whole requests are done, also if its client
-disconnects. Otherwise one connection after the other could leave a request behind.
+disconnects. Otherwise many connections could each leave a request in memory, one after the other.
 
 So the memory is bounded by the limit, one socket.request.max.bytes, and one read of each connection, which is
 received before the connection stops.
@@ -64,7 +64,7 @@ class RequestMemory:
             while self._waiting and self.used_bytes <= self.limit_bytes:
                 self._waiting.popleft().resume_for_memory()
         elif reader is self._exempt and not reader.has_whole_requests():
-            self._pass_on()
+            self._choose_exempt()
 
     def resume_empty(self, reader: Reader) -> None:
         """Let a reader without stored bytes continue, even if other readers fill the memory."""
@@ -72,16 +72,16 @@ class RequestMemory:
             self._waiting.remove(reader)
             reader.resume_for_memory()
         if self._exempt is reader:
-            self._pass_on()
+            self._choose_exempt()
 
     def remove(self, reader: Reader) -> None:
         """Remove a disconnected reader. While its requests are being served, their bytes count and it stays exempt."""
         if reader in self._waiting:
             self._waiting.remove(reader)
         if self._exempt is reader and not reader.has_whole_requests():
-            self._pass_on()
+            self._choose_exempt()
 
-    def _pass_on(self) -> None:
+    def _choose_exempt(self) -> None:
         self._exempt = self._waiting.popleft() if self._waiting else None
         if self._exempt is not None:
             self._exempt.resume_for_memory()

@@ -34,7 +34,7 @@ class AddressBook:
         self._addresses: dict[str, str] = {}
 
     def find(self, host: str) -> str:
-        """Return the address; a host with an unknown address stands for itself, which matches no connection."""
+        """Return the address of a host. If it is unknown, return the host itself, which matches no connection."""
         return self._addresses.get(host, host)
 
     def resolve(self, hosts: Iterable[str], on_change: Callable[[], None]) -> None:

@@ -23,15 +23,15 @@ from kwire.server.network import forks
 
 SOFTWARE_NAME: Final = "kwire"
 API_VERSIONS_VERSION: Final = 3
-"""Version of the first request; nodes that support no newer one answer it too."""
+"""Version of ApiVersions in the first request. Nodes of every later version answer it too."""
 PRE_VOTE_SINCE: Final = 2
 REPLICA_STATE_SINCE: Final = 15
-"""Version of Fetch since which the replica is named in replica_state."""
+"""First version of Fetch with the replica id in replica_state."""
 RESPONSE_BYTES_MAX: Final = 100 * 1024 * 1024
 """Largest response of any node. A leader's records are limited by topic settings alone, as in Apache Kafka."""
 REQUESTS_IN_FLIGHT_MAX: Final = 5
-"""Requests that are sent before the first of them is answered: Kafka's default for clients. It bounds what the
-transport holds and what the other node queues."""
+"""Maximum requests in flight, Kafka's default for clients. It bounds the bytes in the transport and the requests that
+the other node queues."""
 _SIZE: Final = struct.Struct(">i")
 
 

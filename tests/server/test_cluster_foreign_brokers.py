@@ -24,13 +24,13 @@ REGISTRATION_SECONDS = 20
 SETTINGS = {"initial.broker.registration.timeout.ms": str(1000 * REGISTRATION_SECONDS)}
 
 
-def stranger(
+def foreign_broker(
     simulation: Simulation, cluster: SimulatedCluster, *, node_id: int = 7, cluster_id: str = CLUSTER_ID
 ) -> ClusterBroker:
     """Create a broker on its own host, configured with the cluster's controllers."""
     voters = voter_set({FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)})
     return ClusterBroker(
-        simulation.host("stranger"), SETTINGS, node_id=node_id, voters=voters, directory=5, cluster_id=cluster_id
+        simulation.host("foreign"), SETTINGS, node_id=node_id, voters=voters, directory=5, cluster_id=cluster_id
     )
 
 
@@ -46,7 +46,7 @@ async def still_works(simulation: Simulation, cluster: SimulatedCluster, name: s
 def test_a_broker_of_another_cluster_does_not_start() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)
-        other = stranger(simulation, cluster, cluster_id="another-cluster-000000")
+        other = foreign_broker(simulation, cluster, cluster_id="another-cluster-000000")
 
         async def scenario() -> None:
             await cluster.start()
@@ -62,15 +62,17 @@ def test_a_broker_of_another_cluster_does_not_start() -> None:
 def test_a_second_broker_with_the_same_id_waits_until_the_first_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=2)
-        second = stranger(simulation, cluster, node_id=2)
+        second = foreign_broker(simulation, cluster, node_id=2)
 
         async def scenario() -> None:
             await cluster.start()
             with pytest.raises(SettingError, match=r"node\.id: another broker with id 2 is registered and alive"):
                 await second.start()
-            told = [record.getMessage() for record in caplog.records if "waits to be registered" in record.getMessage()]
-            assert len(told) == 1
-            assert "another broker with id 2 is registered and alive" in told[0]
+            reported = [
+                record.getMessage() for record in caplog.records if "waits to be registered" in record.getMessage()
+            ]
+            assert len(reported) == 1
+            assert "another broker with id 2 is registered and alive" in reported[0]
             await still_works(simulation, cluster, "after")
             caplog.clear()
             cluster.brokers[1].kill()
@@ -109,9 +111,9 @@ def test_a_controller_of_another_cluster_is_not_elected() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)
         hosts = {FIRST_CONTROLLER_ID + at: node.name for at, node in enumerate(cluster.controllers)}
-        voters = voter_set(hosts | {FIRST_CONTROLLER_ID + 5: "stranger"})
+        voters = voter_set(hosts | {FIRST_CONTROLLER_ID + 5: "foreign"})
         other = SimulatedController(
-            simulation.host("stranger"), node_id=FIRST_CONTROLLER_ID + 5, voters=voters, config={},
+            simulation.host("foreign"), node_id=FIRST_CONTROLLER_ID + 5, voters=voters, config={},
             cluster_id="another-cluster-000000",
         )  # fmt: skip
 
