@@ -5,9 +5,9 @@
         replica_id: BrokerId = field("0-14", default=-1)
         topics: list[FetchTopic] = field("0+")
 
-The decorators turn such a class into a slotted, keyword-only dataclass in which every field has Kafka's default. They
+The decorators give such a class slots and a keyword-only constructor in which every field has Kafka's default. They
 also store its Schema, from which kwire.protocol.codec compiles one decoder and one encoder per version. Fields are in
-wire order.
+wire order. They are examined at their first use, because most messages are never used and the import would take longer.
 
 `field` is deliberately no field specifier of the dataclass transform. Type checkers then treat the assignment as a
 default, so that no argument of the constructor is mandatory, as in Kafka.
@@ -16,8 +16,9 @@ default, so that no argument of the constructor is mandatory, as in Kafka.
 import dataclasses
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, TypeVar, dataclass_transform
 
 from kwire.protocol.primitives import Primitive
@@ -81,12 +82,12 @@ class FieldSchema:
         return version in self.tagged
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Schema:
     """Schema of a class. A struct has no versions of its own; those of its message apply."""
 
     cls: type
-    fields: tuple[FieldSchema, ...]
+    declared: "Mapping[str, _Declared]"
     frozen: bool
     kind: Kind | Literal["struct"] = "struct"
     key: int | None = None
@@ -97,6 +98,12 @@ class Schema:
     @property
     def name(self) -> str:
         return self.cls.__name__
+
+    @cached_property
+    def fields(self) -> tuple[FieldSchema, ...]:
+        """The fields in wire order. Raises TypeError if a declaration contradicts its annotation."""
+        hints = typing.get_type_hints(self.cls, include_extras=True)
+        return tuple(_field_schema(self.cls, name, hint, self.declared[name]) for name, hint in hints.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +179,7 @@ def message(
     """
 
     def decorate(declared: type[T]) -> type[T]:
-        cls, fields = _build(declared, frozen=False)
+        cls, fields = _slotted(declared)
         schema = Schema(
             cls,
             fields,
@@ -194,32 +201,45 @@ def message(
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
     """Declare a struct for use in a message's field."""
-    built, fields = _build(cls, frozen=False)
-    _SCHEMAS[built] = Schema(built, fields, frozen=False)
-    return built
+    slotted, fields = _slotted(cls)
+    _SCHEMAS[slotted] = Schema(slotted, fields, frozen=False)
+    return slotted
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def frozen_struct(cls: type[T]) -> type[T]:
     """Declare an immutable struct that is a field's default; all messages share one instance."""
-    built, fields = _build(cls, frozen=True)
-    _SCHEMAS[built] = Schema(built, fields, frozen=True)
-    return built
-
-
-def _build(cls: type[T], *, frozen: bool) -> tuple[type[T], tuple[FieldSchema, ...]]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    fields = tuple(_field_schema(cls, name, hint, cls.__dict__[name]) for name, hint in hints.items())
-    for spec in fields:
+    fields = _fields_of(cls)
+    for spec in Schema(cls, fields, frozen=True).fields:
         setattr(cls, spec.name, _dataclass_field(spec))
     cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclass computes the signature's text, which is slow
     cls.__repr__ = _represent  # type: ignore[method-assign]
-    if not frozen:
-        cls.__eq__ = _equal  # type: ignore[method-assign]
-        cls.__hash__ = None  # type: ignore[assignment]
-        cls.__init__ = _first_init  # type: ignore[method-assign]
-    decorate = dataclass(slots=True, kw_only=True, init=frozen, frozen=frozen, eq=frozen, repr=False, match_args=False)
-    return decorate(cls), fields
+    frozen = dataclass(slots=True, kw_only=True, frozen=True, repr=False, match_args=False)(cls)
+    _SCHEMAS[frozen] = Schema(frozen, fields, frozen=True)
+    return frozen
+
+
+def _fields_of(cls: type) -> "dict[str, _Declared]":
+    return {name: cls.__dict__[name] for name in cls.__annotations__}
+
+
+class _DataclassFields:
+    """Attribute by which `dataclasses.fields` and `dataclasses.replace` know a class; replaced at its first use."""
+
+    def __get__(self, instance: object, owner: type) -> dict[str, "dataclasses.Field[Any]"]:
+        specs = [(spec.name, Any, _dataclass_field(spec)) for spec in _SCHEMAS[owner].fields]
+        same = dataclasses.make_dataclass(owner.__name__, specs)
+        owner.__dataclass_fields__ = {each.name: each for each in dataclasses.fields(same)}  # type: ignore[attr-defined]
+        return owner.__dataclass_fields__  # type: ignore[attr-defined,no-any-return]
+
+
+def _slotted(cls: type[T]) -> "tuple[type[T], dict[str, _Declared]]":
+    """Return the class with a slot for each field, and the declarations of the fields."""
+    fields = _fields_of(cls)
+    kept = {name: value for name, value in cls.__dict__.items() if name not in (*fields, "__dict__", "__weakref__")}
+    methods = {"__init__": _first_init, "__eq__": _equal, "__hash__": None, "__repr__": _represent}
+    added = {"__slots__": tuple(fields), "__qualname__": cls.__qualname__, "__dataclass_fields__": _DataclassFields()}
+    return type(cls.__name__, cls.__bases__, kept | methods | added), fields
 
 
 def _first_init(self: Any, **values: Any) -> None:
