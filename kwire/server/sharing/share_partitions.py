@@ -29,8 +29,8 @@ IDLE_CHECK_SECONDS: Final = 1.0
 class SessionConnection(Protocol):
     """Connection of a member."""
 
-    when_lost: list[Callable[[], None]]
-    """Callbacks for the end of the connection."""
+    when_lost: list[Callable[[], None]] | None
+    """Callbacks for the end of the connection; None once it has ended."""
 
 
 class SharePartitions:
@@ -56,8 +56,8 @@ class SharePartitions:
         self._large_batches = large_batches
         self._messages = messages
         self._groups: dict[str, dict[PartitionKey, LedSharePartition]] = {}
-        self._connections: dict[SessionConnection, SessionKey] = {}
-        """Session that was last opened on each connection."""
+        self._connections: dict[SessionConnection, dict[SessionKey, None]] = {}
+        """Sessions that were opened on each connection."""
         self._session_connections: dict[SessionKey, SessionConnection] = {}
         self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
         """Share partitions that have failed and still have a write in progress."""
@@ -141,23 +141,34 @@ class SharePartitions:
     def open_session(
         self, key: SessionKey, partitions: Sequence[PartitionKey], connection: SessionConnection
     ) -> ShareSession:
-        """Open a session that ends with its connection. Raises KafkaError."""
+        """Open a session that ends with its connection. Raises KafkaError.
+
+        A request that is being served when its connection is lost opens no session: nothing would end it.
+        """
+        if connection.when_lost is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         session = self.sessions.open(key, partitions)
+        self._forget_connection(key)
         if connection not in self._connections:
             connection.when_lost.append(partial(self._connection_lost, connection))
-        self._connections[connection] = key
+        self._connections.setdefault(connection, {})[key] = None
         self._session_connections[key] = connection
         return session
 
+    def _forget_connection(self, key: SessionKey) -> None:
+        connection = self._session_connections.pop(key, None)
+        if connection is not None:
+            del self._connections[connection][key]
+
     def _connection_lost(self, connection: SessionConnection) -> None:
-        key = self._connections.pop(connection)
-        if self._session_connections.get(key) is connection:
+        for key in list(self._connections[connection]):
             self.member_left(*key)
+        del self._connections[connection]
 
     def member_left(self, group_id: str, member: str) -> None:
         """End the session of a member, and release its records."""
         session = self.sessions.remove((group_id, member))
-        self._session_connections.pop((group_id, member), None)
+        self._forget_connection((group_id, member))
         if session is not None:
             self._keep(self._release(group_id, member, list(session.partitions)))
 
