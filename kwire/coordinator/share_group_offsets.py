@@ -27,6 +27,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 UNKNOWN_LAG = -1
+_SIGN = 1 << 63
 NO_LEADER_EPOCH = 0
 AT_ONCE = 64
 """Partitions whose states are requested at a time."""
@@ -103,7 +104,8 @@ class ShareGroupOffsets:
         if summary.start_offset == UNINITIALIZED_OFFSET or summary.delivery_complete_count == UNKNOWN_COUNT:
             return UNKNOWN_LAG
         latest = await self._latest_offset(topic, partition)
-        return latest - summary.start_offset - summary.delivery_complete_count
+        lag = latest - summary.start_offset - summary.delivery_complete_count
+        return (lag + _SIGN) % (2 * _SIGN) - _SIGN  # altered start offsets are not bounded; Kafka's lag overflows
 
     # --- alter
 
