@@ -55,6 +55,16 @@ def beat(client: RawClient, member_id: str = "m", epoch: int = 0, **fields: Any)
     return answer
 
 
+def test_texts_of_a_member_are_bounded(client: RawClient) -> None:
+    assert beat(client, "m" * 1000, subscribed_topic_names=["t"]).error_code == ErrorCode.NONE
+    rejected = beat(client, "m" * 1001, subscribed_topic_names=["t"])
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
+    assert rejected.error_message == "MemberId has 1001 characters; this broker accepts at most 1000."
+    too_long: list[dict[str, Any]] = [{"instance_id": "i" * 1001}, {"rack_id": "r" * 1001}]
+    for fields in too_long:
+        assert beat(client, subscribed_topic_names=["t"], **fields).error_code == ErrorCode.INVALID_REQUEST
+
+
 def owned(answer: ConsumerGroupHeartbeatResponse) -> list[int]:
     assert answer.assignment is not None, answer
     return sorted(index for topic in answer.assignment.topic_partitions for index in topic.partitions)
