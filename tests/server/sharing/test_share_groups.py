@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,11 +15,15 @@ from kwire.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
 )
+from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.server.sharing.members import Member
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, produce, unique
 from tests.support.running import RunningBroker
@@ -70,3 +76,85 @@ def test_the_lag_of_any_start_offset_is_described(client: RawClient, group: str,
     eventually(lambda: alter(client, group, topic, offset) != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it is loaded")
     (found,) = described(client, group)
     assert (found.start_offset, found.lag) == (offset, lag)
+
+
+def beat(client: RawClient, group: str, epoch: int, *topics: str) -> Any:
+    request = ShareGroupHeartbeatRequest(
+        group_id=group, member_id="m", member_epoch=epoch, subscribed_topic_names=list(topics) or None
+    )
+    return client.ask(request, 1)
+
+
+def join(client: RawClient, group: str, topic: str, count: int) -> None:
+    """Let member m join, and wait until it has all partitions of its topic."""
+    answers: list[Any] = []
+
+    def is_assigned() -> bool:
+        epoch = answers[-1].member_epoch if answers and answers[-1].error_code == 0 else 0
+        answers.append(beat(client, group, epoch, topic))
+        assigned = answers[-1].assignment
+        return assigned is not None and sum(len(each.partitions) for each in assigned.topic_partitions) == count
+
+    eventually(is_assigned, "the partitions are assigned")
+
+
+def state_topics(broker: RunningBroker, group: str) -> set[UUID]:
+    """Return the topics of which a group has states, or deletes or creates them."""
+    share = broker.server.services.groups.share
+
+    def find() -> set[UUID]:
+        states = share._shard_of(group).machine.groups[group].states
+        return {*states.initialized, *states.initializing, *states.deleting}
+
+    return broker.call(find)
+
+
+def delete_group(client: RawClient, group: str) -> int:
+    return int(client.ask(DeleteGroupsRequest(groups_names=[group]), 2).results[0].error_code)
+
+
+def test_a_deleted_topic_is_forgotten_by_its_groups(broker: RunningBroker, client: RawClient, group: str) -> None:
+    topic, topic_id = create_topic(client, 2)
+    join(client, group, topic, 2)
+    assert state_topics(broker, group) == {topic_id}
+    assert beat(client, group, -1).error_code == 0
+    assert client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)]), 6).responses[0].error_code == 0
+    eventually(lambda: not state_topics(broker, group), "the topic is forgotten")
+    assert delete_group(client, group) == 0
+
+
+def test_a_group_with_states_of_an_unknown_topic_is_deleted(
+    broker: RunningBroker, client: RawClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.server.services.groups, "topic_deleted", lambda _topic: None)
+    topic, topic_id = create_topic(client, 2)
+    join(client, group, topic, 2)
+    assert beat(client, group, -1).error_code == 0
+    assert client.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)]), 6).responses[0].error_code == 0
+    assert state_topics(broker, group) == {topic_id}
+    assert delete_group(client, group) == 0
+
+
+def test_a_member_that_joins_while_its_group_is_deleted_can_fetch(
+    broker: RunningBroker, client: RawClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 70  # more than are deleted at a time
+    topic, topic_id = create_topic(client, count)
+    join(client, group, topic, count)
+    assert beat(client, group, -1).error_code == 0
+    persister = broker.server.services.share_persister
+    delete_at_once = persister.delete_state
+
+    async def delete_later(group_id: str, topic_id: UUID, partition: int) -> None:
+        await asyncio.sleep(0.5)
+        await delete_at_once(group_id, topic_id, partition)
+
+    monkeypatch.setattr(persister, "delete_state", delete_later)
+    with broker.client() as other:
+        request = DeleteGroupsRequest(groups_names=[group])
+        other.send(request, 2)
+        eventually(lambda: not described(client, group), "the deletion has begun")
+        join(client, group, topic, count)
+        assert other.receive(request, 2).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
+    answer = Member(client, group, topic_id).fetch(list(range(count)), wait_ms=1000)
+    assert not [each.error_code for topic in answer.responses for each in topic.partitions], "no error, no record"
