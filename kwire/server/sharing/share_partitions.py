@@ -68,6 +68,8 @@ class SharePartitions:
         for group in list(self._groups.values()):
             for led in list(group.values()):
                 led.stop()
+        for task in self._tasks:
+            task.cancel()
 
     def settings_of(self, group_id: str) -> ShareGroupSettings:
         return self._configs.of(group_id, ShareGroupSettings)
@@ -184,14 +186,17 @@ class SharePartitions:
                     text = "%r: cannot release the records of a member that left, until their locks expire: %s"
                     self._messages.log(logging.WARNING, subject, text, led, error)
             await turn()
-        self._drop_idle(group_id)
+        await self._drop_idle(group_id)
 
-    def _drop_idle(self, group_id: str) -> None:
+    async def _drop_idle(self, group_id: str) -> None:
         """Drop the share partitions of a group without sessions: they are loaded again when a member fetches."""
-        if self.sessions.has_group(group_id) or group_id not in self._groups:
-            return
-        for led in list(self._groups[group_id].values()):
-            if led.is_idle:
-                led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        if group_id in self._groups:
-            asyncio.get_running_loop().call_later(IDLE_CHECK_SECONDS, self._drop_idle, group_id)
+        while group_id in self._groups:
+            for some in chunks(list(self._groups[group_id].values())):
+                if self.sessions.has_group(group_id):
+                    return
+                for led in some:
+                    if led.is_idle:
+                        led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                await turn()
+            if group_id in self._groups:
+                await asyncio.sleep(IDLE_CHECK_SECONDS)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -103,7 +104,9 @@ def state_topics(broker: RunningBroker, group: str) -> set[UUID]:
     share = broker.server.services.groups.share
 
     def find() -> set[UUID]:
-        states = share._shard_of(group).machine.groups[group].states
+        found = share._shard_of(group).machine.groups[group]
+        assert isinstance(found, ShareGroup)
+        states = found.states
         return {*states.initialized, *states.initializing, *states.deleting}
 
     return broker.call(find)

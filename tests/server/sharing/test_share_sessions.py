@@ -9,7 +9,11 @@ from typing import Any, cast
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.hostile.test_longest_steps import ELEMENT_LINES_MAX, longest_step
 from tests.server.sharing.members import ACCEPT, Member
+from tests.server.sharing.memory_persister import MemoryPersister
+from tests.support.loop_steps import needs_lines
+from tests.support.requests import create_topic, unique
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
@@ -58,3 +62,21 @@ def test_rejected_partitions_leave_no_reference_cycles(broker: RunningBroker, me
         assert gc.collect() < CYCLIC_OBJECTS_MAX
     finally:
         gc.enable()
+
+
+@needs_lines
+@pytest.mark.long
+def test_a_step_of_a_fetch_does_not_grow_with_the_partitions_of_its_session(
+    broker: RunningBroker, persister: MemoryPersister
+) -> None:
+    with broker.client() as client:
+        _, topic_id = create_topic(client, MANY)
+        member = Member(client, unique("group"), topic_id)
+        assert member.fetch(list(range(MANY)), wait_ms=1000).error_code == 0
+        request = member.fetch_request([], wait_ms=0)
+        lines, culprits = longest_step(broker, request, 2, limit=ELEMENT_LINES_MAX)
+        assert lines < ELEMENT_LINES_MAX, culprits
+        member.epoch += 1
+        request = member.fetch_request([], epoch=-1)
+        lines, culprits = longest_step(broker, request, 2, limit=ELEMENT_LINES_MAX)
+        assert lines < ELEMENT_LINES_MAX, culprits
