@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
+from weakref import ref
 
 import pytest
 
@@ -161,3 +163,13 @@ def test_a_member_that_joins_while_its_group_is_deleted_can_fetch(
         assert other.receive(request, 2).results[0].error_code == ErrorCode.NON_EMPTY_GROUP
     answer = Member(client, group, topic_id).fetch(list(range(count)), wait_ms=1000)
     assert not [each.error_code for topic in answer.responses for each in topic.partitions], "no error, no record"
+
+
+def test_a_deleted_group_leaves_no_object(broker: RunningBroker, client: RawClient, group: str) -> None:
+    topic, _ = create_topic(client)
+    join(client, group, topic, 1)
+    assert beat(client, group, -1).error_code == 0
+    share = broker.server.services.groups.share
+    left = broker.call(lambda: ref(share._shard_of(group).machine.groups[group]))
+    assert delete_group(client, group) == 0
+    eventually(lambda: gc.collect() >= 0 and left() is None, "the group is freed")
