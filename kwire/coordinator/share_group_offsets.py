@@ -70,8 +70,8 @@ class ShareGroupOffsets:
     def changing(self, group_id: str) -> asyncio.Lock:
         """Return the lock for changes of a group's states, which take several requests to the share coordinator.
 
-        Without it, a state that a joining member has created could be deleted by a deletion that began before, and the
-        group would believe for ever that it exists.
+        Without it, a deletion could delete states that a joining member has created since. The group would still
+        assign their partitions, and no member could fetch them.
         """
         return self._changing.setdefault(group_id, asyncio.Lock())
 
