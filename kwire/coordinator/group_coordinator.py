@@ -180,12 +180,16 @@ class GroupCoordinator:
             self._runtime.resign(partition.index)
 
     def topic_deleted(self, topic: TopicImage) -> None:
-        """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name."""
+        """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name.
+
+        Share groups forget its states, which the share coordinator deletes.
+        """
         self.topic_hashes.forget(topic.name)
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
                 with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
                     shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
+                    shard.machine.forget_share_states(topic.topic_id)
 
     def topics_created(self, version: int) -> None:
         """Search new topics for regular expressions; `version` is the offset of the metadata that contain them."""

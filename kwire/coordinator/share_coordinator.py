@@ -277,7 +277,7 @@ class ShareCoordinator:
         if len(before.batches) + len(batches) <= BATCHES_MAX and (not batches or self._memory.has_room):
             return
         after = combine(before.batches, batches, before.start_offset if start_offset == NO_OFFSET else start_offset)
-        if len(after) > BATCHES_MAX:
+        if len(after) > max(BATCHES_MAX, len(before.batches)):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"A share partition has at most {BATCHES_MAX} state batches.")
         if len(after) > len(before.batches) and not self._memory.has_room:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "There is too much state of share groups.")

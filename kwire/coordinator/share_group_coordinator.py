@@ -21,7 +21,7 @@ from kwire.coordinator.group.share.heartbeats import Heartbeat
 from kwire.coordinator.group.share.partition_states import TopicsById
 from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
 from kwire.coordinator.shard import Write
-from kwire.coordinator.share_group_offsets import ShareGroupOffsets
+from kwire.coordinator.share_group_offsets import ShareGroupOffsets, check_empty, error_of, in_groups
 from kwire.coordinator.written_answers import GroupShard, write_and_answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_describe import ShareGroupDescribeGroup
@@ -107,13 +107,15 @@ class ShareGroupCoordinator:
 
     async def delete_group(self, group_id: str) -> None:
         """Delete the states of an empty group's partitions, and then the group. Raises KafkaError."""
-        await self.offsets.delete_all(group_id)
-        shard = self._shard_of(group_id)
-        with shard:
-            share_group(shard.machine.groups, group_id)
-            written = shard.write(Write(answer=None, records=shard.machine.delete_records(group_id)))
-        if isinstance(written, asyncio.Future):
-            await written
+        offsets = self.offsets
+        async with offsets.changing(group_id):
+            await offsets.delete_all(group_id)
+            shard = self._shard_of(group_id)
+            with shard:
+                check_empty(share_group(shard.machine.groups, group_id))  # a member may have joined meanwhile
+                written = shard.write(Write(answer=None, records=shard.machine.delete_records(group_id)))
+            if isinstance(written, asyncio.Future):
+                await written
 
     # --- initialization of partitions
 
@@ -121,31 +123,27 @@ class ShareGroupCoordinator:
         """Have the share coordinator create the states of partitions, and store which of them exist now."""
         offsets = self.offsets
         partitions = [(topic_id, index) for topic_id, topic in topics.items() for index in sorted(topic.partitions)]
-        results = await asyncio.gather(
-            *(
-                states.initialize_state(group_id, topic_id, index, state_epoch, UNINITIALIZED_OFFSET)
-                for topic_id, index in partitions
-            ),
-            return_exceptions=True,
-        )
-        created: dict[UUID, list[int]] = {}
-        failed: dict[UUID, list[int]] = {}
-        for (topic_id, index), result in zip(partitions, results, strict=True):
-            if isinstance(result, BaseException):
-                if not isinstance(result, KafkaError):
-                    raise result
-                logger.warning("group %s: %s-%d is not initialized: %s", group_id, topic_id, index, result)
-                failed.setdefault(topic_id, []).append(index)
-            else:
-                created.setdefault(topic_id, []).append(index)
-        now_ms = self._clock.wall_ms()
-        try:
-            await offsets.change_states(
-                group_id,
-                lambda before: before.with_initialized(created, self._image(), now_ms).without_initializing(failed),
-            )
-        except KafkaError as error:
-            logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
+
+        def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
+            return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
+
+        async with offsets.changing(group_id):
+            errors = await in_groups(partitions, initialize)
+            created: dict[UUID, list[int]] = {}
+            failed: dict[UUID, list[int]] = {}
+            for (topic_id, index), error in zip(partitions, errors, strict=True):
+                (created if error is None else failed).setdefault(topic_id, []).append(index)
+            if failed:
+                count, first = sum(map(len, failed.values())), next(filter(None, errors))
+                logger.warning("group %s: %d partitions are not initialized: %s", group_id, count, first)
+            now_ms = self._clock.wall_ms()
+            try:
+                await offsets.change_states(
+                    group_id,
+                    lambda before: before.with_initialized(created, self._image(), now_ms).without_initializing(failed),
+                )
+            except KafkaError as error:
+                logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:

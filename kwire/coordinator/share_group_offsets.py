@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.any_group import share_group
@@ -27,6 +28,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 UNKNOWN_LAG = -1
+_SIGN = 1 << 63
 NO_LEADER_EPOCH = 0
 AT_ONCE = 64
 """Partitions whose states are requested at a time."""
@@ -63,6 +65,15 @@ class ShareGroupOffsets:
         self._latest_offset = latest_offset
         self._image = image
         self._clock = clock
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def changing(self, group_id: str) -> asyncio.Lock:
+        """Return the lock for changes of a group's states, which take several requests to the share coordinator.
+
+        Without it, a deletion could delete states that a joining member has created since. The group would still
+        assign their partitions, and no member could fetch them.
+        """
+        return self._changing.setdefault(group_id, asyncio.Lock())
 
     # --- describe
 
@@ -86,7 +97,7 @@ class ShareGroupOffsets:
         if image is None:
             return [PartitionOffset()] * len(partitions)
         topic_id = image.topic_id
-        return await _in_groups(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
+        return await in_groups(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
 
     async def _describe(self, group_id: str, topic: str, topic_id: UUID, partition: int) -> PartitionOffset:
         try:
@@ -103,7 +114,8 @@ class ShareGroupOffsets:
         if summary.start_offset == UNINITIALIZED_OFFSET or summary.delivery_complete_count == UNKNOWN_COUNT:
             return UNKNOWN_LAG
         latest = await self._latest_offset(topic, partition)
-        return latest - summary.start_offset - summary.delivery_complete_count
+        lag = latest - summary.start_offset - summary.delivery_complete_count
+        return (lag + _SIGN) % (2 * _SIGN) - _SIGN  # altered start offsets are not bounded; Kafka's lag overflows
 
     # --- alter
 
@@ -114,12 +126,18 @@ class ShareGroupOffsets:
 
         The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
         """
+        async with self.changing(group_id):
+            return await self._alter(group_id, offsets)
+
+    async def _alter(
+        self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]
+    ) -> dict[tuple[UUID, int], KafkaError]:
         shard = self._shard_of(group_id)
         image, now_ms = self._image(), self._clock.wall_ms()
         with shard:
             group = shard.machine.groups.get(group_id)
             found = ShareGroup(group_id) if group is None else share_group(shard.machine.groups, group_id)
-            _check_empty(found)
+            check_empty(found)
             if not offsets:
                 return {}  # no group is created
             topics = {
@@ -133,9 +151,9 @@ class ShareGroupOffsets:
         if isinstance(written, asyncio.Future):
             await written
         requested = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
-        errors = await _in_groups(
+        errors = await in_groups(
             requested,
-            lambda one: _error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2])),
+            lambda one: error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2])),
         )
         failed = {
             (topic_id, index): error
@@ -158,13 +176,17 @@ class ShareGroupOffsets:
 
         A topic without offsets fails with UNKNOWN_TOPIC_OR_PARTITION. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
         """
+        async with self.changing(group_id):
+            return await self._delete(group_id, topic_ids)
+
+    async def _delete(self, group_id: str, topic_ids: Sequence[UUID]) -> dict[UUID, KafkaError]:
         shard = self._shard_of(group_id)
         image = self._image()
         failed: dict[UUID, KafkaError] = {}
         chosen: dict[UUID, Iterable[int]] = {}
         with shard:
             group = share_group(shard.machine.groups, group_id)
-            _check_empty(group)
+            check_empty(group)
             for topic_id in topic_ids:
                 topic = image.topic_by_id(topic_id)
                 if topic_id in group.states.initialized:
@@ -183,11 +205,14 @@ class ShareGroupOffsets:
         return failed
 
     async def delete_all(self, group_id: str) -> None:
-        """Delete the states of an empty share group before the group itself. Raises KafkaError."""
+        """Delete the states of an empty share group before the group itself; the caller has its lock.
+
+        States of topics that were deleted are deleted with them. Raises KafkaError.
+        """
         shard = self._shard_of(group_id)
         with shard:
             group = share_group(shard.machine.groups, group_id)
-            _check_empty(group)
+            check_empty(group)
             chosen = {
                 topic_id: sorted(topic.partitions) for topic_id, topic in group.states.partitions(self._image()).items()
             }
@@ -196,14 +221,13 @@ class ShareGroupOffsets:
         await self.change_states(group_id, lambda before: before.with_all_deleting(self._image()))
         errors = await self._delete_states(group_id, chosen)
         for error in errors.values():
-            raise error
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise error
 
     async def _delete_states(self, group_id: str, topics: Mapping[UUID, Iterable[int]]) -> dict[UUID, KafkaError]:
         """Delete the states of partitions; return the first error of each topic that failed."""
         partitions = [(topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
-        errors = await _in_groups(
-            partitions, lambda one: _error_of(self._states.delete_state(group_id, one[0], one[1]))
-        )
+        errors = await in_groups(partitions, lambda one: error_of(self._states.delete_state(group_id, one[0], one[1])))
         failed: dict[UUID, KafkaError] = {}
         for (topic_id, _), error in zip(partitions, errors, strict=True):
             if error is not None:
@@ -226,7 +250,8 @@ class ShareGroupOffsets:
             await written
 
 
-def _check_empty(group: ShareGroup) -> None:
+def check_empty(group: ShareGroup) -> None:
+    """Raise NON_EMPTY_GROUP for a group with members."""
     if not group.is_empty:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
@@ -238,15 +263,16 @@ def _by_topic(partitions: Iterable[tuple[UUID, int]]) -> dict[UUID, list[int]]:
     return topics
 
 
-async def _error_of(call: Awaitable[None]) -> KafkaError | None:
+async def error_of(call: Awaitable[None]) -> KafkaError | None:
+    """Return the error of a call, or None."""
     try:
         await call
     except KafkaError as error:
-        return error
+        return error.with_traceback(None)
     return None
 
 
-async def _in_groups(items: Sequence[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
+async def in_groups(items: Sequence[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
     """Return the results of a call for each item, AT_ONCE at a time."""
     results: list[R] = []
     for start in range(0, len(items), AT_ONCE):

@@ -193,6 +193,11 @@ MESSAGE_CHARACTERS_MAX = 8000
 """Limit for an error's message, which may quote a client's data and must fit into a string of 32767 bytes."""
 
 
+def shortened(message: str) -> str:
+    """Return the message, or its beginning if it does not fit into a response."""
+    return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[: MESSAGE_CHARACTERS_MAX - 3]}..."
+
+
 class KafkaError(Exception):
     """Outcome for which Kafka's protocol has a code.
 
@@ -202,8 +207,7 @@ class KafkaError(Exception):
     def __init__(
         self, code: ErrorCode, message: str | None = None, *, record_errors: Sequence[tuple[int, str | None]] = ()
     ) -> None:
-        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:
-            message = f"{message[: MESSAGE_CHARACTERS_MAX - 3]}..."
+        message = None if message is None else shortened(message)
         # Only arguments: attributes would take another 200 bytes of each of 100,000 errors in an answer.
         super().__init__(code, message, record_errors)
 

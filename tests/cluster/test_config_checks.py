@@ -7,6 +7,7 @@ import pytest
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.checks import GZIP_LEVEL, NOT_EMPTY
 from kwire.cluster.configs.config_keys import ConfigError, parse
+from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
 
@@ -52,3 +53,22 @@ def test_texts_that_must_not_be_empty_are_rejected() -> None:
             parse(key, "")
     assert keys
     assert [key for key in TOPIC_KEYS.values() if key.check is GZIP_LEVEL]
+
+
+@pytest.mark.parametrize(
+    ("duration", "is_valid"),
+    [
+        ("P1DT2H3M4.5S", True),
+        ("PT9223372036854775807S", True),
+        ("PT9223372036854775808S", False),
+        (f"P{'9' * 400}D", False),
+        ("P", False),
+    ],
+)
+def test_a_duration_fits_into_64_bits(duration: str, is_valid: bool) -> None:
+    key, text = GROUP_KEYS["share.auto.offset.reset"], f"by_duration:{duration}"
+    if is_valid:
+        assert parse(key, text) == text
+    else:
+        with pytest.raises(ConfigError, match="Invalid value"):
+            parse(key, text)

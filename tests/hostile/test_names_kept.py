@@ -11,7 +11,12 @@ import pytest
 
 from kwire.chunks import at_once
 from kwire.coordinator.group.classic.classic_group import ClassicGroup
+from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
+from kwire.coordinator.group.consumer.member import ConsumerMember
 from kwire.coordinator.group.memory import LITTLE_BYTES, RECOUNT_INTERVAL_MS, GroupMemory
+from kwire.coordinator.group.share.share_group import ShareGroup, ShareMember
+from kwire.coordinator.group.streams.member import StreamsMember
+from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -100,6 +105,18 @@ def test_unused_member_ids_count_for_group_memory() -> None:
     memory = GroupMemory(1_000_000, lambda: [group], clock)
     clock.now_ms += RECOUNT_INTERVAL_MS
     assert not memory.reserve(join_of("a", 0), LONGEST, is_member=False)
+
+
+def test_client_ids_of_members_count_for_group_memory() -> None:
+    clock = ManualClock()
+    consumers, shares, streams = ConsumerGroup("c"), ShareGroup("s"), StreamsGroup("t")
+    consumers.put_member(ConsumerMember(member_id="m", client_id=LONGEST))
+    shares.put_member(ShareMember(member_id="m", client_id=LONGEST))
+    streams.put_member(StreamsMember(member_id="m", client_id=LONGEST))
+    for group in (consumers, shares, streams):
+        memory = GroupMemory(60_000, lambda group=group: [group], clock)  # type: ignore[misc]
+        clock.now_ms += RECOUNT_INTERVAL_MS
+        assert not memory.reserve(join_of("a", 0), "client", is_member=False)
 
 
 def test_rejected_commits_create_no_groups(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -14,6 +16,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -53,6 +56,16 @@ def beat(client: RawClient, member_id: str = "m", epoch: int = 0, **fields: Any)
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
     answer: ConsumerGroupHeartbeatResponse = client.ask(request, 1)
     return answer
+
+
+def test_texts_of_a_member_are_bounded(client: RawClient) -> None:
+    assert beat(client, "m" * 1000, subscribed_topic_names=["t"]).error_code == ErrorCode.NONE
+    rejected = beat(client, "m" * 1001, subscribed_topic_names=["t"])
+    assert rejected.error_code == ErrorCode.INVALID_REQUEST
+    assert rejected.error_message == "MemberId has 1001 characters; this broker accepts at most 1000."
+    too_long: list[dict[str, Any]] = [{"instance_id": "i" * 1001}, {"rack_id": "r" * 1001}]
+    for fields in too_long:
+        assert beat(client, subscribed_topic_names=["t"], **fields).error_code == ErrorCode.INVALID_REQUEST
 
 
 def owned(answer: ConsumerGroupHeartbeatResponse) -> list[int]:
@@ -147,3 +160,14 @@ def test_a_large_assignment_is_computed_in_the_background(client: RawClient) -> 
         return answer.assignment is not None and len(owned(answer)) == 2_200
 
     assert eventually(assigned, "the partitions are assigned")
+
+
+def test_a_deleted_group_leaves_no_object(broker: RunningBroker, client: RawClient) -> None:
+    create_topic(client, name="t")
+    joined = beat(client, subscribed_topic_names=["t"])
+    assert beat(client, epoch=joined.member_epoch).error_code == ErrorCode.NONE
+    groups = broker.server.services.groups
+    left = broker.call(lambda: ref(groups._shard(GROUP).machine.groups[GROUP]))
+    assert beat(client, epoch=-1).error_code == ErrorCode.NONE
+    assert client.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2).results[0].error_code == ErrorCode.NONE
+    eventually(lambda: gc.collect() >= 0 and left() is None, "the group is freed")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from kwire.cluster.topic_names import SHARE_STATE_TOPIC
+from kwire.coordinator.share.keys import ShareKey
+from kwire.coordinator.share.state import ShareState
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -75,6 +78,22 @@ def test_state_is_initialised_read_written_and_deleted(client: RawClient, topic_
     summed = summary(client, topic_id, 0)
     assert (summed.error_code, summed.state_epoch, summed.start_offset, summed.leader_epoch) == (E.NONE, 0, -1, 0)
     assert read(client, topic_id, 1).start_offset == 10
+
+
+def test_a_read_that_waits_for_replicas_is_answered(
+    broker: RunningBroker, client: RawClient, topic_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert initialise(client, topic_id, 0, 1, start=10) == [E.NONE, E.NONE]
+    coordinator = broker.server.services.share_states
+    read_at_once = coordinator.read
+
+    async def read_later(key: ShareKey, *, leader_epoch: int) -> ShareState:
+        await asyncio.sleep(0.01)
+        answer = read_at_once(key, leader_epoch=leader_epoch)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+    monkeypatch.setattr(coordinator, "read", read_later)
+    assert [read(client, topic_id, each, leader_epoch=1).start_offset for each in (0, 1)] == [10, 10]
 
 
 def test_older_epochs_are_fenced(client: RawClient, topic_id: UUID) -> None:

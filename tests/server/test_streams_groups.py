@@ -19,7 +19,12 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.list_groups import ListGroupsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from kwire.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from kwire.protocol.messages.streams_group_heartbeat import (
+    StreamsGroupHeartbeatEndpoint,
+    StreamsGroupHeartbeatKeyValue,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.server.requests.authorization import Operation, ResourceType
 from tests.coordinator.streams_script import topology_of
@@ -29,6 +34,7 @@ from tests.support.running import RunningBroker
 SETTINGS = {"group.streams.initial.rebalance.delay.ms": "0", "group.streams.assignment.interval.ms": "0"}
 TOPIC_RESOURCE = 2
 MISSING_INTERNAL = 3
+LONG = "x" * 1001
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +198,30 @@ def test_without_the_feature_the_protocol_is_unsupported(client: RawClient) -> N
         assert code == expected
         (group,) = client.ask(StreamsGroupDescribeRequest(group_ids=["feature"]), 0).groups
         assert group.error_code == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"member_id": LONG},
+        {"process_id": LONG},
+        {"rack_id": LONG},
+        {"user_endpoint": StreamsGroupHeartbeatEndpoint(host=LONG, port=1)},
+        {"client_tags": [StreamsGroupHeartbeatKeyValue(key="zone", value=LONG)]},
+    ],
+    ids=["member", "process", "rack", "endpoint", "tag"],
+)
+def test_texts_of_a_member_are_bounded(client: RawClient, fields: dict[str, Any]) -> None:
+    assert beat(client, "texts", **fields).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_names_of_a_topology_are_bounded(client: RawClient) -> None:
+    long_ids = topology_of({f"{number}{'x' * 30_000}": "in" for number in range(10)}, 0)
+    began = time.process_time()
+    assert beat(client, "names", topology=long_ids).error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert time.process_time() - began < 1
+    invalid = topology_of({"0": "/".join(f"{number}{'%' * 240}" for number in range(200))}, 0)
+    answer = beat(client, "names", topology=invalid)
+    assert answer.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert answer.error_message is not None
+    assert answer.error_message.endswith("...")

@@ -89,12 +89,23 @@ def _throttled_replicas(name: str, value: list[str]) -> None:
             )
 
 
-_DURATION = r"(?ai)[+]?P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d{0,9})?S)?)?"
+_DURATION = re.compile(r"(?ai)[+]?P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.\d{0,9})?S)?)?")
+_DIGITS_MAX = 19
+_UNITS = (86_400, 3_600, 60, 1)
+
+
+def _is_duration(text: str) -> bool:
+    """Return True for an ISO 8601 duration whose seconds fit into 64 bits, as in Java's Duration."""
+    match = _DURATION.fullmatch(text)
+    parts = [] if match is None else [part or "0" for part in match.groups()]
+    if match is None or any(len(part) > _DIGITS_MAX for part in parts):
+        return False
+    return sum(int(part) * unit for part, unit in zip(parts, _UNITS, strict=True)) < 1 << 63
 
 
 def _offset_reset(name: str, value: str) -> None:
     kind, separator, duration = value.partition(":")
-    if value in {"earliest", "latest"} or (separator and kind == "by_duration" and re.fullmatch(_DURATION, duration)):
+    if value in {"earliest", "latest"} or (separator and kind == "by_duration" and _is_duration(duration)):
         return
     raise ConfigError(
         name,

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.cluster.metadata.image import MetadataImage
@@ -33,6 +34,7 @@ from kwire.coordinator.group.records import (
     offset_tombstone,
 )
 from kwire.coordinator.group.share.heartbeats import ShareHeartbeats
+from kwire.coordinator.group.share.records import states_record
 from kwire.coordinator.group.share.replay import REPLAY as SHARE_REPLAY
 from kwire.coordinator.group.share.settings import ShareGroupConfig
 from kwire.coordinator.group.share.share_group import ShareGroup
@@ -58,6 +60,8 @@ from kwire.seams import Clock, RandomSource
 
 logger = logging.getLogger(__name__)
 
+FORGOTTEN_AT_ONCE: Final = 64
+"""Share groups from which a deleted topic is removed in one step."""
 EXPIRED_AT_ONCE: Final = 1000
 """Groups and offsets that are checked for expiration in one step of the event loop."""
 
@@ -118,6 +122,7 @@ class GroupMachine:
         self._config = config
         self._clock = clock
         self._timers = timers
+        self._image = image
 
     # --- interface for the runtime
 
@@ -291,6 +296,27 @@ class GroupMachine:
             offset_tombstone(group_id, topic, partition)
             for group_id, partition in self.offsets.partitions_of_topic(topic)
         ]
+        return Write(answer=None, records=records, atomic=False) if records else None
+
+    def forget_share_states(self, topic_id: UUID) -> None:
+        """Remove a deleted topic from the states of share groups, in steps."""
+        share_groups = [group_id for group_id, group in self.groups.items() if isinstance(group, ShareGroup)]
+        if share_groups:
+            step = partial(self._forget_states_from, topic_id, share_groups, 0)
+            self._timers.schedule(("deleted topic", topic_id), 0, step)
+
+    def _forget_states_from(self, topic_id: UUID, group_ids: Sequence[str], start: int) -> Change | None:
+        end = start + FORGOTTEN_AT_ONCE
+        if end < len(group_ids):
+            step = partial(self._forget_states_from, topic_id, group_ids, end)
+            self._timers.schedule(("deleted topic", topic_id), 0, step)
+        records: list[GroupRecord] = []
+        for group_id in group_ids[start:end]:
+            group = self.groups.get(group_id)
+            if isinstance(group, ShareGroup):
+                states = group.states.without_topics(frozenset({topic_id}))
+                if states != group.states:
+                    records.append(states_record(group_id, states, states.named_deleting(self._image())))
         return Write(answer=None, records=records, atomic=False) if records else None
 
     def _schedule_expiration(self) -> None:

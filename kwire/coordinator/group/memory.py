@@ -67,6 +67,7 @@ class GroupMemory:
         if is_member and not size:
             return True  # it stores nothing new
         names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(instance_id)
+        names += getsizeof(request.member_id)
         size += GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.rack_id)
         return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
 
@@ -83,6 +84,7 @@ class GroupMemory:
         if is_member and not size:
             return True  # it stores nothing new
         names = getsizeof(request.group_id) + 2 * getsizeof(client_id) + getsizeof(request.process_id)
+        names += getsizeof(request.member_id)
         size += GROUP_BYTES + MEMBER_BYTES + names + getsizeof(request.rack_id)
         return self._count(size, is_exempt=is_member and size <= LITTLE_BYTES)
 
@@ -134,7 +136,8 @@ def _size_of_streams_group(group: StreamsGroup) -> int:
 def _size_of_streams_member(member: StreamsMember) -> int:
     tags = sum(getsizeof(key) + getsizeof(value) + PAIR_BYTES for key, value in member.client_tags.items())
     tasks = member.assigned.total() + member.pending_revocation.total()
-    return MEMBER_BYTES + tags + PARTITION_BYTES * tasks
+    ids = getsizeof(member.member_id) + getsizeof(member.process_id) + getsizeof(member.rack_id)
+    return MEMBER_BYTES + ids + 2 * getsizeof(member.client_id) + tags + PARTITION_BYTES * tasks
 
 
 def _size_of_subtopology(subtopology: StreamsGroupTopologySubtopology | StreamsGroupHeartbeatSubtopology) -> int:
@@ -156,7 +159,9 @@ def _size_of_subtopology(subtopology: StreamsGroupTopologySubtopology | StreamsG
 
 def _size_of_share_member(member: ShareMember) -> int:
     partitions = sum(map(len, member.assigned_partitions.values()))
-    return MEMBER_BYTES + _size_of_subscription(member.subscribed_topic_names, None) + PARTITION_BYTES * partitions
+    ids = getsizeof(member.member_id) + 2 * getsizeof(member.client_id) + getsizeof(member.rack_id)
+    ids += _size_of_subscription(member.subscribed_topic_names, None)
+    return MEMBER_BYTES + ids + PARTITION_BYTES * partitions
 
 
 def _size_of_consumer(member: ConsumerMember) -> int:
@@ -168,7 +173,9 @@ def _size_of_consumer(member: ConsumerMember) -> int:
     classic = member.classic_metadata
     protocols = 0 if classic is None else sum(len(each.metadata) + 100 for each in classic.supported_protocols)
     subscription = _size_of_subscription(member.subscribed_topic_names, member.subscribed_topic_regex)
-    return MEMBER_BYTES + subscription + protocols + PARTITION_BYTES * partitions
+    ids = getsizeof(member.member_id) + 2 * getsizeof(member.client_id)
+    ids += getsizeof(member.instance_id) + getsizeof(member.rack_id)
+    return MEMBER_BYTES + ids + subscription + protocols + PARTITION_BYTES * partitions
 
 
 def _size_of_classic_group(group: ClassicGroup) -> int:

@@ -100,7 +100,7 @@ class Connection:
         self.peer_port = 0
         self.principal = "User:ANONYMOUS"
         self.client_software = ("unknown", "unknown")
-        self.when_lost: list[Callable[[], None]] = []
+        self.when_lost: list[Callable[[], None]] | None = []
 
     # --- the transport's calls
 
@@ -163,8 +163,8 @@ class Connection:
         self._listener.memory.remove(self)
         self._listener.output.release(self)
         self._listener.disconnected(self)
-        calls, self.when_lost = self.when_lost, []  # the callbacks refer to this connection
-        for call in calls:
+        calls, self.when_lost = self.when_lost, None  # the callbacks refer to this connection
+        for call in calls or ():
             call()
 
     def _free_objects(self, being_served: list[QueuedResponse]) -> None:

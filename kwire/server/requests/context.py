@@ -25,8 +25,8 @@ class Client(Protocol):
     client_software: tuple[str, str]
     work: Work | None
     """The response that is being written in pieces."""
-    when_lost: list[Callable[[], None]]
-    """Callbacks for the end of the connection."""
+    when_lost: list[Callable[[], None]] | None
+    """Callbacks for the end of the connection; None once it has ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ForwardedClient:
     principal: str
     client_software: tuple[str, str] = ("", "")
     work: Work | None = None
-    when_lost: list[Callable[[], None]] = field(default_factory=list)
+    when_lost: list[Callable[[], None]] | None = field(default_factory=list)
 
 
 class RequestContext(Generic[ServicesT_co]):

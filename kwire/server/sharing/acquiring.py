@@ -12,6 +12,10 @@ from kwire.server.sharing.states import Acquired, AcquireMode, RecordState, Span
 
 RANGES_MAX: Final = 256
 """Ranges that one acquisition returns; this bounds its time."""
+IN_FLIGHT_MAX: Final = 10_000
+"""Records that are in flight at most: the highest group.share.max.partition.max.record.locks, and as many state batches
+as the share coordinator stores. Kafka has no such limit in the mode for whole batches.
+"""
 THROTTLED_DELIVERY_MIN: Final = 2
 """Records with fewer deliveries are never throttled."""
 
@@ -45,6 +49,7 @@ class Acquisition:
         "_in_flight",
         "_log_batches",
         "_log_firsts",
+        "_new_max",
         "_room",
         "_throttled_from",
         "count",
@@ -67,6 +72,8 @@ class Acquisition:
         self._asked = asked
         self._room = room
         """Records that may be acquired; in the mode for whole batches, the last one may exceed it."""
+        self._new_max = max(IN_FLIGHT_MAX - in_flight.size, 0)
+        """Records after those in flight that may be acquired; no batch exceeds it."""
         self._delivery_limit = delivery_limit
         self._throttled_from = throttled_from(delivery_limit)
         self._log_batches = log_batches
@@ -94,6 +101,7 @@ class Acquisition:
     def take_new(self, last: int) -> None:
         """Acquire records after those in flight."""
         first = self._in_flight.next_offset
+        last = min(last, first + self._new_max - 1)
         for batch in self._ranges_of_batches(first, last):
             self._in_flight.append(
                 batch.last, RecordState.ACQUIRED, 1, batch=batch, member=self._asked.member, lock=self.lock

@@ -31,7 +31,7 @@ from kwire.server.sharing.states import Acknowledgement, Acquired, Span, StateBa
 logger = logging.getLogger(__name__)
 
 WRITTEN_AT_ONCE: Final = 4096
-"""State batches after which no further change is added to a write."""
+"""State batches that the changes of one write have together; a change with more is written alone."""
 
 
 class WaitingFetch(Protocol):
@@ -376,7 +376,7 @@ class LedSharePartition:
         assert state is not None
         written: list[tuple[Change, asyncio.Future[None]]] = []
         batches: list[StateBatch] = []
-        while self._to_write and len(batches) < WRITTEN_AT_ONCE:
+        while self._to_write and (not written or len(batches) + len(self._to_write[0][0].batches) <= WRITTEN_AT_ONCE):
             written.append(self._to_write.popleft())
             batches += written[-1][0].batches
         error = self.failure

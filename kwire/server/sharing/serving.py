@@ -62,13 +62,13 @@ class ShareAcknowledgeService:
                     if checked:
                         stored[key] = self.shares.acknowledge(self.group_id, self.member_id, key, checked)
                 except KafkaError as error:
-                    outcomes[key] = error
+                    outcomes[key] = error.with_traceback(None)  # the traceback would keep this frame in a cycle
             await turn()
         for key, future in stored.items():
             try:
                 await asyncio.shield(future)
             except KafkaError as error:
-                outcomes[key] = error
+                outcomes[key] = error.with_traceback(None)
         return outcomes
 
     def close_session(self) -> None:
@@ -198,7 +198,7 @@ class ShareFetchService(ShareAcknowledgeService):
             try:
                 leds[key] = self.shares.find(self.group_id, self.access.name_of(key), key)
             except KafkaError as error:
-                self.fetched[key] = Fetched(b"", [], error)
+                self.fetched[key] = Fetched(b"", [], error.with_traceback(None))
             if number % FOUND_AT_ONCE == 0:
                 await turn()
         return leds

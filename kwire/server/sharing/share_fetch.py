@@ -19,7 +19,7 @@ from kwire.server.sharing.reading import Batches, ShareReading
 from kwire.server.sharing.states import Acquired
 
 PARTITIONS_AT_ONCE: Final = 64
-"""Share partitions whose fetch lock is taken in one step."""
+"""Share partitions whose fetch lock is taken, or which are read, in one step."""
 URGENT: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR})
 """Errors that are answered at once. For other errors the client waits, because it would only repeat its request."""
 
@@ -154,7 +154,9 @@ class ShareFetch:
             self._is_over = True
         is_enough = is_last or self._is_over
         share = self._limits.bytes_max // max(len(self._held), 1)
-        for led in list(self._held):
+        for number, led in enumerate(list(self._held), 1):
+            if number % PARTITIONS_AT_ONCE == 0:
+                await turn()
             left = self._asked.records_max - self._count
             if left <= 0:
                 break

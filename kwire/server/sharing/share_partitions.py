@@ -29,8 +29,8 @@ IDLE_CHECK_SECONDS: Final = 1.0
 class SessionConnection(Protocol):
     """Connection of a member."""
 
-    when_lost: list[Callable[[], None]]
-    """Callbacks for the end of the connection."""
+    when_lost: list[Callable[[], None]] | None
+    """Callbacks for the end of the connection; None once it has ended."""
 
 
 class SharePartitions:
@@ -56,8 +56,8 @@ class SharePartitions:
         self._large_batches = large_batches
         self._messages = messages
         self._groups: dict[str, dict[PartitionKey, LedSharePartition]] = {}
-        self._connections: dict[SessionConnection, SessionKey] = {}
-        """Session that was last opened on each connection."""
+        self._connections: dict[SessionConnection, dict[SessionKey, None]] = {}
+        """Sessions that were opened on each connection."""
         self._session_connections: dict[SessionKey, SessionConnection] = {}
         self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
         """Share partitions that have failed and still have a write in progress."""
@@ -68,6 +68,8 @@ class SharePartitions:
         for group in list(self._groups.values()):
             for led in list(group.values()):
                 led.stop()
+        for task in self._tasks:
+            task.cancel()
 
     def settings_of(self, group_id: str) -> ShareGroupSettings:
         return self._configs.of(group_id, ShareGroupSettings)
@@ -141,23 +143,34 @@ class SharePartitions:
     def open_session(
         self, key: SessionKey, partitions: Sequence[PartitionKey], connection: SessionConnection
     ) -> ShareSession:
-        """Open a session that ends with its connection. Raises KafkaError."""
+        """Open a session that ends with its connection. Raises KafkaError.
+
+        A request that is being served when its connection is lost opens no session: nothing would end it.
+        """
+        if connection.when_lost is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         session = self.sessions.open(key, partitions)
+        self._forget_connection(key)
         if connection not in self._connections:
             connection.when_lost.append(partial(self._connection_lost, connection))
-        self._connections[connection] = key
+        self._connections.setdefault(connection, {})[key] = None
         self._session_connections[key] = connection
         return session
 
+    def _forget_connection(self, key: SessionKey) -> None:
+        connection = self._session_connections.pop(key, None)
+        if connection is not None:
+            del self._connections[connection][key]
+
     def _connection_lost(self, connection: SessionConnection) -> None:
-        key = self._connections.pop(connection)
-        if self._session_connections.get(key) is connection:
+        for key in list(self._connections[connection]):
             self.member_left(*key)
+        del self._connections[connection]
 
     def member_left(self, group_id: str, member: str) -> None:
         """End the session of a member, and release its records."""
         session = self.sessions.remove((group_id, member))
-        self._session_connections.pop((group_id, member), None)
+        self._forget_connection((group_id, member))
         if session is not None:
             self._keep(self._release(group_id, member, list(session.partitions)))
 
@@ -173,14 +186,17 @@ class SharePartitions:
                     text = "%r: cannot release the records of a member that left, until their locks expire: %s"
                     self._messages.log(logging.WARNING, subject, text, led, error)
             await turn()
-        self._drop_idle(group_id)
+        await self._drop_idle(group_id)
 
-    def _drop_idle(self, group_id: str) -> None:
+    async def _drop_idle(self, group_id: str) -> None:
         """Drop the share partitions of a group without sessions: they are loaded again when a member fetches."""
-        if self.sessions.has_group(group_id) or group_id not in self._groups:
-            return
-        for led in list(self._groups[group_id].values()):
-            if led.is_idle:
-                led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        if group_id in self._groups:
-            asyncio.get_running_loop().call_later(IDLE_CHECK_SECONDS, self._drop_idle, group_id)
+        while group_id in self._groups:
+            for some in chunks(list(self._groups[group_id].values())):
+                if self.sessions.has_group(group_id):
+                    return
+                for led in some:
+                    if led.is_idle:
+                        led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                await turn()
+            if group_id in self._groups:
+                await asyncio.sleep(IDLE_CHECK_SECONDS)

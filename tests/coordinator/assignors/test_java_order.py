@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.coordinator.group.assignors.group_order import members_in_order
 from kwire.coordinator.group.assignors.java_order import (
     in_bins,
     numbers_after_adds,
@@ -18,6 +19,8 @@ from kwire.coordinator.group.assignors.java_order import (
     string_order_key,
     uuid_hash,
 )
+from kwire.coordinator.group.assignors.pace import Pace
+from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
 
 STRIDE_16 = (0, 16, 32, 48, 64, 80, 96, 112)
 
@@ -34,6 +37,21 @@ STRIDE_16 = (0, 16, 32, 48, 64, 80, 96, 112)
 )
 def test_hash_codes_of_strings(text: str, code: int) -> None:
     assert string_hash(text) == code
+
+
+@pytest.mark.parametrize("text", ["ab" * 1000, "xyz" * 1024, "é😀" * 5000])
+def test_the_hash_code_of_a_long_string_is_that_of_its_polynomial(text: str) -> None:
+    code = 0
+    encoded = text.encode("utf-16-le")
+    for at in range(0, len(encoded), 2):
+        code = (31 * code + int.from_bytes(encoded[at : at + 2], "little")) % (1 << 32)
+    assert string_hash(text) == code
+
+
+def test_long_member_ids_are_hashed_in_short_steps() -> None:
+    members = {f"{number}{'x' * 8000}": MemberSubscription(frozenset(), {}) for number in range(20)}
+    group = AssignmentInput(members=members, is_homogeneous=True, owners={}, partition_counts={})
+    assert sum(1 for _ in members_in_order(group, Pace())) >= 8
 
 
 def test_hash_code_of_a_topic_id() -> None:

@@ -20,7 +20,8 @@ from kwire.coordinator.group.modern.assignor import AssignmentInput
 
 _UNITS_OF_HASH = 8
 """Units of work to hash a member id."""
-_MEMBERS_AT_ONCE = 128
+_CHARACTERS_OF_UNIT = 16
+"""Characters of a member id that are hashed in a unit."""
 _TOPICS_AT_ONCE = 500
 _NONE: list[int] = []
 
@@ -28,9 +29,9 @@ _NONE: list[int] = []
 def members_in_order(group: AssignmentInput, pace: Pace) -> Pieces[list[str]]:
     """Return the member ids in the order of Kafka's HashMap of members."""
     codes: list[int] = []
-    for chunk in chunks(group.members, _MEMBERS_AT_ONCE):
-        codes += [spread(string_hash(member_id)) for member_id in chunk]
-        if pace.is_full(_UNITS_OF_HASH * len(chunk)):
+    for member_id in group.members:
+        codes.append(spread(string_hash(member_id)))
+        if pace.is_full(_UNITS_OF_HASH + len(member_id) // _CHARACTERS_OF_UNIT):
             yield
     return in_bins(group.members, codes, size_after_puts(codes))
 

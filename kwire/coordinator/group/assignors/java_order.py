@@ -36,6 +36,8 @@ _MASK: Final = 0xFFFF_FFFF
 _DEFAULT_SIZE: Final = 16
 _TREE_SIZE: Final = 64
 """Smallest table whose bins become trees; a smaller table doubles instead."""
+_BLOCK: Final = 1024
+"""Code units that are hashed together."""
 _LONG_BIN_OF_PUT: Final = 9
 _LONG_BIN_OF_COMPUTE: Final = 8
 
@@ -53,8 +55,14 @@ def string_hash(text: str) -> int:
     else:
         encoded = text.encode("utf-16-le", "surrogatepass")
         units = unpack(f"<{len(encoded) // 2}H", encoded)
-    total: int = sum(map(mul, units, _weights(len(units))))
-    return total & _MASK
+    if len(units) <= _BLOCK:
+        total: int = sum(map(mul, units, _weights(len(units))))
+        return total & _MASK
+    total = 0
+    for start in range(0, len(units), _BLOCK):
+        block = units[start : start + _BLOCK]
+        total = total * pow(31, len(block), 1 << 32) + sum(map(mul, block, _weights(len(block)))) & _MASK
+    return total
 
 
 def uuid_hash(topic_id: UUID) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kwire.coordinator.group.consumer.member import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from kwire.coordinator.group.request_checks import check_not_blank, invalid
+from kwire.coordinator.group.request_checks import check_length, check_not_blank, invalid
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -21,6 +21,9 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     check_not_blank(request.group_id, "GroupId can't be empty.")
     check_not_blank(request.instance_id, "InstanceId can't be empty.")
     check_not_blank(request.rack_id, "RackId can't be empty.")
+    check_length(request.member_id, "MemberId")
+    check_length(request.instance_id, "InstanceId")
+    check_length(request.rack_id, "RackId")
     if epoch == 0:
         _check_join(request)
     elif epoch == LEAVE_STATIC_EPOCH and request.instance_id is None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from kwire.chunks import Pieces, at_once
 from kwire.cluster.metadata.image import TopicImage
@@ -70,8 +71,8 @@ class MemberUpdates:
         self._config = config
         self._timeouts = timeouts
         self._newest_topics_version = newest_topics_version
-        self._checked_topics: dict[str, tuple[Mapping[str, TopicImage], ConsumerGroup, int]] = {}
-        """By group id: the topics whose hash was compared last, the group, and the epoch that followed."""
+        self._checked: WeakKeyDictionary[ConsumerGroup, tuple[Mapping[str, TopicImage], int]] = WeakKeyDictionary()
+        """The topics whose hash was compared last, and the epoch that followed."""
         self._searches: dict[str, RegexSearch] = {}
         self._assignments: dict[str, Pieces[dict[str, Partitions]]] = {}
         """Large assignments that are being computed, by group id."""
@@ -99,13 +100,8 @@ class MemberUpdates:
 
     def _is_outdated(self, group: ConsumerGroup) -> bool:
         """Return True if the topics' hash must be compared: the metadata have changed, or a write has failed."""
-        checked = self._checked_topics.get(group.group_id)
-        return (
-            checked is None
-            or checked[0] is not self._environment.image().topics
-            or checked[1] is not self._environment.groups.get(group.group_id)
-            or group.epoch < checked[2]
-        )
+        checked = self._checked.get(group)
+        return checked is None or checked[0] is not self._environment.image().topics or group.epoch < checked[1]
 
     def _bump_epoch_if_needed(self, update: MemberUpdate, *, is_forced: bool) -> None:
         group, environment = update.group, self._environment
@@ -115,7 +111,7 @@ class MemberUpdates:
             update.epoch = group.epoch + 1
             update.records.append(records.epoch_record(group.group_id, update.epoch, metadata_hash))
             logger.info("group %s: the epoch is now %d", group.group_id, update.epoch)
-        self._checked_topics[group.group_id] = (image.topics, group, update.epoch)
+        self._checked[group] = (image.topics, update.epoch)
         if group.has_old_metadata_record:
             update.records.append(records.old_metadata_tombstone(group.group_id))
 
@@ -197,7 +193,7 @@ class MemberUpdates:
         if has_changed or metadata_hash != group.metadata_hash:
             epoch = group.epoch + 1
             written.append(records.epoch_record(group.group_id, epoch, metadata_hash))
-            self._checked_topics[group.group_id] = (image.topics, group, epoch)
+            self._checked[group] = (image.topics, epoch)
             logger.info("group %s: the epoch is now %d, for its regular expressions", group.group_id, epoch)
         return written
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from kwire.chunks import at_once
 from kwire.coordinator.group.any_group import share_group
@@ -69,8 +70,8 @@ class ShareHeartbeats:
     def __init__(self, environment: GroupEnvironment, config: Callable[[], ShareGroupConfig]) -> None:
         self._environment = environment
         self._config = config
-        self._checked: dict[str, tuple[Mapping[str, Any], ShareGroup, int]] = {}
-        """By group id: the topics whose hash was compared last, the group, and the epoch that followed."""
+        self._checked: WeakKeyDictionary[ShareGroup, tuple[Mapping[str, Any], int]] = WeakKeyDictionary()
+        """The topics whose hash was compared last, and the epoch that followed."""
 
     def heartbeat(self, request: ShareGroupHeartbeatRequest, client: Client) -> Write[GroupRecord, Heartbeat]:
         """Return the records and the response of a heartbeat. Raises KafkaError."""
@@ -154,13 +155,8 @@ class ShareHeartbeats:
         return subscribed
 
     def _is_outdated(self, group: ShareGroup) -> bool:
-        checked = self._checked.get(group.group_id)
-        return (
-            checked is None
-            or checked[0] is not self._environment.image().topics
-            or checked[1] is not self._environment.groups.get(group.group_id)
-            or group.epoch < checked[2]
-        )
+        checked = self._checked.get(group)
+        return checked is None or checked[0] is not self._environment.image().topics or group.epoch < checked[1]
 
     def _bump_epoch_if_needed(self, update: MemberUpdate, topics: set[str]) -> None:
         group, image = update.group, self._environment.image()
@@ -170,7 +166,7 @@ class ShareHeartbeats:
             update.epoch = group.epoch + 1
             update.records.append(records.epoch_record(group.group_id, update.epoch, metadata_hash))
             logger.info("group %s: the epoch is now %d", group.group_id, update.epoch)
-        self._checked[group.group_id] = (image.topics, group, update.epoch)
+        self._checked[group] = (image.topics, update.epoch)
 
     # --- assignment
 

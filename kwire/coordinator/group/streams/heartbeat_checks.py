@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kwire.coordinator.group.request_checks import check_not_blank, invalid
+from kwire.coordinator.group.request_checks import check_length, check_not_blank, invalid
 from kwire.coordinator.group.streams.configured_topology import ConfiguredSubtopology
 from kwire.coordinator.group.streams.member import LEAVE_STATIC_EPOCH, StreamsMember
 from kwire.coordinator.group.streams.tasks import TaskEpochs, TaskSets
-from kwire.coordinator.group.streams.topology import ELEMENTS_MAX, count_elements, invalid_topology, too_many_elements
+from kwire.coordinator.group.streams.topology import (
+    ELEMENTS_MAX,
+    check_names,
+    count_elements,
+    invalid_topology,
+    too_many_elements,
+)
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -27,6 +33,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     check_not_blank(request.member_id, "MemberId can't be empty.")
     check_not_blank(request.group_id, "GroupId can't be empty.")
     check_not_blank(request.rack_id, "RackId can't be empty.")
+    _check_lengths(request)
     epoch = request.member_epoch
     if epoch == 0:
         _check_join(request)
@@ -34,13 +41,25 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
         raise invalid("InstanceId can't be null.")
     elif epoch < LEAVE_STATIC_EPOCH:
         raise invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
-    if request.client_tags is not None and len(request.client_tags) > TAGS_MAX:
-        raise invalid(f"The member has {len(request.client_tags)} client tags; this broker accepts at most {TAGS_MAX}.")
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
     if any(each is not None for each in tasks) and None in tasks:
         raise invalid("If one task-type is non-null, all must be non-null.")
     if epoch != 0 and request.topology is not None:
         raise invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_lengths(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raise INVALID_REQUEST for texts that are too long."""
+    check_length(request.member_id, "MemberId")
+    check_length(request.rack_id, "RackId")
+    check_length(request.process_id, "ProcessId")
+    if request.user_endpoint is not None:
+        check_length(request.user_endpoint.host, "UserEndpoint")
+    if request.client_tags is not None and len(request.client_tags) > TAGS_MAX:
+        raise invalid(f"The member has {len(request.client_tags)} client tags; this broker accepts at most {TAGS_MAX}.")
+    for tag in request.client_tags or ():
+        check_length(tag.key, "ClientTags")
+        check_length(tag.value, "ClientTags")
 
 
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
@@ -72,6 +91,7 @@ def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
     elements = count_elements(request.topology)
     if elements > ELEMENTS_MAX:
         raise invalid_topology(too_many_elements(elements))
+    check_names(request.topology)
     _check_changelogs(request.topology)
 
 

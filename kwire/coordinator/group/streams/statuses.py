@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from kwire.protocol.error_codes import shortened
 from kwire.protocol.messages.streams_group_heartbeat import StreamsGroupStatus
 
 
@@ -18,7 +19,7 @@ class Status(IntEnum):
     ASSIGNMENT_DELAYED = 5
 
     def with_detail(self, detail: str) -> StreamsGroupStatus:
-        return StreamsGroupStatus(status_code=self, status_detail=detail)
+        return StreamsGroupStatus(status_code=self, status_detail=shortened(detail))
 
 
 class TopicsRejectedError(Exception):

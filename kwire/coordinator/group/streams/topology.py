@@ -24,6 +24,8 @@ from kwire.protocol.messages.streams_group_records import (
 Subtopology = StreamsGroupTopologySubtopology
 ELEMENTS_MAX = 10_000
 """Most elements of a topology, which are about 2,500 topics with their settings. Kafka has no limit of its own."""
+NAME_CHARACTERS_MAX = 250_000
+"""Most characters of all names in a topology: 100 for each of 2,500 topics. Their hashes take about 20 ms."""
 SMALL = 200
 """Elements or topics of a topology that is processed at once: about 2 ms."""
 
@@ -54,13 +56,12 @@ def topology_of(value: StreamsGroupTopologyValue) -> Topology:
         raise invalid_topology("Each subtopology must have another id.")
     sources: dict[str, str] = {}
     topics: dict[str, None] = {}
-    for subtopology_id in strings_in_order(by_id):
-        subtopology = by_id[subtopology_id]
+    ordered = {subtopology_id: by_id[subtopology_id] for subtopology_id in strings_in_order(by_id)}
+    for subtopology_id, subtopology in ordered.items():
         names = source_topics(subtopology)
         sources.update(dict.fromkeys(names, subtopology_id))
         topics.update(dict.fromkeys(names))
         topics.update(dict.fromkeys(topic.name for topic in subtopology.state_changelog_topics))
-    ordered = {subtopology_id: by_id[subtopology_id] for subtopology_id in strings_in_order(by_id)}
     return Topology(value.epoch, ordered, sources, tuple(strings_in_order(topics)))
 
 
@@ -85,6 +86,20 @@ def count_elements(topology: StreamsGroupHeartbeatTopology) -> int:
         + sum(1 + len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups)
         for each in topology.subtopologies
     )
+
+
+def check_names(topology: StreamsGroupHeartbeatTopology) -> None:
+    """Raise STREAMS_INVALID_TOPOLOGY if the names have too many characters to be stored."""
+    count = sum(
+        len(each.subtopology_id)
+        + sum(map(len, (*each.source_topics, *each.repartition_sink_topics)))
+        + sum(len(topic.name) for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
+        for each in topology.subtopologies
+    )
+    if count > NAME_CHARACTERS_MAX:
+        raise invalid_topology(
+            f"The names in the topology have {count} characters, and this broker accepts at most {NAME_CHARACTERS_MAX}."
+        )
 
 
 def topology_value(topology: StreamsGroupHeartbeatTopology) -> Pieces[StreamsGroupTopologyValue]:

@@ -12,7 +12,7 @@ from kwire.coordinator.group.streams.configured_topology import InternalTopic
 from kwire.coordinator.group.streams.heartbeats import StreamsHeartbeat
 from kwire.coordinator.group.streams.statuses import Status
 from kwire.coordinator.group.streams.topology import ELEMENTS_MAX, SMALL, count_elements, too_many_elements
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import ErrorCode, shortened
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kwire.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
@@ -72,7 +72,7 @@ def _checked(
 
 
 def _rejected(why: str) -> StreamsGroupHeartbeatResponse:
-    return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=why)
+    return StreamsGroupHeartbeatResponse(error_code=ErrorCode.STREAMS_INVALID_TOPOLOGY, error_message=shortened(why))
 
 
 def _topics(topology: StreamsGroupHeartbeatTopology) -> dict[str, None]:
@@ -140,7 +140,7 @@ def _may_create(name: str, context: RequestContext) -> bool:
 def _add_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> None:
     for status in response.status or ():
         if status.status_code == Status.MISSING_INTERNAL_TOPICS:
-            status.status_detail += detail
+            status.status_detail = shortened(status.status_detail + detail)
 
 
 def _listed(errors: Mapping[str, str]) -> str:

@@ -1,0 +1,82 @@
+"""Share sessions and their connections: what a client leaves when it disconnects."""
+
+from __future__ import annotations
+
+import gc
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from tests.hostile.test_longest_steps import ELEMENT_LINES_MAX, longest_step
+from tests.server.sharing.members import ACCEPT, Member
+from tests.server.sharing.memory_persister import MemoryPersister
+from tests.support.loop_steps import needs_lines
+from tests.support.requests import create_topic, unique
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
+
+MANY = 1000
+CYCLIC_OBJECTS_MAX = 500
+
+
+def session_count(broker: RunningBroker) -> int:
+    return broker.call(lambda: len(broker.server.services.share_partitions.sessions))
+
+
+def test_all_sessions_of_a_connection_end_with_it(broker: RunningBroker, member: Member) -> None:
+    before = session_count(broker)
+    with broker.client() as other:
+        for name in ("a", "b", "c"):
+            assert Member(other, member.group, member.topic_id, name).fetch(wait_ms=0).error_code == 0
+        taken_over = Member(member.client, member.group, member.topic_id, "c")
+        assert taken_over.fetch(wait_ms=0).error_code == 0
+        assert session_count(broker) == before + 3
+    eventually(lambda: session_count(broker) == before + 1, "the sessions have ended")
+    assert taken_over.fetch(wait_ms=0).error_code == 0
+    assert taken_over.fetch([], epoch=-1, wait_ms=0).error_code == 0
+    assert session_count(broker) == before
+
+
+def test_no_session_is_opened_for_a_lost_connection(broker: RunningBroker, member: Member) -> None:
+    shares = broker.server.services.share_partitions
+    lost = cast("Any", SimpleNamespace(when_lost=None))
+    with pytest.raises(KafkaError) as caught:
+        broker.call(lambda: shares.open_session((member.group, "late"), [], lost))
+    assert caught.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert shares.sessions.get((member.group, "late")) is None
+
+
+def test_rejected_partitions_leave_no_reference_cycles(broker: RunningBroker, member: Member) -> None:
+    unknown = list(range(3, 3 + MANY))
+    gc.collect()
+    gc.disable()
+    try:
+        answer = member.fetch(unknown, wait_ms=0)
+        assert {each.error_code for each in answer.responses[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        answer = member.acknowledge({index: [(0, 0, [ACCEPT])] for index in (0, *unknown)})
+        codes = [each.error_code for each in answer.responses[0].partitions]
+        assert codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == MANY + 1
+        broker.call(lambda: None)  # waits for the end of the loop turn that wrote the response
+        assert gc.collect() < CYCLIC_OBJECTS_MAX
+    finally:
+        gc.enable()
+
+
+@needs_lines
+@pytest.mark.long
+def test_a_step_of_a_fetch_does_not_grow_with_the_partitions_of_its_session(
+    broker: RunningBroker, persister: MemoryPersister
+) -> None:
+    with broker.client() as client:
+        _, topic_id = create_topic(client, MANY)
+        member = Member(client, unique("group"), topic_id)
+        assert member.fetch(list(range(MANY)), wait_ms=1000).error_code == 0
+        request = member.fetch_request([], wait_ms=0)
+        lines, culprits = longest_step(broker, request, 2, limit=ELEMENT_LINES_MAX)
+        assert lines < ELEMENT_LINES_MAX, culprits
+        member.epoch += 1
+        request = member.fetch_request([], epoch=-1)
+        lines, culprits = longest_step(broker, request, 2, limit=ELEMENT_LINES_MAX)
+        assert lines < ELEMENT_LINES_MAX, culprits
