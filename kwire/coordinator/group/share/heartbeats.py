@@ -27,6 +27,7 @@ from kwire.coordinator.group.share import records
 from kwire.coordinator.group.share.partition_states import TopicsById
 from kwire.coordinator.group.share.settings import ShareGroupConfig, ShareGroupSettings
 from kwire.coordinator.group.share.share_group import LEAVE_EPOCH, ShareGroup, ShareMember
+from kwire.coordinator.group.wall_time import is_over
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_heartbeat import (
@@ -193,8 +194,7 @@ class ShareHeartbeats:
 
     def _is_interval_over(self, group: ShareGroup) -> bool:
         interval_ms = self._environment.configs.of(group.group_id, ShareGroupSettings).assignment_interval_ms
-        last_ms = group.target.timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or self._environment.clock.wall_ms() >= last_ms + interval_ms
+        return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
     def _assignment_input(self, update: MemberUpdate) -> AssignmentInput:
         group, image = update.group, self._environment.image()
