@@ -163,6 +163,8 @@ class Dispatcher(Generic[DispatchedT]):
     ) -> Response | Pieces:
         """Encode a large response in pieces. Pipelined requests use `_answer_later`, which encodes at once."""
         elements_of = route.api.elements_of
+        if elements_of is not None and is_in_pieces(response):
+            return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)
         if elements_of is not None and response is not None and elements_of(response) > ENCODED_AT_ONCE:
             return self._answer_in_pieces(route, context, request_bytes, response, spent_ms)
         return self._answer_later(route, context, request_bytes, response, spent_ms)
