@@ -81,7 +81,12 @@ class ShareHeartbeats:
             member = group.member(request.member_id)
             logger.info("group %s: member %s leaves", group.group_id, member.member_id)
             response = ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
-            return Write(answer=Heartbeat(response, 0, {}), records=self._removal(group, member))
+
+            def outcome(error: KafkaError | None) -> None:
+                if error is None and member.member_id not in group.members:
+                    self._environment.timers.cancel(("session", group.group_id, member.member_id))
+
+            return Write(answer=Heartbeat(response, 0, {}), records=self._removal(group, member), outcome=outcome)
         return self._join_or_stay(request, client)
 
     def restart_session(self, group_id: str, member_id: str) -> None:
@@ -271,7 +276,6 @@ class ShareHeartbeats:
         topics = group.topic_subscribers
         topics.subtract(member.subscribed_topic_names)
         metadata_hash = self._environment.hashes.of_group((+topics).keys(), self._environment.image())
-        self._environment.timers.cancel(("session", group.group_id, member.member_id))
         return [
             *records.member_tombstones(group.group_id, member.member_id),
             records.epoch_record(group.group_id, group.epoch + 1, metadata_hash),
