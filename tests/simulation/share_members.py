@@ -59,7 +59,7 @@ STEP_SECONDS: Final = 0.5
 HEARTBEAT_SECONDS: Final = 2.0
 REST_SECONDS: Final = 1.0
 BATCH_MAX: Final = 5
-STEPS: Final = (*("fetch",) * 12, *("acknowledge",) * 4, "wait", "describe")
+STEPS: Final = (*("fetch",) * 10, *("acknowledge",) * 4, *("late",) * 3, "describe")
 KINDS: Final = (*(ACCEPT,) * 5, *(RELEASE,) * 4, REJECT)
 STEPS_MEAN: Final = 40.0
 """Average number of steps of a member's life."""
@@ -241,9 +241,18 @@ class ShareMember(Client):
 
     # --- steps
 
-    async def wait(self) -> None:
-        """Do nothing, perhaps until the locks have expired."""
-        await asyncio.sleep(self._random_source.uniform(0.0, 1.5 * self._history.lock_seconds))
+    async def late(self) -> None:
+        """Acknowledge records when their locks have expired, or are about to. Raises OSError."""
+        usable = [broker_id for broker_id, session in sorted(self._sessions.items()) if any(session.held.values())]
+        if not usable:
+            return
+        broker_id = self._random_source.pick(usable)
+        await asyncio.sleep(self._random_source.uniform(0.7, 1.7) * self._history.lock_seconds)
+        session = await self._session(broker_id)
+        if self._random_source.happens(0.5) and session.partitions:
+            await self.fetch_from(broker_id, session.partitions)
+        elif session.epoch != OPENS:
+            await self._acknowledge_in(session)
 
     async def describe(self) -> None:
         """Request the start offsets. Raises OSError."""
