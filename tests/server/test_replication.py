@@ -241,6 +241,7 @@ def test_followers_delete_records_that_were_deleted_while_their_fetch_committed_
         for _ in range(30):  # records of other partitions end the wait of the followers' fetches
             other = produce_request("other", batch(b"x"), acks=1)
             await asyncio.gather(scene.produce(b"b"), *(wire.ask(other, 9) for wire in wires))
+        assert scene.leader.log.log_start_offset == scene.leader.log.log_end_offset == 31
         for wire in wires:
             wire.close()
 
