@@ -13,6 +13,7 @@ Settings of the coordinator are given once, before the first other command.
     > delete-offsets t-0                      OffsetDelete
     > delete-group, describe, list            with states= and types= for list
     > wait 3000                               milliseconds pass
+    > set-clock-back 3600000                  the wall clock is set back by milliseconds
     > restart                                 the coordinator stops and loads its log again; also with other settings
     > disconnect a                            client a closes its connection and gives up its waiting request
     > reject-appends, allow-appends           the internal partition rejects appends, or accepts them again
@@ -291,6 +292,9 @@ class ScriptRunner:
 
     async def _wait(self, names: list[str], _: dict[str, str]) -> None:
         await asyncio.sleep(int(names[0]) / 1000)
+
+    def _set_clock_back(self, names: list[str], _: dict[str, str]) -> None:
+        self.world.clock.set_back_ms += int(names[0])
 
     async def _restart(self, _: list[str], options: dict[str, str]) -> None:
         self.world.stop()

@@ -82,6 +82,15 @@ class HeldFlushes(GroupCommit):
             super().request(partition)
 
 
+class SettableClock(VirtualClock):
+    """Clock of a virtual loop whose wall time can be set back."""
+
+    set_back_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() - self.set_back_ms
+
+
 class World:
     """Parts of a broker that its group coordinator needs."""
 
@@ -94,7 +103,7 @@ class World:
         disk: Disk | None = None,
     ) -> None:
         self._disk = disk or RealDisk()
-        self.clock = VirtualClock(loop)
+        self.clock = SettableClock(loop)
         self.random_source = FixedChance()
         self.config = GroupConfig()
         self.settings: Mapping[str, Any] = default_settings()

@@ -11,6 +11,7 @@ from tests.planted.crash_bugs import CRASH_BUGS
 from tests.planted.disk_bugs import DISK_BUGS
 from tests.planted.group_bugs import GROUP_BUGS
 from tests.planted.image_bugs import IMAGE_BUGS
+from tests.planted.member_bugs import MEMBER_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.replica_bugs import REPLICA_BUGS
@@ -29,4 +30,4 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
 )
 """Bugs that ordinary tests find."""
 
-BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs | CLUSTER_BUGS.bugs
+BUGS: Final[dict[str, PlantedBug]] = LOG_BUGS | CRASH_BUGS | QUORUM_BUGS.bugs | CLUSTER_BUGS.bugs | MEMBER_BUGS.bugs

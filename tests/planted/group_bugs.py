@@ -1,4 +1,4 @@
-"""Bugs of classic groups that a fuzzer with a model finds (tests/fuzz/group_model.py)."""
+"""Bugs of groups: tests/fuzz/group_model.py finds those of classic groups, scripts find those of consumer groups."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupSta
 from kwire.coordinator.group.classic.joining import UNKNOWN_MEMBER_ID, JoinCall, Joining
 from kwire.coordinator.group.classic.member import Member
 from kwire.coordinator.group.classic.rebalance import Change, Rebalance
+from kwire.coordinator.group.consumer import member_updates
+from kwire.coordinator.group.consumer.migration import Migration
 from kwire.coordinator.group.machine import GroupMachine
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -132,3 +134,26 @@ def a_member_id_that_is_never_used_never_expires(patch: pytest.MonkeyPatch) -> N
 def members_are_expected_back_without_a_session(patch: pytest.MonkeyPatch) -> None:
     """A coordinator starts no sessions for loaded groups: members that are gone stay in them."""
     patch.setattr(GroupMachine, "loaded", lambda machine: machine._schedule_expiration())
+
+
+@_bug("G6", "coordinator/test_scripts.py::test_script[consumer_a_clock_that_is_set_back_delays_no_assignment]")
+def a_clock_that_is_set_back_delays_assignments(patch: pytest.MonkeyPatch) -> None:
+    """No target assignment is computed before the wall clock has reached the time of the last one again."""
+
+    def is_over(interval_ms: int, *, since_ms: int, now_ms: int) -> bool:
+        return interval_ms == 0 or now_ms >= since_ms + interval_ms
+
+    patch.setattr(member_updates, "is_over", is_over)
+
+
+@_bug("G6", "coordinator/test_scripts.py::test_script[consumer_a_member_whose_leaving_fails_expires]")
+def a_member_that_leaves_has_no_session_at_once(patch: pytest.MonkeyPatch) -> None:
+    """The session of a member that leaves ends before its removal is stored, which may fail."""
+    removal = Migration.removal
+
+    def cancel_first(migration: Migration, group: Any, members: Any, answer: Any) -> Any:
+        for member in members:
+            migration._timeouts.cancel(group.group_id, member.member_id)
+        return removal(migration, group, members, answer)
+
+    patch.setattr(Migration, "removal", cancel_first)

@@ -12,9 +12,10 @@ from typing import Final
 from tests.planted.bug import INVARIANTS, PlantedBug
 from tests.planted.catalogue import BUGS
 from tests.planted.cluster_seeds import CLUSTER_SEARCH
+from tests.planted.member_seeds import MEMBER_SEARCH
 from tests.planted.quorum_seeds import QUORUM_SEARCH
 from tests.planted.read_faults import READ_FAULTS, ReadFault
-from tests.planted.seed_search import STARTS, Found, Search
+from tests.planted.seed_search import Found, Search
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "planted-bugs.md"
 
@@ -37,14 +38,15 @@ its bug and pass without it. Bugs that need a power cut to show are planted by `
 """
 
 
+TITLES: Final = {"quorum": "quorum", "cluster": "cluster", "member": "cluster's groups"}
 _SEEDS: Final = """\
-## Bugs of the {scenario}
+## Bugs of the {title}
 
-Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}`), and one seed after the other
-was run until one failed: from {starts} starting seeds, of whose counts the table has the median and the largest. A seed
-fails by a rule of the simulation (the invariant that it checks), by an assertion of kwire, or by a node that rejects
-to start. `python -m tests.planted.{scenario}_seeds` measures anew; `make test-long` finds again what few
-seeds find.
+Each was planted into the simulated {scenario} (`python -m tests.simulation.{scenario}{seconds}`), and
+one seed after the other was run until one failed: from {starts} starting seeds, of whose counts the table has the
+median and the largest. A seed fails by a rule of the simulation (the invariant that it checks), by an assertion of
+kwire, or by a node that rejects to start. `python -m tests.planted.{name}_seeds` measures anew; `make test-long`
+finds again what few seeds find.
 
 | bug | what is wrong | breaks | seeds, median | largest | found by |
 |---|---|---|---|---|---|
@@ -69,10 +71,11 @@ def rendered() -> str:
     lines = [_INTRODUCTION.format(count=len(BUGS))]
     lines += [f"- **{key}**: {promise}" for key, promise in INVARIANTS.items() if key in broken]
     lines += ["", "## The bugs", "| bug | what is wrong | breaks | found by |", "|---|---|---|---|"]
-    searched = QUORUM_SEARCH.bugs | CLUSTER_SEARCH.bugs
+    searches = QUORUM_SEARCH, CLUSTER_SEARCH, MEMBER_SEARCH
+    searched = {name for search in searches for name in search.bugs}
     rows = _by_invariant(bug for name, bug in BUGS.items() if name not in searched)
     lines += [f"| {bug.name} | {bug.does} | {bug.breaks} | {_finders(bug)} |" for bug in rows]
-    for search in (QUORUM_SEARCH, CLUSTER_SEARCH):
+    for search in searches:
         lines += ["", *_section(search)]
     lines += ["", *_read_faults()]
     return "\n".join(lines) + "\n"
@@ -102,7 +105,14 @@ def _by_invariant(bugs: Iterable[PlantedBug]) -> list[PlantedBug]:
 
 def _section(search: Search) -> list[str]:
     results = search.recorded()
-    head = _SEEDS.format(scenario=search.scenario, starts=len(STARTS)).rstrip()
+    seconds = "" if search.seconds is None else f" --seconds {search.seconds:g}"
+    head = _SEEDS.format(
+        title=TITLES[search.title],
+        scenario=search.scenario,
+        name=search.title,
+        seconds=seconds,
+        starts=len(search.starts),
+    ).rstrip()
     return [head, *(_row(bug, results) for bug in _by_invariant(search.bugs.values()) if bug.name in results)]
 
 

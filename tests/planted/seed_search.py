@@ -66,15 +66,25 @@ class Search:
 
     scenario: Scenario
     bugs: dict[str, PlantedBug]
+    name: str = ""
+    """Name of the search if it is not the only one of its scenario."""
+    seconds: float | None = None
+    """Virtual time of a seed; None for the default of the scenario."""
+    starts: Sequence[int] = STARTS
+
+    @property
+    def title(self) -> str:
+        return self.name or self.scenario
 
     @property
     def _path(self) -> Path:
-        return Path(__file__).with_name(f"{self.scenario}_seeds.json")
+        return Path(__file__).with_name(f"{self.title}_seeds.json")
 
     def broken_rule(self, seed: int) -> str | None:
         """Return the rule that a seed breaks, or None."""
         try:
-            importlib.import_module(f"tests.simulation.{self.scenario}").run_seed(seed)
+            run_seed = importlib.import_module(f"tests.simulation.{self.scenario}").run_seed
+            run_seed(seed) if self.seconds is None else run_seed(seed, self.seconds)
         except Exception as error:  # noqa: BLE001 a bug may break anything
             _reject_broken_plant(error)
             return _rule(error)
@@ -125,12 +135,12 @@ class Search:
         """Run the command line."""
         parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--bug", action="append", choices=list(self.bugs), metavar="NAME")
-        parser.add_argument("--starts", type=int, default=len(STARTS), help="how many starting seeds")
+        parser.add_argument("--starts", type=int, default=len(self.starts), help="how many starting seeds")
         parser.add_argument("--at-once", type=int, default=AT_ONCE)
         chosen = parser.parse_args()
         names = chosen.bug or list(self.bugs)
         with ProcessPoolExecutor(chosen.at_once) as pool:
-            measure = partial(self.measure, starts=STARTS[: chosen.starts])
+            measure = partial(self.measure, starts=self.starts[: chosen.starts])
             jobs = {pool.submit(measure, name): name for name in names}
             for job in as_completed(jobs):
                 name, found = jobs[job], job.result()

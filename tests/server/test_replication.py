@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.partitions.partition import Partition
 from kwire.log.cold_reads import ColdReads
 from kwire.log.errors import NotReadyError
 from kwire.log.verify_budget import BATCH_COST, VerifyBudget
@@ -27,8 +28,9 @@ from kwire.protocol.records import decode_all
 from kwire.server.fetching import reading
 from kwire.simulation import WireClient
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, delete_records_request, play
+from tests.simulation.session_rules import SessionRules
 from tests.support.compiled import replaces_methods
-from tests.support.requests import batch, create_request, fetch_request
+from tests.support.requests import batch, create_request, fetch_request, produce_request
 
 
 def test_records_acknowledged_with_acks_all_are_on_every_replica() -> None:
@@ -212,6 +214,36 @@ def test_delete_records_waits_until_all_replicas_have_deleted() -> None:
         scene.cut_off(scene.followers[0])
         late = await scene.delete_records(3, timeout_ms=500)
         assert (late.error_code, late.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+
+    play(acts)
+
+
+class _Pruner:
+    """Waiter that deletes all records when they are committed, as the share coordinator deletes old records."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def data_available(self, size: int) -> None:
+        self._partition.delete_records_before(-1)
+
+    def state_changed(self) -> None:
+        """Ignore the call."""
+
+
+def test_followers_delete_records_that_were_deleted_while_their_fetch_committed_them() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.produce(b"a")
+        scene.leader.wait(_Pruner(scene.leader))
+        scene.simulation.check_every(1, SessionRules(scene.cluster).look)
+        await scene.ask(1, create_request("other", replicas=3), 7)
+        wires = [await WireClient.connect(broker.bootstrap_server) for broker in scene.cluster.brokers]
+        for _ in range(30):  # records of other partitions end the wait of the followers' fetches
+            other = produce_request("other", batch(b"x"), acks=1)
+            await asyncio.gather(scene.produce(b"b"), *(wire.ask(other, 9) for wire in wires))
+        assert scene.leader.log.log_start_offset == scene.leader.log.log_end_offset == 31
+        for wire in wires:
+            wire.close()
 
     play(acts)
 

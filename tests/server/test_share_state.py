@@ -183,6 +183,18 @@ def test_cluster_action_is_required(tmp_path: Path) -> None:
         assert read(client, topic_id, 0).error_code == summary(client, topic_id, 0).error_code == rejected
 
 
+def test_a_read_is_answered_after_the_leader_epoch_is_durable(tmp_path: Path) -> None:
+    with (
+        RunningBroker(tmp_path, SETTINGS | {"log.flush.interval.messages": "1"}) as running,
+        running.client() as client,
+    ):
+        _, topic_id = create_topic(client, 1)
+        assert find(client, f"g:{uuid_to_text(topic_id)}:0").error_code == E.NONE
+        assert initialise(client, topic_id, 0, start=10) == [E.NONE]
+        state = read(client, topic_id, 0, leader_epoch=4)
+        assert (state.error_code, state.start_offset) == (E.NONE, 10)
+
+
 def test_state_survives_a_restart(tmp_path: Path) -> None:
     with RunningBroker(tmp_path, SETTINGS) as running, running.client() as client:
         _, topic_id = create_topic(client)

@@ -4,8 +4,9 @@
 
 Clients create and delete topics of one to three replicas, produce with acks=all, read, commit offsets and request
 producer ids, through random brokers. Other clients write to one topic with idempotent and transactional producers of
-both protocols. They read it at both isolation levels, and consume it as a group. One client deletes records from the
-start of a topic, and an administrator moves replicas and leaders.
+both protocols. They read it at both isolation levels, and consume it as a group. A share group, a consumer group and a
+streams group have members that die and come back (modern_groups.py). One client deletes records from the start of a
+topic, and an administrator moves replicas and leaders.
 
 The seed determines the faults: as many as the cluster must survive (promise.py), and more in one of ten seeds. Rules
 are checked throughout (cluster_rules.py, replica_rules.py, cluster_ledger.py), and so are histories
@@ -39,6 +40,7 @@ from tests.simulation.cluster_trimming import TOPIC as TRIMMED
 from tests.simulation.cluster_trimming import Trimmer
 from tests.simulation.heartbeat_rules import HeartbeatRules
 from tests.simulation.history_clients import conclude, make_workers
+from tests.simulation.modern_groups import ModernGroups, modern_config
 from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
@@ -76,6 +78,14 @@ class Outcome:
     """Number of known anomalies of the classic protocol."""
     shares: int = 0
     """Number of assignments that members of the group received."""
+    deliveries: int = 0
+    """Number of ranges that members of the share group acquired."""
+    acknowledgements: int = 0
+    """Number of ranges that they acknowledged."""
+    owned: int = 0
+    """Number of times that a member of the consumer group gave a partition back in order."""
+    tasks: int = 0
+    """Number of times that a member of the streams group gave an active task back in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +127,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
             "replica.fetch.wait.max.ms": random_source.pick((500, 1000)),
             "metadata.log.max.record.bytes.between.snapshots": random_source.pick((3000, 20_000, 20_000_000)),
             "metadata.max.retention.bytes": random_source.pick((5000, 100_000_000)),
+            **modern_config(random_source.child("modern groups")),
             **(
                 {"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"}
                 if random_source.child("directories").happens(0.4)
@@ -140,6 +151,7 @@ class Scene:
     rules: ClusterRules
     ledger: Ledger
     history: History
+    groups: ModernGroups
     drawn: Draw
 
 
@@ -153,6 +165,7 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     administrator = Administrator(simulation, cluster.brokers, ledger, "admin", shapes=shapes)
     scene.history.topic_id = await administrator.create_for_good(TOPIC, PARTITIONS)
     trimmed = await administrator.create_for_good(TRIMMED, 1)
+    await scene.groups.prepare(administrator, scene.history.topic_id, trimmed)
     trimmer = Trimmer(simulation, cluster.brokers, ledger, trimmed)
     prober = Prober(simulation, cluster.brokers, ledger, "prober", shapes=shapes)
     places = [PlaceKeeper(simulation, cluster.brokers, ledger, number) for number in range(len(INSTANCES))]
@@ -163,6 +176,7 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
         *(client.run(end) for client in (*clients, administrator, prober, trimmer)),
         *(place.run(end) for place in places),
         *(worker.run(end) for worker in workers),
+        *scene.groups.runs(end),
     )
     while ledger.operations < OPERATIONS_MIN * seconds / SECONDS:  # if faults delayed the clients
         await asyncio.gather(*(client.run(simulation.now + 1.0) for client in clients))
@@ -179,6 +193,7 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
         await healed.read_commits(clients)
     if not healed.has_forgiven(TOPIC, *INTERNAL_TOPICS):
         await conclude(simulation, cluster.brokers, ledger, scene.history)
+    await scene.groups.conclude(healed)
     for client in [*clients, administrator]:
         client.close()
     await healed.until("all replicas are the same", healed.replicas_agree)
@@ -242,12 +257,16 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_every(LOOK_EVENTS, SessionRules(cluster).look)
         simulation.check_every(LOOK_EVENTS, HeartbeatRules(cluster).look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
-        scene = Scene(simulation, cluster, rules, ledger, History(simulation), drawn)
+        groups = ModernGroups(simulation, cluster, ledger, drawn.config)
+        scene = Scene(simulation, cluster, rules, ledger, History(simulation), groups, drawn)
         with slow_loading(drawn.loading_seconds):
             simulation.run(scenario(scene, outcome, seconds, promised.kinds(kinds)), seconds=10 * seconds + 600)
         rules.of_whole_logs()
         outcome.digest, outcome.events = simulation.trace.digest, simulation.timeline.events
         outcome.sends, outcome.transactions, outcome.shares = scene.history.counts
+        shared = groups.shares.history
+        outcome.deliveries, outcome.acknowledgements = shared.deliveries, shared.acknowledgements
+        outcome.owned, outcome.tasks = groups.owned
         outcome.classic, outcome.excused = scene.history.classic, scene.history.excused
     outcome.operations, outcome.acknowledged = ledger.operations, ledger.acknowledged
     outcome.commits, outcome.topics, outcome.deleted = len(ledger.commits), len(ledger.topics), len(ledger.deleted)
@@ -262,6 +281,8 @@ def describe(seed: int, seconds: float) -> str:
         f"{outcome.faults} faults, {outcome.acknowledged} records, {outcome.commits} commits, {outcome.topics} topics, "
         f"{outcome.deleted} deleted, {outcome.sends} sends, {outcome.transactions} transactions "
         f"({outcome.classic} classic, {outcome.excused} excused), {outcome.shares} shares, "
+        f"{outcome.deliveries} deliveries, {outcome.acknowledgements} acknowledgements, "
+        f"{outcome.owned} owned, {outcome.tasks} tasks, "
         f"healed after {outcome.healed_seconds:.1f} s"
     )
 

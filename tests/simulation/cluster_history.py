@@ -6,6 +6,7 @@ An anomaly that the checker finds raises an AssertionError at the end.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -32,8 +33,9 @@ AnyOperation = TypeVar("AnyOperation", bound=Operation)
 class History:
     """History of all operations of the clients."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, rules: Mapping[str, str] = RULES) -> None:
         self._simulation = simulation
+        self._rules = rules
         self.operations: list[Operation] = []
         self.topic_id = UUID(int=0)
         """Id of the topic, once it is created."""
@@ -78,5 +80,5 @@ class History:
         self.excused = len(report.of(KNOWN))
         bad = report.bad
         if bad:
-            rule = RULES.get(bad[0].name, ORDER)
+            rule = self._rules.get(bad[0].name, ORDER)
             raise AssertionError(f"{rule}: {'; '.join(map(str, bad[:5]))}")

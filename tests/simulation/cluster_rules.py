@@ -88,6 +88,7 @@ class ClusterRules:
         for node in self._by_host.values():
             if isinstance(node, ClusterBroker) and node.is_serving:
                 _check_coordinators(node)
+                _check_share_partitions(node)
 
     def _compare(self, node: AnyNode, image: MetadataImage) -> None:
         other, known = self._images.setdefault(image.offset, (node.name, image))
@@ -133,6 +134,17 @@ def _check_coordinators(broker: ClusterBroker) -> None:
         recount.count(None, transaction)
     counted = transactions._memory._counted
     assert counted == recount._counted, f"M1: {broker.name} counts {counted} bytes for {len(held)} transactional ids"
+
+
+def _check_share_partitions(broker: ClusterBroker) -> None:
+    """Check the share partitions that a broker leads: each record has one state, and one member or none (A1)."""
+    for group in broker.server.services.share_partitions._groups.values():
+        for led in group.values():
+            try:
+                if led.state is not None:
+                    led.state.check_invariants()
+            except AssertionError as error:
+                raise AssertionError(f"A1: {broker.name}: {led!r} is broken: {error}") from error
 
 
 def _check_failure(node: AnyNode) -> None:

@@ -53,6 +53,8 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
     assert sum(outcome.acknowledged for outcome in outcomes) > 100 * len(outcomes)
     assert all(sum(getattr(outcome, name) for outcome in outcomes) > 0 for name in ("commits", "deleted"))
     assert sum(outcome.shares for outcome in outcomes) > 3 * len(outcomes), "groups seldom settle between faults"
+    for kind in ("deliveries", "acknowledgements", "owned", "tasks"):
+        assert sum(getattr(outcome, kind) for outcome in outcomes) > 10 * len(outcomes), kind
     transactions = sum(outcome.transactions for outcome in outcomes)
     classic = sum(outcome.classic for outcome in outcomes)
     assert transactions / 4 < classic < 3 * transactions / 4

@@ -210,6 +210,7 @@ class Reading:
         if self.is_first:
             self._note_follower(key, partition, asked)
             data.high_watermark = partition.high_watermark
+            data.log_start_offset = partition.log.log_start_offset  # a coordinator prunes its log after a commit
         quota = self._context.services.leader_quota
         if quota.is_throttled(partition, self.replica_id) or self.unready.is_much:
             return

@@ -34,6 +34,10 @@ WRITTEN_AT_ONCE: Final = 4096
 """State batches that the changes of one write have together; a change with more is written alone."""
 
 
+def _ignore() -> None:
+    """Ignore the call."""
+
+
 class WaitingFetch(Protocol):
     """Share fetch that waits for records."""
 
@@ -284,14 +288,24 @@ class LedSharePartition:
 
     # --- acknowledgements
 
-    def acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> asyncio.Task[None]:
-        """Acknowledge records; the task ends when that is stored, or raises KafkaError and nothing has changed."""
-        return self._run(partial(self._acknowledge, member, acknowledgements))
+    def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement], *, applied: Callable[[], None] = _ignore
+    ) -> asyncio.Task[None]:
+        """Acknowledge records; the task ends when that is stored, or raises KafkaError and nothing has changed.
 
-    async def _acknowledge(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> None:
-        state = self._loaded()
-        now_ms = self._clock.monotonic_ms()
-        change = await in_turns(state.acknowledge(member, acknowledgements, now_ms))
+        `applied` is called before it is stored, when the records have their new state or the request is rejected.
+        """
+        return self._run(partial(self._acknowledge, member, acknowledgements, applied))
+
+    async def _acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement], applied: Callable[[], None]
+    ) -> None:
+        try:
+            state = self._loaded()
+            now_ms = self._clock.monotonic_ms()
+            change = await in_turns(state.acknowledge(member, acknowledgements, now_ms))
+        finally:
+            applied()
         self._set_timer()
         await self._store(change)
 

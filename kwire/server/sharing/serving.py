@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kwire.chunks import chunks, in_turns, turn
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -42,6 +42,9 @@ class ShareAcknowledgeService:
         self.access = TopicAccess(context)
         self._request = request
         self._context = context
+        self._applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._not_applied = 1
+        """Acknowledgements that are not applied yet, and 1 while more of them may begin."""
 
     @property
     def shares(self) -> SharePartitions:
@@ -60,16 +63,30 @@ class ShareAcknowledgeService:
                         acknowledgements(batches, self._context.version, is_renewal=self._request.is_renew_ack)
                     )
                     if checked:
-                        stored[key] = self.shares.acknowledge(self.group_id, self.member_id, key, checked)
+                        stored[key] = self.shares.acknowledge(
+                            self.group_id, self.member_id, key, checked, self._one_applied
+                        )
+                        self._not_applied += 1
                 except KafkaError as error:
                     outcomes[key] = error.with_traceback(None)  # the traceback would keep this frame in a cycle
             await turn()
+        self._one_applied()
         for key, future in stored.items():
             try:
                 await asyncio.shield(future)
             except KafkaError as error:
                 outcomes[key] = error.with_traceback(None)
         return outcomes
+
+    def _one_applied(self) -> None:
+        self._not_applied -= 1
+        if not self._not_applied and not self._applied.done():
+            self._applied.set_result(None)
+
+    async def applied(self, acknowledging: asyncio.Future[Outcomes]) -> None:
+        """Return when all records have their new states, which are perhaps not stored yet, or `run` has ended."""
+        futures: list[asyncio.Future[Any]] = [self._applied, acknowledging]
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
     def close_session(self) -> None:
         """End the session after the last request; the records of the member are released."""
@@ -111,6 +128,8 @@ async def share_fetch(request: ShareFetchRequest, context: RequestContext) -> Sh
     epoch = session.epoch
     acknowledging = asyncio.ensure_future(service.run(acknowledged))
     try:
+        if acknowledged:  # a record whose lock has expired is not acquired before its acknowledgement is rejected
+            await service.applied(acknowledging)
         await service.fetch(session)
         outcomes = await asyncio.shield(acknowledging)
     except BaseException:

@@ -130,13 +130,21 @@ class SharePartitions:
         return sum(len(group) for group in self._groups.values())
 
     def acknowledge(
-        self, group_id: str, member: str, key: PartitionKey, acknowledgements: Sequence[Acknowledgement]
+        self,
+        group_id: str,
+        member: str,
+        key: PartitionKey,
+        acknowledgements: Sequence[Acknowledgement],
+        applied: Callable[[], None],
     ) -> asyncio.Future[None]:
-        """Acknowledge records of one partition. Raises KafkaError, at once or in the future."""
+        """Acknowledge records of one partition. Raises KafkaError, at once or in the future.
+
+        `applied` is called before it is stored, when the records have their new state; not after a KafkaError at once.
+        """
         led = self.get(group_id, key)
         if led is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return led.acknowledge(member, acknowledgements)
+        return led.acknowledge(member, acknowledgements, applied=applied)
 
     # --- sessions
 

@@ -53,6 +53,17 @@ def test_acknowledgements_in_a_fetch(member: Member) -> None:
     assert (data.error_code, data.acknowledge_error_code) == (0, ErrorCode.INVALID_REQUEST)
 
 
+def test_late_acknowledgements_do_not_apply_to_the_records_of_the_same_fetch(member: Member) -> None:
+    write(member, b"a", b"b")
+    assert member.take() == {0: [(0, 1, 1)]}
+    time.sleep(1.2)  # the lock expires
+    answer = member.fetch(acks={0: [(0, 1, [ACCEPT])]})
+    (data,) = answer.responses[0].partitions
+    assert data.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+    assert [(it.first_offset, it.last_offset, it.delivery_count) for it in data.acquired_records] == [(0, 1, 2)]
+    assert member.settle(ACCEPT, 0, 1) == 0
+
+
 def test_a_rejected_acknowledgement_changes_nothing(member: Member, persister: MemoryPersister) -> None:
     write(member, b"a", b"b", b"c")
     assert member.take(records_max=2, mode=1) == {0: [(0, 1, 1)]}

@@ -29,6 +29,7 @@ from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
 from kwire.coordinator.group.modern.target_assignment import NOTHING, Partitions
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.wall_time import is_over
 from kwire.coordinator.shard import Write
 
 logger = logging.getLogger(__name__)
@@ -144,14 +145,19 @@ class MemberUpdates:
         now_ms = environment.clock.wall_ms()
         if group.group_id in self._searches:
             return
-        if last is not None and now_ms <= last.timestamp_ms + REGEX_REFRESH_INTERVAL_MS_MIN:
+        if last is not None and not is_over(
+            REGEX_REFRESH_INTERVAL_MS_MIN + 1, since_ms=last.timestamp_ms, now_ms=now_ms
+        ):
             return
         subscribers = _regexes_after(update)
         is_needed = (
             is_needed
             or len(subscribers) != len(group.resolved)
             or (0 if last is None else last.version) < self._newest_topics_version()
-            or (last is not None and now_ms > last.timestamp_ms + self._config().regex_refresh_interval_ms)
+            or (
+                last is not None
+                and is_over(self._config().regex_refresh_interval_ms + 1, since_ms=last.timestamp_ms, now_ms=now_ms)
+            )
         )
         if is_needed and subscribers:
             search = RegexSearch(environment.image(), list(subscribers), allows_topic, now_ms)
@@ -225,8 +231,7 @@ class MemberUpdates:
         if group.group_id in self._assignments:
             return False
         interval_ms = self._environment.configs.of(group.group_id, ConsumerGroupSettings).assignment_interval_ms
-        last_ms = group.target.timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or self._environment.clock.wall_ms() >= last_ms + interval_ms
+        return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
     def _assignor_of(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> str:
         return group.preferred_assignor(before, after) or self._config().assignor_names[0]

@@ -139,9 +139,13 @@ class Migration:
         if self._can_downgrade_without(group, members):
             return self.downgrade(group, leaving=members, answer=answer, reason="the last consumer member has left")
         written = removal_records(self._environment, group, members)
-        for member in members:
-            self._timeouts.cancel(group.group_id, member.member_id)
-        return Write(answer=answer, records=written)
+
+        def outcome(error: KafkaError | None) -> None:
+            for member in members:
+                if error is None and member.member_id not in group.members:
+                    self._timeouts.cancel(group.group_id, member.member_id)
+
+        return Write(answer=answer, records=written, outcome=outcome)
 
     def _can_downgrade_without(self, group: ConsumerGroup, members: Collection[ConsumerMember]) -> bool:
         remaining = len(group.members) - len(members)

@@ -28,6 +28,7 @@ from kwire.coordinator.group.share import records
 from kwire.coordinator.group.share.partition_states import TopicsById
 from kwire.coordinator.group.share.settings import ShareGroupConfig, ShareGroupSettings
 from kwire.coordinator.group.share.share_group import LEAVE_EPOCH, ShareGroup, ShareMember
+from kwire.coordinator.group.wall_time import is_over
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_heartbeat import (
@@ -81,7 +82,12 @@ class ShareHeartbeats:
             member = group.member(request.member_id)
             logger.info("group %s: member %s leaves", group.group_id, member.member_id)
             response = ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
-            return Write(answer=Heartbeat(response, 0, {}), records=self._removal(group, member))
+
+            def outcome(error: KafkaError | None) -> None:
+                if error is None and member.member_id not in group.members:
+                    self._environment.timers.cancel(("session", group.group_id, member.member_id))
+
+            return Write(answer=Heartbeat(response, 0, {}), records=self._removal(group, member), outcome=outcome)
         return self._join_or_stay(request, client)
 
     def restart_session(self, group_id: str, member_id: str) -> None:
@@ -189,8 +195,7 @@ class ShareHeartbeats:
 
     def _is_interval_over(self, group: ShareGroup) -> bool:
         interval_ms = self._environment.configs.of(group.group_id, ShareGroupSettings).assignment_interval_ms
-        last_ms = group.target.timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or self._environment.clock.wall_ms() >= last_ms + interval_ms
+        return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
     def _assignment_input(self, update: MemberUpdate) -> AssignmentInput:
         group, image = update.group, self._environment.image()
@@ -267,7 +272,6 @@ class ShareHeartbeats:
         topics = group.topic_subscribers
         topics.subtract(member.subscribed_topic_names)
         metadata_hash = self._environment.hashes.of_group((+topics).keys(), self._environment.image())
-        self._environment.timers.cancel(("session", group.group_id, member.member_id))
         return [
             *records.member_tombstones(group.group_id, member.member_id),
             records.epoch_record(group.group_id, group.epoch + 1, metadata_hash),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kwire.cluster.metadata.image import MetadataImage
+from kwire.coordinator.group.wall_time import is_over
 
 UNKNOWN_TOPIC = "<UNKNOWN>"
 
@@ -55,7 +56,7 @@ class PartitionStates:
                 continue
             present = self.initialized[topic.topic_id].partitions if topic.topic_id in self.initialized else frozenset()
             pending = self.initializing.get(topic.topic_id)
-            if pending is not None and now_ms - pending.timestamp_ms < retry_interval_ms:
+            if pending is not None and not is_over(retry_interval_ms, since_ms=pending.timestamp_ms, now_ms=now_ms):
                 present |= pending.partitions
             if len(present) < len(topic.partitions):
                 partitions = frozenset(range(len(topic.partitions))) - present

@@ -201,11 +201,16 @@ class StreamsHeartbeats:
             _request_shutdown(group, request.member_id)
         group.member(request.member_id)  # raises
         logger.info("group %s: member %s leaves", group.group_id, request.member_id)
-        self.timeouts.cancel(group.group_id, request.member_id)
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is None and request.member_id not in group.members:
+                self.timeouts.cancel(group.group_id, request.member_id)
+
         response = StreamsGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, status=[]
         )
-        return Write(answer=StreamsHeartbeat(response), records=records.removal_records(group, request.member_id))
+        removed = records.removal_records(group, request.member_id)
+        return Write(answer=StreamsHeartbeat(response), records=removed, outcome=outcome)
 
 
 def _request_shutdown(group: StreamsGroup, member_id: str) -> None:

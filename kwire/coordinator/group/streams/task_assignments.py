@@ -20,6 +20,7 @@ from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.group.streams.tasks import NO_TARGET, Tasks
 from kwire.coordinator.group.streams.timeouts import StreamsTimeouts
 from kwire.coordinator.group.streams.topology_updates import STANDBY_REPLICAS
+from kwire.coordinator.group.wall_time import is_over
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import KafkaError
 
@@ -74,8 +75,7 @@ class TaskAssignments:
     def _is_interval_over(self, group: StreamsGroup) -> bool:
         """Return True if the last assignment is old enough (KIP-1263)."""
         interval_ms = self._environment.configs.of(group.group_id, StreamsGroupSettings).assignment_interval_ms
-        last_ms = group.target_timestamp_ms
-        return last_ms == 0 or interval_ms == 0 or self._environment.clock.wall_ms() >= last_ms + interval_ms
+        return is_over(interval_ms, since_ms=group.target_timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
     def _assign_after_delay(self, group_id: str) -> Change | None:
         """Assign the tasks when the delay of a group's first assignment is over."""

@@ -1,0 +1,82 @@
+"""Events of one share group, as its clients see them; share_checker.py finds the anomalies of a history of them.
+
+Times are seconds of virtual time. A broker serves a request at some moment between `invoked` and `completed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+NEVER: Final = float("inf")
+OK: Final = "ok"
+FAIL: Final = "fail"
+INFO: Final = "info"
+"""Outcomes of acknowledgements: stored; rejected without an effect; unknown."""
+ACCEPT: Final = 1
+RELEASE: Final = 2
+REJECT: Final = 3
+"""Types of acknowledgements, with their numbers in requests."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Event of one share partition."""
+
+    partition: int = 0
+    invoked: float
+    completed: float = NEVER
+    """NEVER if there was no response: the request may have an effect at any time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent(Event):
+    """Records whose append was acknowledged to a producer."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery(Event):
+    """Range of acquired records in the response of a share fetch."""
+
+    session: str
+    """Name of a member's share session. A member has another one after each lost connection."""
+    first: int
+    last: int
+    count: int
+    """Delivery count."""
+    lease: str | None
+    """Name of the time in which one process leads the partition in one leader epoch; None if it may have changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered(Event):
+    """Share fetch without a response, which may have acquired any records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledged(Event):
+    """Acknowledgement of a range."""
+
+    session: str
+    first: int
+    last: int
+    kind: int
+    outcome: str
+    lease: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alive(Event):
+    """Response in a share session: the session existed after `invoked`. It concerns all partitions."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start(Event):
+    """Start offset of the share partition, as the group's coordinator or the leader returned it."""
+
+    offset: int
