@@ -30,6 +30,7 @@ ROWS = {
     "kcat": ("kcat", lambda: kcat_version()),  # noqa: PLW0108 - defined below
     "raw": ("raw", lambda: "-"),
     "configs": ("configs", lambda: "-"),
+    "share-consumers": ("share_consumers", lambda: version("confluent-kafka")),
     "quotas": ("quotas", lambda: version("confluent-kafka")),
     "starvation": ("starvation", lambda: "-"),
     "admin-apis": ("admin_apis", lambda: "-"),

@@ -13,24 +13,12 @@ from compat_tests.harness.waiting import eventually
 from compat_tests.replication.failing import HOW, WHO
 from compat_tests.replication.topics import in_sync
 from tests.cluster_processes import verifiable
-from tests.support.raw_client import RawClient
-from tests.support.requests import create_topic
 
 pytestmark = pytest.mark.restart
 PARTITIONS = 3
 THROUGHPUT = 200
 BEFORE, AFTER = 200, 400
 SECONDS = 60
-
-
-@pytest.fixture
-def replicated(cluster, topic):
-    """Create a topic, and wait until all nodes have it and all its replicas are in sync."""
-    with RawClient(cluster[1].bootstrap) as client:
-        create_topic(client, PARTITIONS, name=topic, replicas=3, min_insync_replicas=2)
-    for node in cluster.nodes:
-        eventually(lambda node=node: in_sync(node, topic) == [3] * PARTITIONS, "the topic is known everywhere", SECONDS)
-    return topic
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""Share consumers of confluent-kafka, and the setting of a group that lets it start at the first record."""
+
+from contextlib import contextmanager
+
+from confluent_kafka import ShareConsumer
+
+from compat_tests.confluent_kafka_client.client import BACK_OFF, dotted
+from compat_tests.harness.waiting import eventually
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from tests.support.raw_client import RawClient
+
+GROUP_RESOURCE = 32
+SECONDS = 60
+
+
+def configure(bootstrap, group, **configs):
+    """Set configurations of a group; without others it starts at the first record."""
+    values = {"share.auto.offset.reset": "earliest"} | dotted(configs)
+    changes = [IncrementalAlterConfigsAlterableConfig(name=name, value=str(value)) for name, value in values.items()]
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=group, configs=changes
+    )
+    with RawClient(bootstrap) as client:
+        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    assert [each.error_code for each in answer.responses] == [0]
+
+
+@contextmanager
+def share_consumer(bootstrap, group, topic, **settings):
+    client = ShareConsumer({"bootstrap.servers": bootstrap, "group.id": group} | BACK_OFF | dotted(settings))
+    client.subscribe([topic])
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def take(client, count, seconds=SECONDS):
+    """Poll until `count` records were delivered; return them, with extra ones."""
+    taken = []
+
+    def enough():
+        for message in client.poll(0.2):
+            assert message.error() is None, message.error()
+            taken.append(message)
+        return len(taken) >= count
+
+    eventually(enough, f"{count} deliveries", seconds)
+    return taken
