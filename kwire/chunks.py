@@ -215,7 +215,7 @@ async def whole(outcome: Any) -> Any:
             return outcome
 
 
-def made(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]]:
+def finished_in_pieces(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]]:
     """Return the result of work in pieces; an awaitable is returned unchanged."""
     if isinstance(outcome, Awaitable):
         return outcome

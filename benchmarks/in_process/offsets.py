@@ -73,7 +73,7 @@ async def load(directory: str) -> dict[str, float]:
     held: list[float] = []
     started = time.perf_counter()
     # The broker serves no client before this returns, so no client is delayed.
-    server = await start_broker(make_config(settings(directory)), loaded=KeptObjects().loaded)
+    server = await start_broker(make_config(settings(directory)), count_loaded=KeptObjects().loaded)
     watch = asyncio.get_running_loop().create_task(longest_hold(held))
     await server.services.groups.loaded()
     seconds = time.perf_counter() - started

@@ -103,10 +103,10 @@ def _introduction() -> Iterator[str]:
     total = sum(counts.values())
     yield "# Configuration"
     yield ""
-    yield f"Made by `{COMMAND}`; a test holds this page to what the command prints."
+    yield f"Made by `{COMMAND}`; a test compares this page with the command's output."
     yield ""
     yield f"kwire knows the {total} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages."
-    yield f"**Honoured** ({counts[Use.HONOURED]}): it does what it says."
+    yield f"**Honoured** ({counts[Use.HONOURED]}): the key has the effect that its meaning describes."
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
     yield "has no part that the key configures."
     yield f"**Rejected** ({counts[Use.REJECTED]}): any value but the default stops the start, and is rejected as a"

@@ -119,7 +119,7 @@ def _reject(message: str) -> NoReturn:
 
 async def _start(config: BrokerConfig) -> BrokerServer | ControllerServer:
     if config.is_broker:
-        return await start_broker(config, loaded=KeptObjects().loaded)
+        return await start_broker(config, count_loaded=KeptObjects().loaded)
     from kwire.server.assembly.controller_server import start_controller  # noqa: PLC0415 not needed by a broker
 
     return await start_controller(config)

@@ -103,7 +103,7 @@ class GroupCoordinator:
         image: Callable[[], MetadataImage],
         clock: Clock,
         random_source: RandomSource,
-        loaded: Callable[[int], None] = lambda _: None,
+        count_loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._consumer_config = consumer_config
@@ -119,7 +119,7 @@ class GroupCoordinator:
         self._clock = clock
         self._random_source = random_source
         self._runtime: CoordinatorRuntime[GroupRecord, GroupMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, loaded=loaded
+            make=self._make_machine, clock=clock, write_timeout_ms=config.commit_timeout_ms, count_loaded=count_loaded
         )
         self._memory = GroupMemory(config.memory_bytes_max, self._weighed_groups, clock)
         self.share = ShareGroupCoordinator(shard_of=self._shard, memory=self._memory, image=image, clock=clock)
@@ -191,9 +191,9 @@ class GroupCoordinator:
                     shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
                     shard.machine.forget_share_states(topic.topic_id)
 
-    def topics_created(self, version: int) -> None:
-        """Search new topics for regular expressions; `version` is the offset of the metadata that contain them."""
-        self._newest_topics_version = version
+    def topics_created(self, metadata_offset: int) -> None:
+        """Match regular expressions against new topics; the metadata of this offset contain them."""
+        self._newest_topics_version = metadata_offset
 
     def leadership_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""

@@ -35,13 +35,15 @@ NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
 class Loader:
     """Loader of one shard; `run` ends at the first pause after the shard's close, and may be cancelled at pauses."""
 
-    def __init__(self, shard: Shard[Any, Any], clock: Clock, *, loaded: Callable[[int], None] = lambda _: None) -> None:
-        """Create a loader; `loaded` is called at each pause with the number of records loaded since the last one."""
+    def __init__(
+        self, shard: Shard[Any, Any], clock: Clock, *, count_loaded: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """Create a loader. At each pause it calls `count_loaded` with the number of records since the last pause."""
         self._shard = shard
         self._partition = shard.partition
         self._machine: Machine[Any] = shard.machine
         self._clock = clock
-        self._loaded = loaded
+        self._count_loaded = count_loaded
         self._slice_started_ms = clock.monotonic_ms()
         self._records = self._reported = 0
         self._unchecked_bytes = 0
@@ -120,7 +122,7 @@ class Loader:
             return
         self._unchecked_bytes = 0
         if self._clock.monotonic_ms() - self._slice_started_ms >= SLICE_MS:
-            self._loaded(self._records - self._reported)
+            self._count_loaded(self._records - self._reported)
             self._reported = self._records
             await asyncio.sleep(0)
             self._slice_started_ms = self._clock.monotonic_ms()

@@ -40,13 +40,13 @@ class CoordinatorRuntime(Generic[R, M]):
         make: Callable[[Timers[Step[R]]], M],
         clock: Clock,
         write_timeout_ms: int,
-        loaded: Callable[[int], None] = lambda _: None,
+        count_loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Create a runtime; kwire.coordinator.shard explains `write_timeout_ms`, kwire.coordinator.loading `loaded`."""
+        """Create a runtime; Shard explains `write_timeout_ms`, kwire.coordinator.loading.Loader `count_loaded`."""
         self._write_timeout_ms = write_timeout_ms
         self._make = make
         self._clock = clock
-        self._loaded = loaded
+        self._count_loaded = count_loaded
         self._shards: dict[int, Shard[R, M]] = {}
         self._to_load: deque[Shard[R, M]] = deque()
         self._loading: asyncio.Task[None] | None = None
@@ -153,7 +153,7 @@ class CoordinatorRuntime(Generic[R, M]):
             return
         started_ms = self._clock.monotonic_ms()
         try:
-            records = await Loader(shard, self._clock, loaded=self._loaded).run()
+            records = await Loader(shard, self._clock, count_loaded=self._count_loaded).run()
             if shard.state is ShardState.LOADING:
                 shard.activate()
                 took_ms = self._clock.monotonic_ms() - started_ms

@@ -153,7 +153,7 @@ class Shard(Generic[R, M]):
         self.machine = make(self.timers)
         self._clock = clock
         self._write_timeout_ms = write_timeout_ms
-        self._time_out_soon: asyncio.TimerHandle | None = None
+        self._timeout_timer: asyncio.TimerHandle | None = None
         self._waiting: deque[_Waiting] = deque()
         """Writes that are not committed yet, in the order of their offsets."""
 
@@ -244,28 +244,28 @@ class Shard(Generic[R, M]):
         due_ms = self._clock.monotonic_ms() + self._write_timeout_ms
         self._waiting.append(_Waiting(end_offset, write.answer, future, write.outcome, due_ms))  # type: ignore[arg-type]
         self.partition.wait(self)
-        self._watch_time()
+        self._schedule_timeout()
         return future
 
-    def _watch_time(self) -> None:
-        if self._time_out_soon is not None:
+    def _schedule_timeout(self) -> None:
+        if self._timeout_timer is not None:
             return
         for waiting in self._waiting:
             if not waiting.future.done():
                 left_ms = max(waiting.due_ms - self._clock.monotonic_ms(), 0.0)
-                self._time_out_soon = asyncio.get_running_loop().call_later(left_ms / 1000, self._time_out)
+                self._timeout_timer = asyncio.get_running_loop().call_later(left_ms / 1000, self._time_out)
                 return
 
     def _time_out(self) -> None:
         """Answer writes that have exceeded the timeout with an error; their records stay, and may be committed."""
-        self._time_out_soon = None
+        self._timeout_timer = None
         now_ms = self._clock.monotonic_ms()
         for waiting in self._waiting:
             if waiting.due_ms > now_ms:
                 break
             if not waiting.future.done():
                 waiting.future.set_exception(coordinator_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
-        self._watch_time()
+        self._schedule_timeout()
 
     def data_available(self, size: int) -> None:
         """Answer writes that are committed now."""
@@ -331,8 +331,8 @@ class Shard(Generic[R, M]):
         self.state = ShardState.CLOSED
         self.timers.cancel_all()
         self.partition.stop_waiting(self)
-        if self._time_out_soon is not None:
-            self._time_out_soon.cancel()
+        if self._timeout_timer is not None:
+            self._timeout_timer.cancel()
         # Unload the machine first, so that outcomes of failed writes do not undo or repeat changes in a discarded
         # state.
         try:

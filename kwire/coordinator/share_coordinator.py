@@ -76,7 +76,7 @@ class ShareCoordinator:
         partitions: Partitions,
         image: Callable[[], MetadataImage],
         clock: Clock,
-        loaded: Callable[[int], None] = lambda _: None,
+        count_loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._partitions = partitions
@@ -85,7 +85,7 @@ class ShareCoordinator:
         self._clock = clock
         self._memory = ShareMemory(config.memory_bytes_max)
         self._runtime: CoordinatorRuntime[ShareRecord, ShareMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, loaded=loaded
+            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, count_loaded=count_loaded
         )
         self._pruning: asyncio.Task[None] | None = None
 

@@ -78,7 +78,7 @@ class TransactionCoordinator:
         next_producer_id: Callable[[], Awaitable[int]],
         version: Callable[[], int],
         marker_writer: MarkerWriter,
-        loaded: Callable[[int], None] = lambda _: None,
+        count_loaded: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Create a coordinator.
 
@@ -91,7 +91,7 @@ class TransactionCoordinator:
         self._next_producer_id = next_producer_id
         self._version = version
         self._runtime: CoordinatorRuntime[TransactionRecord, TransactionMachine] = CoordinatorRuntime(
-            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, loaded=loaded
+            make=self._make_machine, clock=clock, write_timeout_ms=config.write_timeout_ms, count_loaded=count_loaded
         )
         self._memory = TransactionMemory(config.memory_bytes_max)
         self._spare_producer_ids: list[int] = []
@@ -322,7 +322,7 @@ class TransactionCoordinator:
         return self._decide(shard, before, after, Producer(complete.producer_id, complete.producer_epoch))
 
     def _send_markers(self, decided: Transaction) -> None:
-        """Send the markers after the decision is durable, then store the completion."""
+        """Send the markers of a committed decision; when all are written, store the completion."""
         transactional_id = decided.transactional_id
         try:
             partition = self._partitions.find(TRANSACTION_STATE_TOPIC, self.partition_for(transactional_id))

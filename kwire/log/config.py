@@ -1,13 +1,13 @@
 """Log configuration of a topic: names, units and defaults of Apache Kafka 4.3.1.
 
-A field's metadata contain the topic setting's dotted name; the server layer derives its tables and documentation from
-them.
+A field has the name of its topic setting, with underscores for dots: flush_messages is flush.messages. The registry
+(kwire.cluster.configs.topic) describes each setting.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 INT64_MAX: Final = 2**63 - 1
 INDEX_INTERVAL_BYTES_MAX: Final = 64 * 1024
@@ -18,47 +18,36 @@ takes a few milliseconds.
 """
 
 
-def setting(name: str, default: Any, about: str) -> Any:
-    """Return a dataclass field with its Kafka name and description in the metadata."""
-    return field(default=default, metadata={"name": name, "about": about})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
     """Settings of one partition's log. Immutable, and replaced as a whole when the topic's configuration changes."""
 
-    segment_bytes: int = setting("segment.bytes", 1024**3, "Bytes after which a segment is closed.")
-    segment_ms: int = setting("segment.ms", 7 * 24 * 3600 * 1000, "Milliseconds after which a segment is closed.")
-    segment_jitter_ms: int = setting("segment.jitter.ms", 0, "Most milliseconds that segment.ms is shortened by.")
-    segment_index_bytes: int = setting("segment.index.bytes", 10 * 1024**2, "Bytes that one index file may have.")
-    index_interval_bytes: int = setting("index.interval.bytes", 4096, "Bytes between index entries; 64 KiB at most.")
-    retention_ms: int = setting("retention.ms", 7 * 24 * 3600 * 1000, "Milliseconds that records live; -1: for ever.")
-    retention_bytes: int = setting("retention.bytes", -1, "Bytes that a partition may have; -1: no bound.")
-    max_message_bytes: int = setting("max.message.bytes", 1024**2 + 12, "Bytes of the largest batch a client may send.")
-    cleanup_policy: tuple[str, ...] = setting("cleanup.policy", ("delete",), "delete, compact or both; empty: neither.")
-    compression_type: str = setting("compression.type", "producer", "Codec of stored batches; producer: as they came.")
-    compression_gzip_level: int = setting("compression.gzip.level", -1, "gzip level when the broker compresses.")
-    compression_lz4_level: int = setting("compression.lz4.level", 9, "lz4 level when the broker compresses.")
-    compression_zstd_level: int = setting("compression.zstd.level", 3, "zstd level when the broker compresses.")
-    message_timestamp_type: str = setting("message.timestamp.type", "CreateTime", "CreateTime or LogAppendTime.")
-    message_timestamp_before_max_ms: int = setting(
-        "message.timestamp.before.max.ms", INT64_MAX, "Milliseconds that a timestamp may lie in the past."
-    )
-    message_timestamp_after_max_ms: int = setting(
-        "message.timestamp.after.max.ms", 3600 * 1000, "Milliseconds that a timestamp may lie in the future."
-    )
-    flush_messages: int = setting("flush.messages", INT64_MAX, "Records after which the log is flushed to disk.")
-    flush_ms: int = setting("flush.ms", INT64_MAX, "Milliseconds after which the log is flushed to disk.")
-    file_delete_delay_ms: int = setting("file.delete.delay.ms", 60_000, "Milliseconds before a deleted file goes.")
-    min_insync_replicas: int = setting("min.insync.replicas", 1, "In-sync replicas that acks=all asks for.")
-    delete_retention_ms: int = setting("delete.retention.ms", 24 * 3600 * 1000, "Milliseconds that tombstones live.")
-    min_cleanable_dirty_ratio: float = setting("min.cleanable.dirty.ratio", 0.5, "Dirty share that starts cleaning.")
-    min_compaction_lag_ms: int = setting("min.compaction.lag.ms", 0, "Milliseconds before a record may be compacted.")
-    max_compaction_lag_ms: int = setting("max.compaction.lag.ms", INT64_MAX, "Milliseconds before it must be.")
-    preallocate: bool = setting("preallocate", False, "Accepted for compatibility; files are never preallocated.")
-    unclean_leader_election_enable: bool = setting(
-        "unclean.leader.election.enable", False, "Whether a replica that is not in sync may lead, losing records."
-    )
+    segment_bytes: int = 1024**3
+    segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024**2
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    max_message_bytes: int = 1024**2 + 12
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = INT64_MAX
+    message_timestamp_after_max_ms: int = 3600 * 1000
+    flush_messages: int = INT64_MAX
+    flush_ms: int = INT64_MAX
+    file_delete_delay_ms: int = 60_000
+    min_insync_replicas: int = 1
+    delete_retention_ms: int = 24 * 3600 * 1000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    preallocate: bool = False
+    unclean_leader_election_enable: bool = False
 
     # Derived values that every append needs, computed once.
 

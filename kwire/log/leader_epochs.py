@@ -49,8 +49,8 @@ class LeaderEpochs:
         self._note_latest()
         self.stored_epoch = self.latest_epoch
 
-    def cover(self, start_offset: int) -> bool:
-        """Return True if there is an epoch for the record at start_offset."""
+    def covers(self, start_offset: int) -> bool:
+        """Return True if the epoch of the record at start_offset is known."""
         return bool(self._entries) and self._entries[0][1] <= start_offset
 
     def entries(self) -> list[tuple[int, int]]:

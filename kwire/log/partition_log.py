@@ -112,7 +112,7 @@ class PartitionLog(LogState):
             else:
                 self._write(offsets_head(base_offset, header.length, leader_epoch), memoryview(batch)[MAGIC_POSITION:])
         except KafkaError:
-            self.producers.rejected.found_no_space(header)
+            self.producers.rejected.record_disk_full(header)
             raise
         self._apply_stored(batch, header, position, base_offset, leader_epoch)
         log_append_time_ms = now_ms if self.config.is_log_append_time else -1

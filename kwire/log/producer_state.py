@@ -215,7 +215,7 @@ class ProducerState:
         return first
 
     def replicated(self, high_watermark: int) -> None:
-        """Drop the transactions whose marker is below the high watermark."""
+        """Set the high watermark: transactions whose marker is below it no longer hold back the last stable offset."""
         self._high_watermark = high_watermark
         unreplicated = self._unreplicated
         while unreplicated and unreplicated[0][1] < high_watermark:
@@ -243,8 +243,8 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return entry is not None and entry.producer_epoch == producer_epoch and bool(entry.batches)
 
-    def check_begins(self, header: BatchHeader) -> None:
-        """Reject a batch that begins a transaction if earlier batches of its epoch are missing (KIP-890)."""
+    def check_first_batch(self, header: BatchHeader) -> None:
+        """Reject the first batch of a transaction if earlier batches of its epoch are missing (KIP-890)."""
         self.rejected.check(header)
         entry = self.entries.get(header.producer_id)
         if header.base_sequence != 0 and (entry is None or not entry.batches):

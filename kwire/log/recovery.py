@@ -366,7 +366,7 @@ def _make_consistent(log: PartitionLog, *, was_clean_shutdown: bool) -> None:
         # The log lost its tail, and the checkpointed start is above its end: nothing below the start may reappear.
         log.truncate_fully_and_start_at(log.log_start_offset)
         return
-    if log.log_start_offset < log.log_end_offset and not log.leader_epochs.cover(log.log_start_offset):
+    if log.log_start_offset < log.log_end_offset and not log.leader_epochs.covers(log.log_start_offset):
         _rebuild_epochs(log)
     log.leader_epochs.truncate_from_start(log.log_start_offset)
     # After a clean shutdown, keep an epoch that begins at the end, because its leader may continue. It has no records.

@@ -61,8 +61,8 @@ class RejectedBatches:
 
     # Batches rejected because of a full disk
 
-    def found_no_space(self, header: BatchHeader) -> None:
-        """Record that the next batch of a producer was rejected because the disk is full."""
+    def record_disk_full(self, header: BatchHeader) -> None:
+        """Record that a batch was rejected because the disk is full."""
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID or header.base_sequence == NO_SEQUENCE:
             return
@@ -87,10 +87,11 @@ class RejectedBatches:
 
     # Batches rejected by the transaction verification
 
-    def verification_failed(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Record the rejection of a batch for another reason than space; `sequence` is -1 if sequences do not matter.
+    def record_unverified(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """Record a batch that was rejected by the verification or the append after it; `sequence` is -1 if it has none.
 
-        Like Apache Kafka, this keeps the lowest sequence until an append succeeds.
+        A full disk is recorded by `record_disk_full` instead. As in Apache Kafka, the lowest sequence is kept until an
+        append succeeds.
         """
         known_epoch, lowest = self._unverified.get(producer_id, (epoch, sequence))
         if sequence < 0 or known_epoch > epoch:

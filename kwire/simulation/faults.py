@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kwire.log.disk import DiskFailure
 from kwire.log.log_directory import LogDirectoryError
-from kwire.server.assembly.broker_lifecycle import MetadataHeldUpError
+from kwire.server.assembly.broker_lifecycle import MetadataDiskFullError
 from kwire.server.node.storage import UnreadableDirectory
 from kwire.simulation.links import bad_weather
 from kwire.simulation.nodes import AnyNode
@@ -82,7 +82,7 @@ class Faults:
                     await node.begin()
             except TimeoutError:  # it was killed during its start, or is paused
                 return
-            except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataHeldUpError):
+            except (DiskFailure, LogDirectoryError, UnreadableDirectory, MetadataDiskFullError):
                 await asyncio.sleep(self._seconds(DOWN_SECONDS_MAX))
 
     def _seconds(self, most: float) -> float:

@@ -63,7 +63,7 @@ class Node:
         self.turning.cancel()
         await asyncio.wait([self.turning])
         await self.group_commit.close()
-        await self.turns.finish_removals()
+        await self.turns.configure_and_remove()
         await self.metadata_log.close()
         high_watermarks = {(each.topic, each.index): each.high_watermark for each in self.partitions}
         self.logs.close(clean=True, broker_epoch=BROKER_EPOCH, high_watermarks=high_watermarks)

@@ -183,7 +183,7 @@ def test_sequences_begin_again_behind_a_rejected_batch(scene: Scene) -> None:
 def test_the_number_of_producers_with_rejected_batches_is_bounded() -> None:
     rejected = RejectedBatches()
     for producer_id in range(PRODUCERS_MAX + 1):
-        rejected.found_no_space(check_frame(numbered(producer_id, 0, 0)))
+        rejected.record_disk_full(check_frame(numbered(producer_id, 0, 0)))
     rejected.check(check_frame(numbered(0, 0, 1)))
     for producer_id in (1, PRODUCERS_MAX):
         following = check_frame(numbered(producer_id, 0, 1))

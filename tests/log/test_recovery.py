@@ -314,7 +314,7 @@ def test_missing_batches_at_the_end_are_logged(tmp_path, caplog, how):
     for path in {"a batch": [], "the last segment": paths[-1:], "all segments": paths}[how]:
         path.unlink()
     assert open_at(tmp_path, SMALL, recovery_point=20).log_end_offset < 20
-    assert "a checkpoint says that everything below offset 20 was durable" in caplog.text
+    assert "below the checkpointed recovery point 20" in caplog.text
 
 
 @pytest.mark.parametrize("gap", [20, 2**31 - 40, 2**31 + 40])

@@ -116,7 +116,7 @@ class Scene:
     @property
     def waits_for_followers(self) -> bool:
         """Return True if a request on the leader waits for replication, and not only for data."""
-        return any(not isinstance(waiter, DelayedFetch | FollowerWatch) for waiter in self.leader._tail_waiters)
+        return any(not isinstance(waiter, DelayedFetch | FollowerWatch) for waiter in self.leader._log_end_waiters)
 
     async def throttle(self, *, bytes_per_second: int) -> None:
         """Limit the replication traffic of throttled replicas on all brokers."""

@@ -18,7 +18,7 @@ from kwire.log.partition_log import PartitionLog
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.records import MAGIC_POSITION, decode_all
-from kwire.server.assembly.broker_lifecycle import MetadataHeldUpError
+from kwire.server.assembly.broker_lifecycle import MetadataDiskFullError
 from kwire.simulation.device import failure
 from tests.server.replicated_topic import LAG_MAX_MS, Scene, play
 from tests.support.compiled import replaces_methods
@@ -36,7 +36,7 @@ def test_a_leader_that_finds_its_log_damaged_is_followed_by_another() -> None:
         data = (await scene.fetch(heir)).records
         assert [record.value for record in decode_all(bytes(data))] == [b"a"]
         assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
-        assert len(scene.partition(heir).image.isr) == 2, "who is damaged does not come back by itself"
+        assert len(scene.partition(heir).image.isr) == 2, "a damaged replica does not come back by itself"
         node = scene.cluster.brokers[damaged - 1]
         assert node.is_serving
         node.kill()
@@ -126,7 +126,7 @@ def test_a_leader_whose_disk_is_full_is_followed_by_another_and_comes_back() -> 
         assert (await scene.produce(b"c", broker=heir)).error_code == ErrorCode.NONE
         assert set(scene.partition(heir).image.isr) == set(others)
         await asyncio.sleep(5)
-        assert set(scene.partition(heir).image.isr) == set(others), "who has no space does not come back"
+        assert set(scene.partition(heir).image.isr) == set(others), "a replica without space does not come back"
         device.empty()
         await scene.until(lambda: len(scene.partition(heir).image.isr) == 3)
         assert scene.partition(full).log.log_end_offset == 2
@@ -174,7 +174,7 @@ def test_a_leader_that_has_no_space_for_a_new_log_is_followed_by_another_and_com
         await scene.until(lambda: any(image.leader == full for image in images()))
         await scene.until(lambda: {image.leader for image in images()} == {2, 3})
         await asyncio.sleep(5)
-        assert all(full not in image.isr for image in images()), "who has no log does not come back"
+        assert all(full not in image.isr for image in images()), "a replica without a log does not come back"
         logs.get_or_create = make
         await scene.until(lambda: all(set(image.isr) == {1, 2, 3} for image in images()))
 
@@ -314,7 +314,7 @@ def test_a_broker_without_space_for_metadata_gives_up_leadership_and_stops() -> 
         await scene.until(lambda: scene.partition(heir).is_led, seconds=120)
         assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
         await scene.until(node.server.failed.done)
-        assert isinstance(node.server.failed.result(), MetadataHeldUpError)
+        assert isinstance(node.server.failed.result(), MetadataDiskFullError)
 
     play(acts)
 
@@ -345,7 +345,7 @@ def test_a_broker_without_space_for_a_new_epoch_gives_up_leadership_and_stops(fi
         await scene.until(lambda: scene.partition(heir).is_led, seconds=200)
         assert (await scene.produce(b"b", broker=heir)).error_code == ErrorCode.NONE
         await scene.until(node.server.failed.done)
-        assert isinstance(node.server.failed.result(), MetadataHeldUpError)
+        assert isinstance(node.server.failed.result(), MetadataDiskFullError)
 
     play(acts)
 
@@ -456,7 +456,7 @@ def test_a_broker_without_space_for_its_unfencing_does_not_start() -> None:
             return failure(operation, path, errno.ENOSPC) if wanted and is_registered else None
 
         node.host.device.faults.append(no_space_once_registered)
-        with pytest.raises(MetadataHeldUpError):
+        with pytest.raises(MetadataDiskFullError):
             await node.start()
         others = scene.cluster.brokers[leader - 1].server
         await scene.until(lambda: others.metadata_log.image.brokers[starting].fenced, seconds=120)

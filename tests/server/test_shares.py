@@ -14,9 +14,9 @@ from kwire.protocol.error_codes import ProtocolError
 from kwire.server.network.flow.turns import (
     FREE_MS,
     NODE_CREDIT_MS,
-    PIECES_MAX,
     RECORD_BYTES_PER_MS,
     SHARE_MS,
+    SLOTS_MAX,
     TURN_MS,
     Share,
     Turns,
@@ -234,8 +234,8 @@ LONG = int(10 * FREE_MS)
 
 def test_the_number_of_long_responses_in_progress_is_bounded() -> None:
     async def act(loop: VirtualLoop) -> None:
-        world = World(loop, PIECES_MAX + 4)
-        for number in range(PIECES_MAX + 4):
+        world = World(loop, SLOTS_MAX + 4)
+        for number in range(SLOTS_MAX + 4):
             world.send(number, f"p{LONG}")
         await world.settle()
         taken: Counter[int] = Counter()
@@ -243,27 +243,27 @@ def test_the_number_of_long_responses_in_progress_is_bounded() -> None:
         for who, _ in world.served:
             taken[who] += 1
             at_once = max(at_once, sum(2 * FREE_MS < each < LONG for each in taken.values()))
-        assert at_once == PIECES_MAX
-        assert sorted(world.closed) == list(range(PIECES_MAX + 4))
-        assert all(world.answers(number) == [f"p{LONG}".encode()] for number in range(PIECES_MAX + 4))
-        assert world.turns._pieces_count == 0
+        assert at_once == SLOTS_MAX
+        assert sorted(world.closed) == list(range(SLOTS_MAX + 4))
+        assert all(world.answers(number) == [f"p{LONG}".encode()] for number in range(SLOTS_MAX + 4))
+        assert world.turns._slots_taken == 0
 
     play(act)
 
 
 def test_short_requests_do_not_wait_for_long_responses() -> None:
     async def act(loop: VirtualLoop) -> None:
-        world = World(loop, PIECES_MAX + 2)
-        for number in range(PIECES_MAX + 1):
+        world = World(loop, SLOTS_MAX + 2)
+        for number in range(SLOTS_MAX + 1):
             world.send(number, f"p{LONG}")
-        while not any(harness.connection.share.waits_for_pieces for harness in world.harnesses):
+        while not any(harness.connection.share.waits_for_slot for harness in world.harnesses):
             await asyncio.sleep(0)
-        world.send(PIECES_MAX + 1, "p5")
+        world.send(SLOTS_MAX + 1, "p5")
         begun = world.ms
-        while not world.answers(PIECES_MAX + 1):
+        while not world.answers(SLOTS_MAX + 1):
             await asyncio.sleep(0)
-        assert world.ms - begun <= 5 * (PIECES_MAX + 2) + 2 * TURN_MS
-        assert not any(world.answers(number) for number in range(PIECES_MAX + 1))
+        assert world.ms - begun <= 5 * (SLOTS_MAX + 2) + 2 * TURN_MS
+        assert not any(world.answers(number) for number in range(SLOTS_MAX + 1))
         await world.settle()
 
     play(act)
@@ -271,25 +271,25 @@ def test_short_requests_do_not_wait_for_long_responses() -> None:
 
 def test_a_disconnected_client_releases_its_place() -> None:
     async def act(loop: VirtualLoop) -> None:
-        world = World(loop, PIECES_MAX + 3)
-        for number in range(PIECES_MAX + 2):
+        world = World(loop, SLOTS_MAX + 3)
+        for number in range(SLOTS_MAX + 2):
             world.send(number, f"p{LONG}")
         shares = [harness.connection.share for harness in world.harnesses]
-        while sum(share.waits_for_pieces for share in shares) < 2:
+        while sum(share.waits_for_slot for share in shares) < 2:
             await asyncio.sleep(0)
-        first, second = (number for number, share in enumerate(shares) if share.waits_for_pieces)
-        has_place, has_another = [number for number, share in enumerate(shares) if share.has_pieces][:2]
+        first, second = (number for number, share in enumerate(shares) if share.waits_for_slot)
+        has_slot, has_another = [number for number, share in enumerate(shares) if share.has_slot][:2]
         world.harnesses[first].connection.connection_lost(None)  # waits for a place
-        world.harnesses[has_place].connection.connection_lost(None)  # has a place
+        world.harnesses[has_slot].connection.connection_lost(None)  # has a slot
         world.harnesses[has_another].connection.close(
             "a test"
         )  # has a place too; its unsent output is still being written
-        world.send(PIECES_MAX + 2, f"p{LONG}")
+        world.send(SLOTS_MAX + 2, f"p{LONG}")
         await world.settle()
-        ended = {each for each in range(PIECES_MAX + 3) if world.answers(each) == [f"p{LONG}".encode()]}
+        ended = {each for each in range(SLOTS_MAX + 3) if world.answers(each) == [f"p{LONG}".encode()]}
         assert second in ended
-        assert ended == set(range(PIECES_MAX + 3)) - {first, has_place, has_another}
-        assert world.turns._pieces_count == 0
+        assert ended == set(range(SLOTS_MAX + 3)) - {first, has_slot, has_another}
+        assert world.turns._slots_taken == 0
 
     play(act)
 
@@ -381,10 +381,10 @@ def test_queued_requests_are_served_after_end_of_input() -> None:
 
 def test_a_response_in_pieces_is_sent_after_the_end_of_input() -> None:
     async def act(loop: VirtualLoop) -> None:
-        world = World(loop, PIECES_MAX + 1)
-        for number in range(PIECES_MAX + 1):
+        world = World(loop, SLOTS_MAX + 1)
+        for number in range(SLOTS_MAX + 1):
             world.send(number, f"p{LONG}")
-        while not (waiting := [each for each in world.harnesses if each.connection.share.waits_for_pieces]):
+        while not (waiting := [each for each in world.harnesses if each.connection.share.waits_for_slot]):
             await asyncio.sleep(0)
         (last,) = waiting
         assert last.connection.eof_received()

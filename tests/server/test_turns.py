@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from kwire.server.network.flow.turns import PIECES_MAX
+from kwire.server.network.flow.turns import SLOTS_MAX
 from tests.server.test_client_quotas import set_quota
 from tests.support.raw_client import RawClient
 from tests.support.requests import unique
@@ -66,12 +66,12 @@ def reset(client: RawClient) -> None:
 def test_requests_of_disconnected_clients_are_dropped(
     broker: RunningBroker, client: RawClient, leave: Callable[[RawClient], None], count: int
 ) -> None:
-    for _ in range(2 * PIECES_MAX):
+    for _ in range(2 * SLOTS_MAX):
         with broker.client() as hasty:
             hasty.send_bytes(hasty.frame(described(count), 4))
             leave(hasty)
     turns = broker.server._node.runtime.turns
-    eventually(lambda: broker.call(lambda: not turns._pieces_count and not turns._queue), "the answers to be forgotten")
+    eventually(lambda: broker.call(lambda: not turns._slots_taken and not turns._queue), "the answers to be forgotten")
     assert len(client.ask(described(300), 4).results) == 300
 
 

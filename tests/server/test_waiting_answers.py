@@ -50,7 +50,7 @@ class Partition:
     def end_offset(self, isolation_level: int) -> int:
         return self.stable_offset if isolation_level == READ_COMMITTED else self.high_watermark
 
-    def wait(self, waiter: Any, *, for_tail: bool = False) -> None:
+    def wait(self, waiter: Any, *, for_log_end: bool = False) -> None:
         self.waiters.append(waiter)
 
     def stop_waiting(self, waiter: Any) -> None:
@@ -148,10 +148,10 @@ class Fetch:
     def when_written(self, size: int) -> None:
         self.promise(-size)
 
-    def will_wait(self) -> None:
+    def pause_timing(self) -> None:
         pass
 
-    goes_on = refresh = will_wait
+    resume_timing = refresh = pause_timing
 
     @property
     def need_not_wait(self) -> bool:

@@ -79,7 +79,7 @@ TOPIC_KEYS = table(
             default="9223372036854775807",
             check=POSITIVE,
             synonyms=("log.flush.interval.messages",),
-            doc="Number of records after which the log is fsynced, before the append that reaches it is answered.",
+            doc="Number of unflushed records at which the log is fsynced; the append is answered after the fsync.",
         ),
         ConfigKey(
             name="flush.ms",

@@ -116,7 +116,7 @@ class BrokerControl:
         self._sessions_epoch = -1
         """Leader epoch of the sessions."""
         self._planning_heartbeats: Counter[BrokerIncarnation] = Counter()
-        """Processes whose heartbeats are being planned: the controller delays them, so their sessions go on."""
+        """Processes whose heartbeats are being planned. They keep their sessions: the controller causes the delay."""
         self._planning = asyncio.Lock()
         """Lock that is held while a plan is made in steps."""
 
@@ -166,7 +166,7 @@ class BrokerControl:
         decision: Decision | None = None
         while decision != (decision := decide(view, sessions, request)):
             if changes_partitions(view, request, decision):
-                with self._delaying(request):
+                with self._keeping_session(request):
                     prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
                 sessions, view = self._active()  # the basis of the decision may have changed
             else:
@@ -179,8 +179,8 @@ class BrokerControl:
         return decision.answer
 
     @contextmanager
-    def _delaying(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
-        """Keep the session of a broker alive while its heartbeat is planned; it begins again afterwards."""
+    def _keeping_session(self, request: BrokerHeartbeatRequest) -> Iterator[None]:
+        """Keep the session of a broker while its heartbeat is planned, and renew it afterwards."""
         incarnation = BrokerIncarnation(request.broker_id, request.broker_epoch)
         self._planning_heartbeats[incarnation] += 1
         try:

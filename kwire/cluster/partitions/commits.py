@@ -15,27 +15,27 @@ async def committed(partition: Partition, last_offset: int) -> None:
         await until(partition, lambda: partition.high_watermark > last_offset)
 
 
-async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_tail: bool = False) -> None:
+async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_log_end: bool = False) -> None:
     """Return when the condition is fulfilled.
 
-    It is checked after each commit. With `for_tail` it is checked after each append, flush, and change of a follower's
-    log start offset.
+    It is checked after each commit. With `for_log_end` it is checked after each append, flush, and change of a
+    follower's log start offset.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never be fulfilled,
     NOT_LEADER_OR_FOLLOWER if the partition is no longer led here.
     """
-    await _Wait(partition, is_fulfilled, for_tail=for_tail).future
+    await _Wait(partition, is_fulfilled, for_log_end=for_log_end).future
 
 
 class _Wait:
     """Waiter that its partition notifies of every change."""
 
-    def __init__(self, partition: Partition, is_fulfilled: Callable[[], bool], *, for_tail: bool) -> None:
+    def __init__(self, partition: Partition, is_fulfilled: Callable[[], bool], *, for_log_end: bool) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._partition = partition
         self._is_fulfilled = is_fulfilled
         self.future.add_done_callback(lambda _: partition.stop_waiting(self))
-        partition.wait(self, for_tail=for_tail)
+        partition.wait(self, for_log_end=for_log_end)
         self.state_changed()  # the partition does not notify of earlier changes
 
     def data_available(self, size: int) -> None:

@@ -25,16 +25,16 @@ class Epochs(Protocol):
         """Return (largest known epoch <= epoch, its end offset); (-1, -1) if unknown."""
 
 
-def truncation_offset(log: Epochs, leaders: EpochEnd) -> int:
+def truncation_offset(log: Epochs, leader_end: EpochEnd) -> int:
     """Return the offset to truncate the log to. Records that the leader has in the same epoch are kept.
 
     A follower that does not have the leader's epoch truncates to the end of the largest epoch below it. Its next fetch
     shows whether that epoch is common to both.
     """
-    epoch, end_offset = log.epoch_end_offset(leaders.epoch)
+    epoch, end_offset = log.epoch_end_offset(leader_end.epoch)
     if epoch == NO_EPOCH:
-        # All records here are from later epochs than the leader's.
-        return min(leaders.end_offset, log.log_end_offset)
-    if epoch != leaders.epoch:
+        # All records of this log are from later epochs than the leader's.
+        return min(leader_end.end_offset, log.log_end_offset)
+    if epoch != leader_end.epoch:
         return min(end_offset, log.log_end_offset)
-    return min(end_offset, leaders.end_offset, log.log_end_offset)
+    return min(end_offset, leader_end.end_offset, log.log_end_offset)

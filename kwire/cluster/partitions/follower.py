@@ -13,8 +13,8 @@ class Follower:
     """Remote replica, in one leader epoch."""
 
     __slots__ = (
-        "_fetched_ms",
-        "_leader_end_then",
+        "_last_fetch_leader_end",
+        "_last_fetch_ms",
         "broker_epoch",
         "caught_up_ms",
         "log_end_offset",
@@ -29,8 +29,8 @@ class Follower:
         """Time at which the follower last had all records that the leader had at some moment."""
         self.broker_epoch = UNKNOWN_EPOCH
         """Broker epoch of the fetching process; -1 if it sends none."""
-        self._leader_end_then = UNKNOWN_OFFSET
-        self._fetched_ms = NEVER_MS
+        self._last_fetch_leader_end = UNKNOWN_OFFSET
+        self._last_fetch_ms = NEVER_MS
 
     def fetched(self, offset: int, *, log_start_offset: int, broker_epoch: int, leader_end: int, now_ms: float) -> None:
         """Record a fetch at an offset.
@@ -41,13 +41,13 @@ class Follower:
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
-        elif offset >= self._leader_end_then:
-            self.caught_up_ms = max(self.caught_up_ms, self._fetched_ms)
+        elif offset >= self._last_fetch_leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, self._last_fetch_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
         self.broker_epoch = broker_epoch
-        self._leader_end_then = leader_end
-        self._fetched_ms = now_ms
+        self._last_fetch_leader_end = leader_end
+        self._last_fetch_ms = now_ms
 
     def is_caught_up(self, *, leader_end: int, now_ms: float, lag_max_ms: float) -> bool:
         """Return True if it has all records, or had them at most replica.lag.time.max.ms ago."""

@@ -92,6 +92,7 @@ class InSync:
         return [broker for broker in self._image.replicas if broker != self._peers.broker_id]
 
     def _note_maximal(self) -> None:
+        """Update the maximal in-sync set, and the replicas in lost directories."""
         proposed = () if self.proposal is None else self.proposal.isr
         self._maximal = frozenset(self._image.isr).union(proposed)
         self._lost = frozenset(

@@ -46,8 +46,8 @@ class Partition:
     __slots__ = (
         "_group_commit",
         "_leader_high_watermark",
+        "_log_end_waiters",
         "_peers",
-        "_tail_waiters",
         "_unflushed_bytes",
         "_waiters",
         "_watchers",
@@ -100,7 +100,7 @@ class Partition:
         """First offset that consumers may not read; at most the log end offset. Only a truncation lowers it."""
         log.producers.replicated(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
-        self._tail_waiters: dict[Waiter, None] = {}
+        self._log_end_waiters: dict[Waiter, None] = {}
         self._watchers = _NO_WATCHERS
         self._group_commit = group_commit
         self._peers = peers
@@ -111,7 +111,7 @@ class Partition:
         self.on_log_durable: Callable[[], None] | None = None
         """Callback for a follower's log that is durable to its end again: the follower may fetch again."""
         self.verifications: dict[tuple[int, int], Verification] = {}
-        """Batches that wait to become part of a transaction, by producer id and epoch."""
+        """Batches that wait for verification of their transaction, by producer id and epoch."""
         if is_led:
             self._lead(image)
 
@@ -143,7 +143,7 @@ class Partition:
     def append_marker(
         self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
     ) -> AppendResult:
-        """Append a control batch that ends a producer's transaction; reject batches that still wait to join it.
+        """Append a control batch that ends a transaction, and reject its batches that still wait for verification.
 
         Raises KafkaError, and then nothing is stored.
         """
@@ -183,15 +183,15 @@ class Partition:
     def _offer(self, in_sync: InSync, size: int) -> None:
         """Make appended records available to followers."""
         in_sync.appended(self.log.log_end_offset, size)
-        self._notify_tail_waiters(size)
+        self._notify_log_end_waiters(size)
 
-    def _notify_tail_waiters(self, size: int) -> None:
-        if self._tail_waiters:
-            for waiter in list(self._tail_waiters):
+    def _notify_log_end_waiters(self, size: int) -> None:
+        if self._log_end_waiters:
+            for waiter in list(self._log_end_waiters):
                 waiter.data_available(size)
 
-    def _notify_tail_of_change(self) -> None:
-        for waiter in list(self._tail_waiters):
+    def _recheck_log_end_waiters(self) -> None:
+        for waiter in list(self._log_end_waiters):
             waiter.state_changed()
 
     def _check_insync_replicas(self) -> None:
@@ -222,7 +222,7 @@ class Partition:
                 self.on_log_durable()
         elif self.in_sync is not None:
             self._advance_over_in_sync()
-            self._notify_tail_waiters(1)
+            self._notify_log_end_waiters(1)
         elif end > self.high_watermark:
             self._advance(end, size)
 
@@ -272,7 +272,7 @@ class Partition:
         """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
         if self.in_sync is not None:
             self._advance_over_in_sync()
-            self._notify_tail_of_change()
+            self._recheck_log_end_waiters()
 
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
@@ -303,7 +303,7 @@ class Partition:
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_moved_start:
-            self._notify_tail_of_change()
+            self._recheck_log_end_waiters()
 
     def propose_isr_shrink(self) -> None:
         """Propose an in-sync set without the replicas that lag; they count until the metadata have the new set."""
@@ -340,15 +340,15 @@ class Partition:
         if first is not None and first.base_offset < self.log.log_end_offset <= first.last_offset:
             self.restart_log_at(first.base_offset)
 
-    def _take_high_watermark(self, leaders: int) -> None:
-        self._leader_high_watermark = leaders
-        end = min(leaders, self.durable_end)
+    def _take_high_watermark(self, leader_high_watermark: int) -> None:
+        self._leader_high_watermark = leader_high_watermark
+        end = min(leader_high_watermark, self.durable_end)
         if end > self.high_watermark:
             self._advance(end, appended_bytes(self.log.segments, self.high_watermark, end, self.log.log_end_offset))
 
-    def truncate_as_follower(self, leaders: EpochEnd) -> None:
+    def truncate_as_follower(self, leader_end: EpochEnd) -> None:
         """Truncate to where the logs diverge, given the leader's end offset for an epoch."""
-        self._truncate_to(truncation_offset(self.log, leaders))
+        self._truncate_to(truncation_offset(self.log, leader_end))
 
     def truncate_to_leaders_end(self, end_offset: int) -> None:
         """Truncate to the leader's log end offset: after an unclean election it may be lower than this replica's."""
@@ -363,7 +363,7 @@ class Partition:
                 "committed records",
                 *(self.topic, self.index, offset, self.high_watermark, self.leader_id, self.leader_epoch),
             )
-        self._shorten()
+        self._log_truncated()
         if self.log.pending_truncation is not None:
             self._unflushed_bytes += 1
             self._group_commit.request(self)
@@ -372,10 +372,10 @@ class Partition:
         """Delete the whole log and start at an offset: the leader has nothing older."""
         assert not self.is_led, "a leader's log is authoritative"
         self.log.truncate_fully_and_start_at(offset)
-        self._shorten()
+        self._log_truncated()
         self.high_watermark = offset
 
-    def _shorten(self) -> None:
+    def _log_truncated(self) -> None:
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
         self.log.producers.replicated(self.high_watermark)
         if self.log.recovery_point == self.log.log_end_offset:
@@ -399,13 +399,13 @@ class Partition:
         if self.in_sync is not None and self.high_watermark < self.in_sync.epoch_start:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
-    def wait(self, waiter: Waiter, *, for_tail: bool = False) -> None:
-        """Notify the waiter of committed records or, with `for_tail`, of appended and flushed records."""
-        (self._tail_waiters if for_tail else self._waiters)[waiter] = None
+    def wait(self, waiter: Waiter, *, for_log_end: bool = False) -> None:
+        """Notify the waiter of commits or, with `for_log_end`, of appends, flushes, metadata and follower changes."""
+        (self._log_end_waiters if for_log_end else self._waiters)[waiter] = None
 
     def stop_waiting(self, waiter: Waiter) -> None:
         self._waiters.pop(waiter, None)
-        self._tail_waiters.pop(waiter, None)
+        self._log_end_waiters.pop(waiter, None)
 
     def watch(self, watcher: Watcher) -> None:
         """Notify the watcher of everything from now on."""
@@ -461,11 +461,11 @@ class Partition:
             self._lead(image)
         elif is_led:
             self._update_in_sync(image)
-            self._notify_tail_of_change()
+            self._recheck_log_end_waiters()
         elif was_led or is_new_epoch:
             self._follow()
         if is_new_epoch or was_led != is_led:
-            # Batches that wait to join a transaction are rejected: its end marker may be only in another leader's log.
+            # Reject batches that wait for verification: their transaction's marker may be only in another leader's log.
             for verification in self.verifications.values():
                 verification.error = verification.error or KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self.wake()
@@ -496,5 +496,5 @@ class Partition:
 
     def wake(self) -> None:
         """Make all waiters check again: the partition has changed or was removed."""
-        for each in [*self._waiters, *self._tail_waiters, *self._watchers]:
+        for each in [*self._waiters, *self._log_end_waiters, *self._watchers]:
             each.state_changed()

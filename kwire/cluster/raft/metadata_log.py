@@ -82,8 +82,10 @@ class MetadataLog:
         self._replaying: Pieces[None] | None = None
         """Running replay, on a node that is not the leader."""
         self._uncommitted: deque[MetadataImage] = deque()
-        """Images to be committed, on the leader: at most one that is being flushed and one for the next flush, so that
-        not every append copies what it changes."""
+        """Uncommitted images on the leader: at most one for the running flush and one for the next.
+
+        An append replaces the image of an earlier one that waits for the same flush: fewer images need fewer copies.
+        """
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._publisher = MetadataPublisher()
         self._awaited: dict[asyncio.Future[None], Callable[[MetadataImage], bool]] = {}
@@ -117,7 +119,7 @@ class MetadataLog:
 
     @property
     def applied_offset(self) -> int:
-        """Last offset of the committed image, including records without state."""
+        """Offset of the last applied record, including control records, which do not change the image."""
         return self._applied_to - 1
 
     @property
@@ -288,7 +290,7 @@ class MetadataLog:
             if self._active_epoch is not None:
                 self._step_down()
             if epoch is not None:
-                with self._node.in_need_of_space:
+                with self._node.away_if_disk_full:
                     self._activate(epoch)
         self._publisher.leader_changed()
         self._check_awaited()
@@ -304,7 +306,7 @@ class MetadataLog:
             if self._led_epoch is not None:
                 self._follow_leadership()
         else:
-            step = partial(self._node.go_on, partial(self._replay_on, replaying))
+            step = partial(self._node.continue_notification, partial(self._replay_on, replaying))
             step_line().add(step, is_preferred=True)
 
     def _replayed(self) -> Pieces[None]:

@@ -5,9 +5,9 @@
 kwire/cluster/quorum/README.md has the contract. One listener is notified of commits and changes of leaders, in order.
 Flushes run on a worker, one at a time; everything else runs on the event loop.
 
-A node goes away from the quorum if its disk has no space for one of these: its epoch, its vote, its first record as the
-leader, a truncation, or a snapshot from the leader. It comes back when there is space, and begins with its stored
-state, as after a crash. A flush without space waits, and the node stays in the quorum.
+A node leaves the quorum for a time (`is_away`) if its disk has no space for one of these: its epoch, its vote, its
+first record as the leader, a truncation, or a snapshot from the leader. It rejoins when there is space, and begins with
+its stored state, as after a crash. A flush without space waits, and the node stays in the quorum.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class _NoSpaceError(Exception):
 
 
 @contextmanager
-def _in_need_of_space(log: RaftLog) -> Iterator[None]:
+def _away_if_disk_full(log: RaftLog) -> Iterator[None]:
+    """Convert a full disk to _NoSpaceError, after which the node is away from the quorum until there is space."""
     try:
         yield
     except DiskFullError as full:
@@ -186,7 +187,8 @@ class RaftNode:
     def request(self, message: Any, *, version: int, listener: str) -> asyncio.Future[Any]:
         """Return the response to a request from another node or a client; there is none if the node is away or closed.
 
-        A request to change voters fails with NOT_CONTROLLER when this node goes away: its outcome is then unknown.
+        A request to change voters fails with NOT_CONTROLLER if this node is away from the quorum meanwhile: its outcome
+        is then unknown.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if not (self.is_away or self._is_closed):
@@ -224,7 +226,7 @@ class RaftNode:
     def upgrade_kraft_version(self, version: int, *, validate_only: bool) -> asyncio.Future[UpgradeOutcome]:
         """Raise the level of the feature kraft.version, as the leader; return the outcome.
 
-        KafkaError NOT_CONTROLLER when this node goes away meanwhile.
+        The future raises KafkaError NOT_CONTROLLER if this node is away from the quorum meanwhile.
         """
         answer: asyncio.Future[UpgradeOutcome] = asyncio.get_running_loop().create_future()
         self._note_change(answer)
@@ -264,17 +266,17 @@ class RaftNode:
         self._await_deadline()
 
     @property
-    def in_need_of_space(self) -> AbstractContextManager[None]:
-        """Context for the first writes of a new leader: without space for them this node goes away."""
-        return _in_need_of_space(self.log)
+    def away_if_disk_full(self) -> AbstractContextManager[None]:
+        """Context for the first writes of a new leader: on a full disk it leaves the quorum for a time."""
+        return _away_if_disk_full(self.log)
 
-    def go_on(self, step: Callable[[], None]) -> None:
-        """Run a later part of a notification: an error in it stops this node, or makes it go away."""
+    def continue_notification(self, step: Callable[[], None]) -> None:
+        """Run a later part of a notification: an error in it stops this node, or takes it out of the quorum."""
         if self._is_done(step):
             self._pump()
 
     def _is_done(self, step: Callable[[], None]) -> bool:
-        """Run a step; return False if the node has ended before, or ends or goes away because of it."""
+        """Run a step; return False if the node has stopped, or if the step stops it or takes it out of the quorum."""
         if self._is_closed or self.failed.done():
             return False
         self._is_pumping = True
@@ -297,13 +299,13 @@ class RaftNode:
     def _carry_out(self, ready: Ready) -> None:
         log = self.log
         if ready.store is not None:
-            with _in_need_of_space(log):
+            with _away_if_disk_full(log):
                 log.begin_epoch(ready.store.leader_epoch)
                 store_quorum_state(self._disk, self._directory, ready.store)
         if ready.truncate_to is not None:
-            with _in_need_of_space(log):
+            with _away_if_disk_full(log):
                 log.truncate_to(ready.truncate_to)
-        with _in_need_of_space(log):
+        with _away_if_disk_full(log):
             control_offsets = [log.append_control(batch.records, batch.epoch) for batch in ready.append_control]
         if ready.append_records is not None:
             log.append_fetched(ready.append_records)
@@ -354,7 +356,7 @@ class RaftNode:
         chunk = ready.snapshot_chunk
         if chunk is None:
             return None
-        with _in_need_of_space(self.log):
+        with _away_if_disk_full(self.log):
             self.log.append_fetched_chunk(chunk.snapshot_id, chunk.position, chunk.data)
             snapshot = self.log.install_fetched(chunk.snapshot_id) if chunk.is_last else None
         if snapshot is None:

@@ -174,7 +174,7 @@ class ReplicaFetcher:
         return min(FIRST_PAUSE_MS * 2.0 ** min(failures, 16), backoff_ms)
 
     def _end_pauses(self) -> float | None:
-        """Fetch again what has paused long enough; return the seconds until the next pause ends."""
+        """Resume partitions whose pause is over; return the seconds until the next pause ends, if there is one."""
         now_ms = self._broker.clock.monotonic_ms()
         resumed = [key for key, until_ms in self._paused_until.items() if until_ms <= now_ms]
         for key in resumed:

@@ -63,7 +63,10 @@ def ended(
     next_producer_id: int = NO_PRODUCER_ID,
     now_ms: int,
 ) -> Transaction:
-    """Do what ended_classic does, in version 2; pass next_producer_id only if it is needed. Raises KafkaError."""
+    """Return the transaction with its decision and its next epoch (version 2), or unchanged for a retry.
+
+    Pass next_producer_id only if it is needed. Raises KafkaError.
+    """
     if transaction is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     used_the_last_epoch = (
@@ -72,10 +75,10 @@ def ended(
     if transaction.producer_id != producer_id and not used_the_last_epoch:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_repeated = transaction.producer_epoch == epoch + 1 or used_the_last_epoch
-    is_present = transaction.producer_epoch == epoch < EPOCH_MAX and transaction.producer_id == producer_id
+    is_current = transaction.producer_epoch == epoch < EPOCH_MAX and transaction.producer_id == producer_id
     can_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
     can_end = transaction.state not in PREPARED
-    if not (is_repeated and can_repeat) and not (is_present and can_end):
+    if not (is_repeated and can_repeat) and not (is_current and can_end):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if is_repeated:
         return _repeated(transaction, is_commit=is_commit)

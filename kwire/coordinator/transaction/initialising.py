@@ -90,11 +90,11 @@ def _is_same_producer(transaction: Transaction, expected: Producer) -> bool:
 
 def _next_epoch(transaction: Transaction, expected: Producer | None) -> tuple[int, int]:
     """Return the next epoch and the one before it."""
-    present = transaction.producer_epoch
+    current = transaction.producer_epoch
     if expected is None:
-        return present + 1, NO_PRODUCER_EPOCH
-    if expected.epoch == present:
-        return present + 1, present
+        return current + 1, NO_PRODUCER_EPOCH
+    if expected.epoch == current:
+        return current + 1, current
     if expected.epoch == transaction.last_producer_epoch:
-        return present, transaction.last_producer_epoch  # a retry after a lost response
+        return current, transaction.last_producer_epoch  # a retry after a lost response
     raise KafkaError(ErrorCode.PRODUCER_FENCED)

@@ -101,7 +101,7 @@ class TransactionMachine:
         return Write(answer=None, outcome=outcome)
 
     def unloaded(self) -> None:
-        """Clear the state; results of markers in progress then find the shard closed."""
+        """Clear the state. Markers in progress may still be written, but the closed shard stores no completion."""
         for transaction in self.transactions.values():
             self._memory.count(transaction, None)
         self.transactions.clear()
@@ -181,7 +181,7 @@ class TransactionMachine:
     # --- decisions
 
     def write_decision(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
-        """Return the write that stores a decision; its outcome sends the markers, once it is durable."""
+        """Return the write that stores a decision; its outcome sends the markers, once it is committed."""
 
         def outcome(error: KafkaError | None) -> None:
             if error is None:

@@ -216,7 +216,7 @@ def _complete(
 
 def _record_rejection(partition: Partition, producer: Producer, sequence: int) -> None:
     """Record the sequence of a rejected batch, so that a later batch is not accepted as the first one."""
-    partition.log.producers.rejected.verification_failed(producer.producer_id, producer.epoch, sequence)
+    partition.log.producers.rejected.record_unverified(producer.producer_id, producer.epoch, sequence)
 
 
 def _out_of_order_error(partition: Partition, producer: Producer, sequence: int) -> KafkaError | None:

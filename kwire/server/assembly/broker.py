@@ -113,7 +113,7 @@ class BrokerServer:
         await node.workers.drain()  # a checkpoint may still be written, although its task was cancelled
         is_clean = not (self.failed.done() and is_broken_invariant(self.failed.result()))
         if is_clean:
-            await replicas.partition_turns.finish_removals()
+            await replicas.partition_turns.configure_and_remove()
         stages = replicas.logs.closing(
             clean=is_clean,
             broker_epoch=self._registrar.broker_epoch(),
@@ -124,12 +124,12 @@ class BrokerServer:
 
 
 async def start_broker(
-    config: BrokerConfig, seams: Seams = REAL, *, loaded: Callable[[int], None] = lambda _: None
+    config: BrokerConfig, seams: Seams = REAL, *, count_loaded: Callable[[int], None] = lambda _: None
 ) -> BrokerServer:
     """Start a broker, and the controller of a node with both roles; return it when it serves.
 
-    `loaded` is called with the number of long-lived records that coordinators load. A process that is only a broker
-    passes `KeptObjects.loaded`.
+    `count_loaded` is called with the number of long-lived records that coordinators load. A process that is only a
+    broker passes `KeptObjects.loaded`.
 
     Raises SettingError, DirectoryRejected or DiskFailure, after releasing everything acquired.
     """
@@ -146,7 +146,9 @@ async def start_broker(
         member = await join_quorum(node, listeners)
         registrar = _registrar(member, listeners.clients)
         missing_directories = await _register(node, registrar)
-        replicas = await open_replicas(member, registrar, missing_directories, loaded=loaded, logs_undo=logs, undo=undo)
+        replicas = await open_replicas(
+            member, registrar, missing_directories, count_loaded=count_loaded, logs_undo=logs, undo=undo
+        )
         services = make_services(member, listeners, replicas)
         # The broker becomes a leader only after it is unfenced. From then on, the coordinators are notified of every
         # change of leadership.

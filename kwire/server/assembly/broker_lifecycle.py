@@ -31,7 +31,7 @@ CONTROLLER_SILENCE_MS_MAX = 3000
 """Longest wait of a stopping broker for a controller that does not answer."""
 
 
-class MetadataHeldUpError(LogDirectoryError):
+class MetadataDiskFullError(LogDirectoryError):
     """Error of a broker that has to stop, because its disk has had no space for the metadata log for too long.
 
     If it sent heartbeats, it would be elected as a leader, and would serve partitions that other brokers now lead.
@@ -77,19 +77,19 @@ class BrokerLifecycle:
         self._last_error = ErrorCode.NONE
         """Error code of the last heartbeat response."""
         self._left_behind_since_ms: float | None = None
-        """Time since which a controller is active and this node has no space for its epoch or its records; or None."""
+        """Time since which this node has no disk space for the active controller's epoch or records; None otherwise."""
 
     async def unfence(self) -> None:
         """Send heartbeats until the metadata show this broker as unfenced: then it may lead.
 
         One successful heartbeat is not enough: the controller may fence the broker again before the metadata arrive.
 
-        Raises MetadataHeldUpError if this node cannot store the metadata: others would wait for a leader that has not
-        received its election.
+        Raises MetadataDiskFullError if this node cannot store the metadata. An unfenced broker may be elected, and this
+        one would not receive its election.
         """
         while True:
-            if self._is_held_up:
-                raise MetadataHeldUpError
+            if self._is_metadata_stale:
+                raise MetadataDiskFullError
             await self._send_heartbeat()
             try:
                 async with asyncio.timeout(FAST_HEARTBEAT_SECONDS):
@@ -103,20 +103,20 @@ class BrokerLifecycle:
     async def run(self) -> None:
         """Send heartbeats for as long as the broker runs.
 
-        Raises MetadataHeldUpError if other brokers have taken over, because this one can no longer store the metadata.
+        Raises MetadataDiskFullError if other brokers have taken over because this one cannot store the metadata.
         """
         interval_seconds = self._settings.heartbeat_interval_ms / 1000
         gives_up = False
         while not self._may_stop.is_set():
             await self._pause(FAST_HEARTBEAT_SECONDS if self._wants_to_stop else interval_seconds)
-            if not self._wants_to_stop and self._is_held_up:
+            if not self._wants_to_stop and self._is_metadata_stale:
                 logger.error("the metadata log has no space: requesting other leaders for this broker's partitions")
                 gives_up = self._wants_to_stop = True
             response = await self._send_heartbeat()
             if response is not None and response.should_shut_down:
                 self._may_stop.set()
         if gives_up:
-            raise MetadataHeldUpError
+            raise MetadataDiskFullError
 
     def heartbeat_soon(self) -> None:
         """Send the next heartbeat at once: it reports a change that must reach the controller without delay."""
@@ -160,10 +160,10 @@ class BrokerLifecycle:
         return response if code is ErrorCode.NONE else None
 
     @property
-    def _is_held_up(self) -> bool:
-        """True if this broker has not received metadata for a session timeout, so that it has lost its leaderships.
+    def _is_metadata_stale(self) -> bool:
+        """True if this broker could not store metadata for a session timeout, so that it has lost its leaderships.
 
-        If too many nodes have no space for anything to be committed, it has missed nothing and waits for space.
+        False if a majority of the controllers has no disk space: then nothing is committed, and the broker waits.
         """
         node = self._metadata_log.node
         session_ms = self._settings.session_timeout_ms
@@ -174,7 +174,7 @@ class BrokerLifecycle:
 
     @property
     def _cannot_follow(self) -> bool:
-        """True if this node cannot follow the leader: it has no space for the epoch or for its records."""
+        """True if this node has no disk space for the epoch or the records of the metadata log's leader."""
         return self._metadata_log.node.lacks_space and not self._metadata_log.is_active
 
     # --- controlled shutdown

@@ -49,7 +49,7 @@ class Coordinators:
         active_controller: ActiveController,
         *,
         broker_epoch: Callable[[], int],
-        loaded: Callable[[int], None],
+        count_loaded: Callable[[int], None],
     ) -> None:
         self._node = node
         self._active_controller = active_controller
@@ -73,7 +73,7 @@ class Coordinators:
             image=self._image,
             clock=node.clock,
             random_source=node.random_source,
-            loaded=loaded,
+            count_loaded=count_loaded,
         )
         self.markers = LocalMarkerWriter(partitions=partitions, offsets=self.groups, clock=node.clock)
         self._cluster_markers = ClusterMarkerWriter(self.markers, others)
@@ -85,7 +85,7 @@ class Coordinators:
             next_producer_id=self.producer_ids.next,
             version=lambda: self._image().features.get(TRANSACTION_VERSION, 0),
             marker_writer=self._cluster_markers,
-            loaded=loaded,
+            count_loaded=count_loaded,
         )
         self._cluster_transactions = ClusterTransactions(self.transactions, others)
         self.transaction_verifier = TransactionVerifier(
@@ -99,7 +99,7 @@ class Coordinators:
             partitions=partitions,
             image=self._image,
             clock=node.clock,
-            loaded=loaded,
+            count_loaded=count_loaded,
         )
         self.share_persister = SharePersister(
             self.share_states, others, create_topic=self.topic_creator.create, clock=node.clock
@@ -131,9 +131,9 @@ class Coordinators:
         self.transactions.partition_removed(partition)
         self.share_states.partition_removed(partition)
 
-    def topics_created(self, version: int) -> None:
-        """Let groups with regular expressions search the metadata of this offset."""
-        self.groups.topics_created(version)
+    def topics_created(self, metadata_offset: int) -> None:
+        """Match the regular expressions of groups against the topics in the metadata of this offset."""
+        self.groups.topics_created(metadata_offset)
 
     def topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a deleted topic, and the state of its share partitions."""

@@ -68,7 +68,7 @@ async def open_replicas(
     registrar: BrokerRegistrar,
     missing_directories: Sequence[UUID],
     *,
-    loaded: Callable[[int], None],
+    count_loaded: Callable[[int], None],
     logs_undo: ExitStack,
     undo: AsyncExitStack,
 ) -> Replicas:
@@ -114,7 +114,7 @@ async def open_replicas(
         moves=moves,
         lifecycle=lifecycle,
         coordinators=Coordinators(
-            node, partitions, active_controller, broker_epoch=registrar.broker_epoch, loaded=loaded
+            node, partitions, active_controller, broker_epoch=registrar.broker_epoch, count_loaded=count_loaded
         ),
         housekeeping=housekeeping,
         cleaner=_cleaner(node, logs, housekeeping),

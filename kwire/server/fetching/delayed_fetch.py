@@ -42,7 +42,7 @@ class DelayedFetch:
 
     def __init__(self, fetch: Fetch) -> None:
         loop = asyncio.get_running_loop()
-        fetch.will_wait()
+        fetch.pause_timing()
         self._fetch = fetch
         self._missing = 0
         self._reserved_bytes = 0
@@ -112,7 +112,7 @@ class DelayedFetch:
         """Run the next piece, and schedule the following ones."""
         if self.future.done():
             return
-        self._fetch.goes_on()
+        self._fetch.resume_timing()
         try:
             waits_for = next(work)
         except StopIteration as end:
@@ -121,7 +121,7 @@ class DelayedFetch:
         except Exception as error:  # noqa: BLE001 the connection logs it and closes
             self.future.set_exception(error)
         else:
-            self._fetch.will_wait()
+            self._fetch.pause_timing()
             if waits_for is None:
                 step_line().add(partial(self._continue, work))
             else:
@@ -132,7 +132,7 @@ class DelayedFetch:
         fetch = self._fetch
         answers = yield from self._read()
         if may_wait and not self._is_over and not fetch.need_not_wait:
-            fetch.will_wait()
+            fetch.pause_timing()
             self._scheduled = False
             self.wait()
             if self._has_changed:
@@ -180,7 +180,7 @@ class DelayedFetch:
         for partition in partitions:
             waiter: Waiter = StableWaiter(self, partition) if is_committed else self
             self._waiters.append((partition, waiter))
-            partition.wait(waiter, for_tail=is_follower)
+            partition.wait(waiter, for_log_end=is_follower)
 
     def _settle(self, response: FetchResponse) -> None:
         self._reserve_output()

@@ -154,12 +154,12 @@ class Fetch:
         """Release promised output bytes when the response is written: now, if it is not written in pieces."""
         after(self._context.connection.work, partial(self.output.release_reserved, size))
 
-    def will_wait(self) -> None:
+    def pause_timing(self) -> None:
         """Save the time spent so far: it counts towards the client's quota, and the wait does not."""
         quotas = self._context.services.quotas
         self._spent_ms = quotas.spent_ms() if quotas.active else 0.0
 
-    def goes_on(self) -> None:
+    def resume_timing(self) -> None:
         """Continue to count time after a wait."""
         quotas = self._context.services.quotas
         if quotas.active:

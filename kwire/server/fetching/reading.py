@@ -255,7 +255,8 @@ class Reading:
     def _note_follower(self, key: Key, partition: Partition, asked: FetchPartition) -> None:
         """Record that the follower has all records below its fetch offset: the logs agree up to there.
 
-        The follower's own session is notified of that too, and of the changes after it.
+        If this advances the high watermark, the follower's own session is notified, which may end its watch. So the
+        session then watches the partition again.
         """
         committed = partition.high_watermark
         partition.follower_fetched(

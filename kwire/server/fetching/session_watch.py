@@ -113,7 +113,7 @@ class FollowerWatch:
     def begin(self) -> None:
         """Start to receive notifications."""
         self.partition.watch(self)
-        self.partition.wait(self, for_tail=True)
+        self.partition.wait(self, for_log_end=True)
 
     def end(self) -> None:
         """Stop receiving notifications."""

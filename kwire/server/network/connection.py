@@ -142,7 +142,7 @@ class Connection:
         self._wait_for_share()
 
     def eof_received(self) -> bool:
-        """Return True, which keeps the transport open, if requests are left to serve. Delayed responses are dropped."""
+        """Return True, which keeps the transport open, if requests are left. Else, delayed responses are dropped."""
         self._listener.outbox.flush()
         if self._frames or self.work or (self._end_reason and self._responses):
             self._end_reason = self._end_reason or "the client closed its side"
@@ -265,7 +265,7 @@ class Connection:
 
     def _wait_for_share(self) -> None:
         if self.work is not None:
-            if not self._turns.begin_pieces(self):
+            if not self._turns.acquire_slot(self):
                 return
         elif not (self._frames and self._ready):
             return
@@ -289,7 +289,7 @@ class Connection:
     def _serve_waiting(self) -> None:
         """Serve waiting requests until the share is over."""
         self._can_serve = True
-        if self.work is not None and self._turns.begin_pieces(self):
+        if self.work is not None and self._turns.acquire_slot(self):
             self._continue_pieces(self.work)
         while self._frames and self._ready and self._can_serve:
             frame = self._frames.popleft()
@@ -320,7 +320,7 @@ class Connection:
             self.work = Work(outcome, self._add_place(len(frame), blocks_later=True), self.share)
             self._continue_pieces(self.work)
             return
-        self._can_serve = not self._turns.served() and self._ready
+        self._can_serve = not self._turns.request_ends_share() and self._ready
 
     def _add_place(self, frame_size: int, *, blocks_later: bool) -> QueuedResponse:
         """Add a place for a later response; with `blocks_later`, later requests wait for it."""
@@ -334,7 +334,7 @@ class Connection:
         try:
             while True:
                 next(work.pieces)
-                if self._turns.served():
+                if self._turns.request_ends_share():
                     self._can_serve = False
                     return
         except StopIteration as end:
@@ -350,14 +350,14 @@ class Connection:
             self._unstore(work.answer.frame_size)
             self._fill(work.answer, outcome)
             self._update_ready()
-        self._can_serve = not self._turns.served() and self._ready
+        self._can_serve = not self._turns.request_ends_share() and self._ready
 
     def _ended_work(self) -> list[Callable[[], object]]:
         """Drop the request in pieces; return the calls that free its objects."""
         work, self.work = self.work, None
         if work is None:
             return []
-        self._turns.end_pieces(self.share)
+        self._turns.release_slot(self.share)
         return [work.end]
 
     def _wait(self, pending: Pending, answer: QueuedResponse) -> None:

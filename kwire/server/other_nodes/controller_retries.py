@@ -1,8 +1,8 @@
 """Retries of requests to the active controller: the pauses, and the loops that send until it has stored everything.
 
-An attempt fails while no controller leads, or if the controller rejects the request for now. Retried until they succeed
-are the registration of a controller, the log directories of replicas, and changes of in-sync sets. The registration of
-a broker and forwarded requests have a timeout: they are retried by `ActiveController`.
+An attempt fails while there is no active controller, or if the controller rejects the request for now. These requests
+are retried until they succeed: the registration of a controller, the log directories of replicas, and changes of
+in-sync sets. The registration of a broker and forwarded requests have a timeout; `ActiveController` retries them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A replica with a damaged log stays lost until the broker starts again. A replica without disk space comes back when
 there is space, also if its log had no space to be opened. A replica that no other could replace stays, and its
-producers wait. Each change of a replica's metadata is checked: others may replace it later, and a delayed request may
-have undone a newer one.
+producers wait. Each replica is checked again when its metadata change: another replica may now be able to replace a
+lost one, or a delayed report may have overwritten a newer one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LostReplicas:
         self._give_up((topic.topic_id, index), topic.partitions[index], is_damaged=is_damaged)
 
     def updated(self, partition: Partition) -> None:
-        """Check a partition whose metadata changed: other replicas may now depend on a failed one."""
+        """Check a partition whose metadata changed: another replica may now be able to replace a lost one."""
         log = partition.log
         if log.health.lacks_space or _is_damaged(log):
             self._give_up_open(partition)

@@ -15,11 +15,11 @@ class PartitionTurns:
         self._partitions = partitions
         self._removals = partitions.removals
         self._workers = workers
-        self._came = asyncio.Event()
+        self._woken = asyncio.Event()
 
     def more_work_found(self) -> None:
         """Start turns, because there are partitions to open, configure or remove."""
-        self._came.set()
+        self._woken.set()
 
     async def run(self) -> None:
         """Open and remove partitions for as long as the broker runs.
@@ -27,14 +27,14 @@ class PartitionTurns:
         Removals go first: a new topic may reuse a removed name.
         """
         while True:
-            await self._came.wait()
-            self._came.clear()
-            await self.finish_removals()
+            await self._woken.wait()
+            self._woken.clear()
+            await self.configure_and_remove()
             while self._partitions.open_more():
                 await asyncio.sleep(0)
-                await self.finish_removals()
+                await self.configure_and_remove()
 
-    async def finish_removals(self) -> None:
+    async def configure_and_remove(self) -> None:
         """Give logs their new configurations; then remove, durably, all partitions that left this broker."""
         while self._partitions.configure_more() or self._removals.do_more():
             await asyncio.sleep(0)

@@ -30,7 +30,7 @@ class DurableAnswer:
         needs_others = False
         for waiting in self._waiting:
             has_others = waiting.partition.in_sync is not None
-            waiting.partition.wait(waiting, for_tail=has_others and acks != ACKS_ALL)
+            waiting.partition.wait(waiting, for_log_end=has_others and acks != ACKS_ALL)
             needs_others = needs_others or has_others
         self._timer: asyncio.TimerHandle | None = None
         if needs_others:

@@ -281,7 +281,7 @@ def test_consumers_are_woken_by_commits_and_followers_by_appends(tmp_path: Path,
     partition = replica(tmp_path, image((1, 2), replicas=(1, 2)), peers)
     reader, follower = Watching(), Watching()
     partition.wait(reader)
-    partition.wait(follower, for_tail=True)
+    partition.wait(follower, for_log_end=True)
     append(partition, b"a", b"b")
     size = partition.log.size_in_bytes
     assert (sum(follower.sizes), reader.sizes) == (size, [])
@@ -304,7 +304,7 @@ def test_consumers_are_woken_by_commits_and_followers_by_appends(tmp_path: Path,
 )
 def test_a_change_of_replicas_wakes_requests_that_wait_for_followers(leader: Partition, after: PartitionImage) -> None:
     waiting = Watching()
-    leader.wait(waiting, for_tail=True)
+    leader.wait(waiting, for_log_end=True)
     leader.update(after, is_led=True)
     assert 0 in waiting.sizes
 
@@ -317,7 +317,7 @@ def test_brokers_that_are_fenced_are_not_waited_for(tmp_path: Path, peers: Known
     partition.delete_records_before(1)
     assert partition.low_watermark == 0
     waiting = Watching()
-    partition.wait(waiting, for_tail=True)
+    partition.wait(waiting, for_log_end=True)
     del peers.epochs[2], peers.epochs[3]
     peers.leaving = {2}
     partition.live_replicas_changed()

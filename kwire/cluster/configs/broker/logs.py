@@ -87,7 +87,7 @@ KEYS = (
         type=ConfigType.LONG,
         default=None,
         update=Update.CLUSTER_WIDE,
-        doc="Milliseconds after which a segment is deleted; -1 means never. Overrides log.retention.minutes and hours.",
+        doc="Milliseconds after which a segment is deleted; -1 means never. Overrides log.retention.minutes.",
     ),
     ConfigKey(
         name="log.retention.minutes",
@@ -150,7 +150,7 @@ KEYS = (
         default="9223372036854775807",
         check=POSITIVE,
         update=Update.CLUSTER_WIDE,
-        doc="Number of records after which a log is fsynced, before the append that reaches it is answered.",
+        doc="Number of unflushed records at which the log is fsynced; the append is answered after the fsync.",
     ),
     ConfigKey(
         name="log.flush.interval.ms",

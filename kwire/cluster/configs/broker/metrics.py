@@ -73,7 +73,7 @@ KEYS = (
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the rates of clients are measured.",
     ),
     ConfigKey(
         name="replication.quota.window.num",
@@ -87,7 +87,7 @@ KEYS = (
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the replication rate is measured.",
     ),
     ConfigKey(
         name="alter.log.dirs.replication.quota.window.num",
@@ -103,7 +103,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the rate of moves between directories is measured.",
     ),
     ConfigKey(
         name="controller.quota.window.num",
@@ -117,6 +117,6 @@ KEYS = (
         type=ConfigType.INT,
         default="1",
         check=POSITIVE,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the rate of metadata changes is measured.",
     ),
 )

@@ -99,7 +99,7 @@ KEYS = (
         default="2",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Older setting for the number of threads for remote storage.",
+        doc="Deprecated in Kafka: number of threads for remote storage.",
     ),
     ConfigKey(
         name="remote.log.manager.copier.thread.pool.size",
@@ -186,7 +186,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the copy rate is measured.",
     ),
     ConfigKey(
         name="remote.log.manager.fetch.max.bytes.per.second",
@@ -211,7 +211,7 @@ KEYS = (
         default="1",
         check=POSITIVE,
         use=Use.IGNORED,
-        doc="Length in seconds of one of these windows.",
+        doc="Length in seconds of a window over which the remote read rate is measured.",
     ),
     ConfigKey(
         name="remote.log.reader.threads",

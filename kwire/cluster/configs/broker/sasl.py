@@ -288,7 +288,7 @@ KEYS = (
         type=ConfigType.PASSWORD,
         default=None,
         use=Use.REJECTED,
-        doc="Password of that private key.",
+        doc="Password of the private key that signs assertions.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.assertion.template.file",
@@ -330,7 +330,7 @@ KEYS = (
         type=ConfigType.LONG,
         default="3600000",
         use=Use.REJECTED,
-        doc="Milliseconds between two fetches of those keys.",
+        doc="Milliseconds between two fetches of the keys for token validation.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",

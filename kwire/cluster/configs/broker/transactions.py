@@ -112,6 +112,6 @@ KEYS = (
         type=ConfigType.INT,
         default="100",
         check=COUNT,
-        doc="Maximum milliseconds of such retries.",
+        doc="Maximum milliseconds for which adding a partition is retried while a transaction is completing.",
     ),
 )

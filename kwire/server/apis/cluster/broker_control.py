@@ -26,8 +26,8 @@ from kwire.protocol.messages.controller_registration import (
 from kwire.server.requests.api import Api
 from kwire.server.requests.services import ControllerContext, ControllerServices
 
-Ask = Callable[[Any, int, ControllerServices], Awaitable[Any]]
-"""Gets (request, version, services); returns the response. Raises KafkaError for the whole request."""
+Serve = Callable[[Any, int, ControllerServices], Awaitable[Any]]
+"""Function of (request, version, services) that returns the response. Raises KafkaError for the whole request."""
 
 
 async def _register_broker(
@@ -68,12 +68,12 @@ async def _assign_directories(
     return await services.brokers.assign_directories(request)
 
 
-def _api(request: type, response: type, ask: Ask) -> Api[ControllerServices]:
+def _api(request: type, response: type, serve: Serve) -> Api[ControllerServices]:
     async def handle_broker_control(message: Any, context: ControllerContext) -> Any:
         if not context.allows_cluster():
             return response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         try:
-            return await ask(message, context.version, context.services)
+            return await serve(message, context.version, context.services)
         except KafkaError as error:
             return response(error_code=error.code)
 

@@ -49,7 +49,7 @@ async def _when_followed(response: DeleteRecordsResponse, waiting: Waiting, time
     for partition, log_start_offset, result in waiting:
         try:
             async with asyncio.timeout_at(deadline):
-                await until(partition, partial(_have_followed, partition, log_start_offset), for_tail=True)
+                await until(partition, partial(_have_followed, partition, log_start_offset), for_log_end=True)
         except TimeoutError:
             _reject(result, ErrorCode.REQUEST_TIMED_OUT)
         except KafkaError as error:

@@ -212,7 +212,7 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
                 if unverified and unverified[-1][1] is data and _is_converted(validated, data):
                     # A converted batch that waits for verification is not counted as memory: allow one per request at a
                     # time.
-                    yield _verify_now(unverified, exchange, waiting, context)
+                    yield _verify_and_append(unverified, exchange, waiting, context)
                     unverified = []
                 work = APPENDED_AT_ONCE
             elif data.records is not None and len(data.records) >= BATCH_HEADER_BYTES:
@@ -256,24 +256,24 @@ def _verify(
     return verified_answer.answer()
 
 
-def _verify_now(
+def _verify_and_append(
     unverified: list[Unverified], exchange: ProduceExchange, waiting: list[Append], context: RequestContext
 ) -> asyncio.Future[None]:
-    """Append the batches in order; the future is resolved when all are appended or rejected."""
-    passed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    """Verify and append batches, in order; the future is resolved when all are appended or rejected."""
+    all_appended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     awaited = len(unverified)
 
     def verified() -> None:
         nonlocal awaited
         awaited -= 1
-        if not awaited and not passed.done():
-            passed.set_result(None)
+        if not awaited and not all_appended.done():
+            all_appended.set_result(None)
 
     claim = _claim(exchange, context)
     context.services.transaction_verifier.verify(
         claim, [_unverified_batch(each, exchange, waiting, claim, verified) for each in unverified]
     )
-    return passed
+    return all_appended
 
 
 def _claim(exchange: ProduceExchange, context: RequestContext) -> TransactionClaim:
@@ -304,7 +304,9 @@ def _unverified_batch(
         elif not partition.is_led:
             _reject(data, error := KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         else:
-            error = _store(partition, data, exchange.acks, waiting, validated, begins=header if claim.adds else None)
+            error = _store(
+                partition, data, exchange.acks, waiting, validated, first_header=header if claim.adds else None
+            )
         verified()
         return error
 
@@ -421,17 +423,17 @@ def _store(
     acks: int,
     waiting: list[Append],
     validated: Validated | None,
-    begins: BatchHeader | None = None,
+    first_header: BatchHeader | None = None,
 ) -> KafkaError | None:
     """Append a batch, or return the error.
 
-    A batch that must first become durable, or committed with acks=all, is added to `waiting`. `begins` is
-    the batch's header if the batch has just added its partition to a transaction.
+    A batch that must first become durable, or committed with acks=all, is added to `waiting`. `first_header`
+    is the batch's header if the verification has just added its partition to a transaction.
     """
     assert data.records is not None
     try:
-        if begins is not None:
-            partition.log.producers.check_begins(begins)
+        if first_header is not None:
+            partition.log.producers.check_first_batch(first_header)
         result = partition.append(data.records, acks, validated=validated)
     except KafkaError as error:
         _reject_in(partition, data, error)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kwire.chunks import CHUNK, Pieces, chunks, made, mapped_by_group, mapped_in_pieces
+from kwire.chunks import CHUNK, Pieces, chunks, finished_in_pieces, mapped_by_group, mapped_in_pieces
 from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
@@ -52,7 +52,7 @@ def handle_add_partitions_to_txn(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
 
     added = yield from _codes(transaction, context)
-    return (yield from made(when_answered(added, finish)))
+    return (yield from finished_in_pieces(when_answered(added, finish)))
 
 
 def _handle_many(

@@ -12,8 +12,8 @@ While the loop has time for all connections, a request is served in the read tha
 of the clock.
 
 A response that takes long is made in pieces, by a generator that yields where another connection may be served. After
-FREE_MS it needs one of PIECES_MAX places to continue. This bounds the memory of half-made long responses, and cheap
-requests do not wait for expensive ones.
+FREE_MS it needs one of SLOTS_MAX slots to continue. This bounds the memory of long responses that are not complete,
+and cheap requests do not wait for expensive ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Final, Protocol
 TURN_MS: Final = 2.0
 SHARE_MS: Final = 1.0
 FREE_MS: Final = 10.0
-PIECES_MAX: Final = 8
+SLOTS_MAX: Final = 8
 DEBT_MS_MAX: Final = 1.0
 """Maximum time beyond the virtual time that is charged to a connection without further requests.
 
@@ -48,7 +48,7 @@ ESTIMATE_MS_MAX: Final = 10.0
 class Share:
     """Time of the event loop that one connection has used."""
 
-    __slots__ = ("credit_ms", "estimate_ms", "has_pieces", "is_queued", "pieces_ms", "used_ms", "waits_for_pieces")
+    __slots__ = ("credit_ms", "estimate_ms", "has_slot", "is_queued", "pieces_ms", "used_ms", "waits_for_slot")
 
     def __init__(self, *, is_node: bool = False) -> None:
         self.credit_ms = NODE_CREDIT_MS if is_node else 0.0
@@ -63,9 +63,9 @@ class Share:
         self.is_queued = False
         self.pieces_ms = 0.0
         """Time used by the current response in pieces; set to 0 when it begins."""
-        self.has_pieces = False
-        """True if it has one of the places for responses in pieces."""
-        self.waits_for_pieces = False
+        self.has_slot = False
+        """True if the connection has one of the slots for responses in pieces."""
+        self.waits_for_slot = False
 
 
 class Client(Protocol):
@@ -74,11 +74,11 @@ class Client(Protocol):
     share: Share
 
     def serve_share(self) -> None:
-        """Serve requests until `served` returns True, then call `end`, and wait in the queue again."""
+        """Serve requests until `request_ends_share` returns True, then call `end`, and wait in the queue again."""
 
 
 class Turns:
-    """Shares of one event loop."""
+    """Scheduler that divides the time of one event loop among the connections."""
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
@@ -96,8 +96,8 @@ class Turns:
         self._seen_ms = 0.0
         """Time of the last read of the clock."""
         self._served_count = 0
-        self._pieces_count = 0
-        self._waits_for_pieces: list[tuple[float, int, Client]] = []
+        self._slots_taken = 0
+        self._waiting_for_slot: list[tuple[float, int, Client]] = []
 
     # --- shares
 
@@ -124,14 +124,14 @@ class Turns:
         self._share_end_ms = end_ms if end_ms < self._turn_end_ms else self._turn_end_ms
         self._served_count = 0
 
-    def served(self) -> bool:
-        """Count a request, or a piece of one; return True if the share is over."""
+    def request_ends_share(self) -> bool:
+        """Count a request that was served, or a piece of a response; return True if the share is over now."""
         self._served_count += 1
         self._seen_ms = now = self._now_ms()
         return now >= self._share_end_ms
 
     def end(self, share: Share, *, has_more: bool) -> None:
-        """Count the time of the share; `has_more` says that the connection has waiting requests, or a piece."""
+        """Count the time of the share; `has_more` is True if requests, or pieces of a response, are left."""
         spent = self._seen_ms - self._share_start_ms
         share.used_ms += spent
         share.pieces_ms += spent
@@ -194,33 +194,36 @@ class Turns:
 
     # --- responses in pieces
 
-    def begin_pieces(self, client: Client) -> bool:
-        """Return True if the connection may continue its response in pieces; else it is queued when it gets a place."""
+    def acquire_slot(self, client: Client) -> bool:
+        """Return True if the connection may continue its response in pieces: it has a slot, or needs none yet.
+
+        Otherwise the connection waits, and is queued when it gets a slot.
+        """
         share = client.share
-        if share.has_pieces or share.pieces_ms < FREE_MS:
+        if share.has_slot or share.pieces_ms < FREE_MS:
             return True
-        if self._pieces_count < PIECES_MAX:
-            self._grant_pieces(share)
+        if self._slots_taken < SLOTS_MAX:
+            self._take_slot(share)
             return True
-        if not share.waits_for_pieces:
-            share.waits_for_pieces = True
-            heapq.heappush(self._waits_for_pieces, self._place(client))
+        if not share.waits_for_slot:
+            share.waits_for_slot = True
+            heapq.heappush(self._waiting_for_slot, self._place(client))
         return False
 
-    def _grant_pieces(self, share: Share) -> None:
-        self._pieces_count += 1
-        share.has_pieces = True
-        share.waits_for_pieces = False
+    def _take_slot(self, share: Share) -> None:
+        self._slots_taken += 1
+        share.has_slot = True
+        share.waits_for_slot = False
 
-    def end_pieces(self, share: Share) -> None:
-        """Release the place for a response in pieces, or stop waiting for one."""
-        share.waits_for_pieces = False
-        if not share.has_pieces:
+    def release_slot(self, share: Share) -> None:
+        """Release the slot for a response in pieces, or stop waiting for one."""
+        share.waits_for_slot = False
+        if not share.has_slot:
             return
-        share.has_pieces = False
-        self._pieces_count -= 1
-        while self._waits_for_pieces and self._pieces_count < PIECES_MAX:
-            client = heapq.heappop(self._waits_for_pieces)[2]
-            if client.share.waits_for_pieces:
-                self._grant_pieces(client.share)
+        share.has_slot = False
+        self._slots_taken -= 1
+        while self._waiting_for_slot and self._slots_taken < SLOTS_MAX:
+            client = heapq.heappop(self._waiting_for_slot)[2]
+            if client.share.waits_for_slot:
+                self._take_slot(client.share)
                 self.enqueue(client)
