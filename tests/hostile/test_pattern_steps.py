@@ -25,7 +25,7 @@ from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(IS_COMPILED, reason="compiled code runs no lines")]
 
 ALL_STATES = "(?:" + "|".join("." * 290) + ")*"
 """Pattern whose matcher is in each of its states after each character."""

@@ -150,6 +150,7 @@ def starve(seed: int, floods: Floods = drawn, clients: int = 1) -> tuple[LineCos
     return costs, max(waits)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [*range(1, 7), 36, 39])
 def test_no_request_starves_another_client(seed: int) -> None:
     costs, longest_wait = starve(seed)
@@ -157,6 +158,7 @@ def test_no_request_starves_another_client(seed: int) -> None:
     assert longest_wait < PATIENCE_SECONDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FIND_COORDINATOR, ApiKey.FETCH])
 def test_twenty_flooding_clients_do_not_starve_another_client(key: ApiKey) -> None:
     """All clients send at the same time; small requests precede large ones, and their responses are sent at once."""
