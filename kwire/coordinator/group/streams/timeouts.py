@@ -6,15 +6,19 @@ import logging
 
 from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.records import GroupRecord
+from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.group.streams import records
 from kwire.coordinator.group.streams.member import MemberState, StreamsMember
 from kwire.coordinator.group.streams.settings import StreamsGroupSettings
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.shard import Step, Write
+from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
 
 Change = Write[GroupRecord, None]
+TimerName = tuple[str, str, str]
+"""What the timer is for, the group, and the member."""
 
 
 class StreamsTimeouts:
@@ -26,11 +30,7 @@ class StreamsTimeouts:
     def restart_session(self, group_id: str, member_id: str) -> None:
         """Restart the session timeout of a member that has sent a heartbeat."""
         timeout_ms = self._environment.configs.of(group_id, StreamsGroupSettings).session_timeout_ms
-        self._environment.timers.schedule(
-            ("session", group_id, member_id),
-            timeout_ms,
-            lambda: self._expire(group_id, member_id, "its session has ended", None),
-        )
+        self._schedule(("session", group_id, member_id), timeout_ms, "its session has ended", None)
 
     def follow_revocation(self, group_id: str, member: StreamsMember) -> None:
         """Start the rebalance timeout of a member that must revoke tasks; stop that of any other member."""
@@ -39,27 +39,32 @@ class StreamsTimeouts:
             self._environment.timers.cancel(("revocation", group_id, member_id))
             return
         reason = f"it did not revoke its tasks within {member.rebalance_timeout_ms} ms"
-        self._environment.timers.schedule(
-            ("revocation", group_id, member_id),
-            member.rebalance_timeout_ms,
-            lambda: self._expire(group_id, member_id, reason, epoch),
-        )
+        self._schedule(("revocation", group_id, member_id), member.rebalance_timeout_ms, reason, epoch)
 
     def cancel(self, group_id: str, member_id: str) -> None:
         """Cancel all timeouts of a member that has left."""
         for name in ("session", "revocation"):
             self._environment.timers.cancel((name, group_id, member_id))
 
-    def _expire(self, group_id: str, member_id: str, reason: str, epoch: int | None) -> Change | None:
-        """Fence a member; with an epoch, only if it is still at that epoch."""
+    def _schedule(self, name: TimerName, delay_ms: float, reason: str, epoch: int | None) -> None:
+        self._environment.timers.schedule(name, delay_ms, lambda: self._expire(name, reason, epoch))
+
+    def _expire(self, name: TimerName, reason: str, epoch: int | None) -> Change | None:
+        """Fence a member; with an epoch, only if it is still at that epoch. A write that fails is repeated."""
+        _, group_id, member_id = name
         group = self._environment.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
         if member is None or epoch not in (None, member.member_epoch):
             return None
         assert isinstance(group, StreamsGroup)
         logger.info("group %s: member %s is fenced, because %s", group_id, member_id, reason)
-        self.cancel(group_id, member_id)
-        return Write(answer=None, records=records.removal_records(group, member_id))
+
+        def outcome(error: KafkaError | None) -> None:
+            if error is None and member_id not in group.members:
+                self.cancel(group_id, member_id)
+
+        removal: Change = Write(answer=None, records=records.removal_records(group, member_id), outcome=outcome)
+        return repeated(removal, lambda: self._schedule(name, RETRY_MS, reason, epoch))
 
     # --- first assignment
 
