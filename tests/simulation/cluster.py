@@ -257,7 +257,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_every(LOOK_EVENTS, SessionRules(cluster).look)
         simulation.check_every(LOOK_EVENTS, HeartbeatRules(cluster).look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
-        groups = ModernGroups(simulation, cluster, ledger, drawn.config)
+        groups = ModernGroups(simulation, cluster, ledger, drawn.config, is_lossless=promised.is_lossless)
         scene = Scene(simulation, cluster, rules, ledger, History(simulation), groups, drawn)
         with slow_loading(drawn.loading_seconds):
             simulation.run(scenario(scene, outcome, seconds, promised.kinds(kinds)), seconds=10 * seconds + 600)

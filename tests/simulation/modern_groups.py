@@ -47,15 +47,22 @@ class ModernGroups:
     """The three groups, with their clients and histories."""
 
     def __init__(
-        self, simulation: Simulation, cluster: SimulatedCluster, ledger: Ledger, config: dict[str, object]
+        self,
+        simulation: Simulation,
+        cluster: SimulatedCluster,
+        ledger: Ledger,
+        config: dict[str, object],
+        *,
+        is_lossless: bool,
     ) -> None:
+        """Create the groups; `is_lossless` is False if a seed has more faults than are promised to lose nothing."""
         self._simulation = simulation
         self._cluster = cluster
         self._ids: dict[str, UUID] = {}
         self.shares = ShareGroup(simulation, cluster, ledger, config)
         self.consumed = History(simulation, consumer_members.RULES)
         self.streamed = History(simulation, streams_members.RULES)
-        self._epochs = GroupEpochs(), GroupEpochs()
+        self._epochs = GroupEpochs(may_be_lost=not is_lossless), GroupEpochs(may_be_lost=not is_lossless)
         self._consumers = [self._consumer(f"k{number}") for number in range(CONSUMERS)]
         self._streams = [self._stream(f"x{number}") for number in range(STREAMS)]
 

@@ -34,8 +34,10 @@ GONE: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, Error
 class GroupEpochs:
     """Highest member epoch of a group so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_be_lost: bool = False) -> None:
         self.newest = 0
+        self.may_be_lost = may_be_lost
+        """True if faults may lose the records of the group, and its epochs with them."""
 
 
 class ModernMember(Connections, ABC):
@@ -136,7 +138,8 @@ class ModernMember(Connections, ABC):
         if code != ErrorCode.NONE:
             self._coordinator = None
             return
-        if answer.member_epoch < (newest if before == JOINS else before):
+        least = 0 if self._epochs.may_be_lost else newest if before == JOINS else before
+        if answer.member_epoch < least:
             raise AssertionError(f"G2: {self.member_id} has epoch {answer.member_epoch} after {before} and {newest}")
         self._follow(answer.member_epoch, self.assignment_in(answer))
 

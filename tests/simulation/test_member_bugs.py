@@ -15,6 +15,7 @@ MEDIAN_MAX = 10
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # clients that a found bug interrupts
 @replaces_methods
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_planted_bug_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
