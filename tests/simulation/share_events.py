@@ -48,7 +48,7 @@ class Delivery(Event):
     count: int
     """Delivery count."""
     lease: str | None
-    """Name of the time in which one process leads the partition in one leader epoch; None if it may have changed."""
+    """Name of the time for which one process kept one state of the share partition; None if it may have changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

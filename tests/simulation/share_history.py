@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.simulation import ClusterBroker, Simulation
 from kwire.simulation.hosts import Process
 from tests.simulation.share_checker import (
@@ -54,6 +55,8 @@ class ShareHistory:
         self._simulation = simulation
         self._brokers = {broker.node_id: broker for broker in brokers}
         self._processes: dict[Process, int] = {}
+        self._loaded: dict[tuple[Process, int], list[LedSharePartition]] = {}
+        """Share partitions that a process has loaded, by partition."""
 
     @property
     def now(self) -> float:
@@ -64,7 +67,11 @@ class ShareHistory:
         self.events.append(event)
 
     def lease(self, broker_id: int, index: int) -> str | None:
-        """Return the name of the process and the leader epoch in which a broker leads a partition, or None."""
+        """Return the name of the time for which a broker keeps the state of a share partition, or None.
+
+        It ends with the process, with the leader epoch, or when the state is dropped, as that of an empty group. The
+        next state is loaded from the share coordinator, which never learns of acquisitions.
+        """
         broker = self._brokers[broker_id]
         process = broker.host.process
         if process is None or not broker.is_serving:
@@ -73,7 +80,12 @@ class ShareHistory:
         if partition is None or not partition.is_led:
             return None
         number = self._processes.setdefault(process, len(self._processes))
-        return f"process {number} epoch {partition.leader_epoch}"
+        loaded = self._loaded.setdefault((process, index), [])
+        led = broker.server.services.share_partitions.get(SHARE_GROUP, (self.topic_id, index))
+        if led is not None and led not in loaded:
+            loaded.append(led)
+        load = len(loaded) if led is None else loaded.index(led)
+        return f"process {number} epoch {partition.leader_epoch} load {load}"
 
     @property
     def deliveries(self) -> int:
