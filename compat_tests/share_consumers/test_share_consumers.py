@@ -37,6 +37,7 @@ ALL = Counter((partition, offset) for partition in range(2) for offset in range(
 def test_every_record_is_delivered_once(bootstrap, shared, group):
     with share_consumer(bootstrap, group, shared) as client:
         assert places(take(client, 60)) == ALL
+        assert set(client.commit_sync(20).values()) <= {None}
     offsets_of(send_all(producer(bootstrap), shared, numbered(5)))
     with share_consumer(bootstrap, group, shared) as client:
         assert places(take(client, 5)) == Counter((0, offset) for offset in range(30, 35))
