@@ -39,13 +39,18 @@ def share_consumer(bootstrap, group, topic, **settings):
         client.close()
 
 
-def take(client, count, seconds=SECONDS):
-    """Poll until `count` records were delivered; return them, with extra ones."""
+def take(client, count, seconds=SECONDS, kind=None):
+    """Poll until `count` records were delivered; return them, with extra ones.
+
+    With explicit acknowledgements, `kind` returns how to acknowledge a record, which must be done before the next poll.
+    """
     taken = []
 
     def enough():
         for message in client.poll(0.2):
             assert message.error() is None, message.error()
+            if kind is not None:
+                client.acknowledge(message, kind(message))
             taken.append(message)
         return len(taken) >= count
 
