@@ -27,6 +27,7 @@ from kwire.protocol.messages.describe_share_group_offsets import (
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.server.sharing.members import Member
+from tests.support.compiled import replaces_methods
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, produce, unique
 from tests.support.running import RunningBroker
@@ -128,6 +129,7 @@ def test_a_deleted_topic_is_forgotten_by_its_groups(broker: RunningBroker, clien
     assert delete_group(client, group) == 0
 
 
+@replaces_methods
 def test_a_group_with_states_of_an_unknown_topic_is_deleted(
     broker: RunningBroker, client: RawClient, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
