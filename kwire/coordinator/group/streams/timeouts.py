@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 Change = Write[GroupRecord, None]
 TimerName = tuple[str, str, str]
-"""What the timer is for, the group, and the member."""
+"""Purpose of the timer, group id, and member id."""
 
 
 class StreamsTimeouts:
