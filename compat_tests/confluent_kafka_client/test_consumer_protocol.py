@@ -113,22 +113,3 @@ def test_the_group_is_described_with_its_members_and_their_shares(bootstrap, wid
         (described,) = description.members
         assert (described.client_id, described.member_id) == ("described", only.member_id)
         assert {each.partition for each in described.assignment.topic_partitions} == set(range(4))
-
-
-@pytest.mark.restart
-@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_a_member_continues_over_a_restart(broker, topic, group, clean):
-    create_topic(broker.bootstrap, topic, partitions=2)
-    sender = producer(broker.bootstrap)
-    for partition in range(2):
-        offsets_of(send_all(sender, topic, numbered(20), partition=partition))
-    with consumer(broker.bootstrap, group_id=group, **MODERN) as client:
-        client.subscribe([topic])
-        seen = [(each.partition(), each.value()) for each in read(client, 40)]
-        client.commit(asynchronous=False)
-        broker.restart(clean=clean)
-        for partition in range(2):
-            offsets_of(send_all(sender, topic, numbered(20, start=20), partition=partition))
-        seen += [(each.partition(), each.value()) for each in read(client, 40, seconds=60)]
-        client.commit(asynchronous=False)
-    assert sorted(seen) == sorted((partition, each.value) for partition in range(2) for each in numbered(40))

@@ -33,13 +33,15 @@ def test_an_idempotent_producer_continues_over_a_restart(broker, topic, clean):
     assert [as_record(each) for each in read_from(broker.bootstrap, topic, 600)] == records
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
-def test_a_group_member_continues_over_a_restart(broker, topic, group, clean):
+def test_a_group_member_continues_over_a_restart(broker, topic, group, protocol, clean):
+    settings = {"group_id": group, "group_protocol": protocol}
     create_topic(broker.bootstrap, topic, partitions=2)
     sender = producer(broker.bootstrap)
     for partition in range(2):
         offsets_of(send_all(sender, topic, numbered(20), partition=partition))
-    with consumer(broker.bootstrap, group_id=group) as client:
+    with consumer(broker.bootstrap, **settings) as client:
         client.subscribe([topic])
         seen = [(each.partition(), each.value()) for each in read(client, 40)]
         client.commit(asynchronous=False)
@@ -49,6 +51,6 @@ def test_a_group_member_continues_over_a_restart(broker, topic, group, clean):
         seen += [(each.partition(), each.value()) for each in read(client, 40, seconds=60)]
         client.commit(asynchronous=False)
     assert sorted(seen) == sorted((partition, b"%d" % number) for partition in range(2) for number in range(40))
-    with consumer(broker.bootstrap, group_id=group) as client:
+    with consumer(broker.bootstrap, **settings) as client:
         found = client.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=10)
     assert [each.offset for each in found] == [40, 40]
