@@ -35,6 +35,8 @@ SETTINGS: Mapping[str, str] = {
     "group.share.min.heartbeat.interval.ms": "200",
     "group.share.heartbeat.interval.ms": "200",
     "group.streams.min.heartbeat.interval.ms": "200",
+    "group.streams.min.session.timeout.ms": "3000",
+    "group.streams.session.timeout.ms": "6000",
     "group.streams.heartbeat.interval.ms": "200",
     # Write a metadata change at once, without waiting for more changes.
     "controller.quorum.append.linger.ms": "0",

@@ -1,4 +1,4 @@
-"""Kafka Streams with exactly_once_v2: kills of its broker and of itself leave each word counted exactly once."""
+"""Kafka Streams with exactly_once_v2 in both protocols: despite kills, each word is counted exactly once."""
 
 import random
 import shutil
@@ -20,12 +20,13 @@ SECONDS_MAX = 120
 pytestmark = pytest.mark.restart
 
 
-@pytest.fixture
-def application(broker, unique, tmp_path):
+@pytest.fixture(params=["classic", "streams"])
+def application(broker, unique, tmp_path, request):
     """Start a word count between two topics with several partitions."""
     for role in ("input", "output"):
         create_topic(broker.bootstrap, unique(role), partitions=PARTITIONS)
-    made = WordCount(broker.bootstrap, unique("application"), unique("input"), unique("output"), scratch=tmp_path)
+    topics = unique("input"), unique("output")
+    made = WordCount(broker.bootstrap, unique("application"), *topics, request.param, scratch=tmp_path)
     try:
         yield made
     finally:

@@ -350,6 +350,7 @@ def test_a_broker_without_space_for_a_new_epoch_gives_up_leadership_and_stops(fi
     play(acts)
 
 
+@pytest.mark.long
 def test_a_broker_without_space_and_controller_continues_when_it_has_space() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -369,6 +370,7 @@ def test_a_broker_without_space_and_controller_continues_when_it_has_space() -> 
     play(acts)
 
 
+@pytest.mark.long
 def test_a_lagging_broker_without_space_waits_while_there_is_no_controller() -> None:
     async def acts(scene: Scene) -> None:
         await scene.produce(b"a")
@@ -415,6 +417,7 @@ def test_a_disk_that_stays_full_causes_no_busy_loop() -> None:
     play(acts)
 
 
+@pytest.mark.long
 def test_brokers_without_space_for_uncommitted_metadata_continue_with_space() -> None:
     """Two of three controllers have no space either, so no record is committed that the brokers would miss."""
 
