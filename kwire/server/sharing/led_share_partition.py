@@ -216,6 +216,10 @@ class LedSharePartition:
     def stop_waiting(self, fetch: WaitingFetch) -> None:
         self.waiters.pop(fetch, None)
 
+    def can_be_fetched(self) -> bool:
+        """Return True if records may be acquired once they are there, and no fetch has the fetch lock."""
+        return self.state is not None and self.failure is None and self._holder is None and self.state.can_acquire()
+
     def take_fetch_lock(self, fetch: WaitingFetch) -> bool:
         """Return True if a fetch may read the log for this share partition; no other one can until it releases it."""
         if self.state is None or self.failure is not None:

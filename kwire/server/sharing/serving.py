@@ -202,6 +202,8 @@ class ShareFetchService(ShareAcknowledgeService):
         )
         try:
             await fetch.run()
+            if request.share_session_epoch == OPENS:
+                await fetch.add_empty()
         finally:
             self._reserved_bytes = fetch.reserved_bytes
         for key, led in leds.items():

@@ -108,7 +108,7 @@ class Member:
         return answer
 
     def take(self, partitions: list[int] | None = None, **more: Any) -> dict[int, list[tuple[int, int, int]]]:
-        """Fetch, and return the acquired ranges of each partition."""
+        """Fetch, and return the acquired ranges of each partition that has some."""
         answer = self.fetch(partitions, **more)
         assert answer.error_code == 0, answer
         found = {each.partition_index: each for topic in answer.responses for each in topic.partitions}
@@ -118,6 +118,7 @@ class Member:
         return {
             index: [(it.first_offset, it.last_offset, it.delivery_count) for it in each.acquired_records]
             for index, each in found.items()
+            if each.acquired_records
             if each.acquired_records
         }
 

@@ -220,6 +220,20 @@ def test_a_fetch_of_no_bytes_does_not_wait(member: Member) -> None:
     assert time.monotonic() - began < 10
 
 
+def test_the_first_response_of_a_session_names_each_partition_that_could_be_fetched(member: Member) -> None:
+    """Kafka's clients do not need that, but its own tests wait for it."""
+    write(member, b"a", partition=1)
+
+    def named(**fields: Any) -> list[tuple[int, int, int]]:
+        answer = member.fetch(**fields)
+        found = [each for topic in answer.responses for each in topic.partitions]
+        return sorted((each.partition_index, each.error_code, len(each.acquired_records)) for each in found)
+
+    assert named(partitions=[0, 1, 2]) == [(0, 0, 0), (1, 0, 1), (2, 0, 0)]
+    assert named(wait_ms=50) == []
+    assert named(epoch=0, partitions=[0, 2], wait_ms=50) == [(0, 0, 0), (2, 0, 0)]
+
+
 def test_all_partitions_are_read_in_turn(member: Member) -> None:
     for partition in range(3):
         for _ in range(4):
