@@ -29,7 +29,7 @@ import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignment
  * Computes target assignments with Apache Kafka's own assignors.
  *
  * Each line of the file that the argument names is a group: "assignor type topics assignable members". A topic is
- * "id:partitions"; other fields use its number in this list. A member is "id|instance|topics|target", a set of
+ * "id:partitions:name"; other fields use its number in this list. A member is "id|instance|topics|target", a set of
  * partitions "topic:partition.partition". Empty fields are "-". For each group it prints the partitions of each
  * member, or "failed" with the reason.
  */
@@ -47,10 +47,13 @@ public class Assignors {
         String[] fields = line.split(" ");
         List<Uuid> ids = new ArrayList<>();
         Map<Uuid, Integer> counts = new HashMap<>();
+        List<String> topicNames = new ArrayList<>();
         for (String topic : list(fields[2], ",")) {
             long upper = Long.parseUnsignedLong(topic.substring(0, 16), 16);
             ids.add(new Uuid(upper, Long.parseUnsignedLong(topic.substring(16, 32), 16)));
-            counts.put(ids.get(ids.size() - 1), Integer.parseInt(topic.substring(33)));
+            String[] countAndName = topic.substring(33).split(":");
+            counts.put(ids.get(ids.size() - 1), Integer.parseInt(countAndName[0]));
+            topicNames.add(countAndName[1]);
         }
         Map<String, MemberSubscriptionAndAssignmentImpl> members = new HashMap<>();
         Map<Uuid, Map<Integer, String>> owners = new HashMap<>();
@@ -59,8 +62,10 @@ public class Assignors {
             String[] member = text.split("\\|");
             String name = text(member[0]);
             Map<Uuid, Set<Integer>> target = partitions(member[3], ids);
+            // A member keeps the names in a HashSet, and the ids are seen in the order of that.
+            List<String> given = list(member[2], "\\.").stream().map(it -> topicNames.get(Integer.parseInt(it))).sorted().toList();
             Set<Uuid> subscribed = new LinkedHashSet<>();
-            list(member[2], "\\.").forEach(topic -> subscribed.add(ids.get(Integer.parseInt(topic))));
+            new HashSet<>(given).forEach(topic -> subscribed.add(ids.get(topicNames.indexOf(topic))));
             Optional<String> instance = member[1].equals("-") ? Optional.empty() : Optional.of(text(member[1]));
             members.put(name, new MemberSubscriptionAndAssignmentImpl(
                 Optional.empty(), instance, subscribed, new Assignment(target)));

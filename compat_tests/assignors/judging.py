@@ -29,7 +29,10 @@ def _topics(group):
 
 
 def _line(group, numbers):
-    topics = [f"{topic_id.hex}:{group.partition_counts.get(topic_id, -1)}" for topic_id in numbers]
+    topics = [
+        f"{topic_id.hex}:{group.partition_counts.get(topic_id, -1)}:{group.topic_names.get(topic_id, '-')}"
+        for topic_id in numbers
+    ]
     members = [_member(member_id, member, numbers) for member_id, member in group.members.items()]
     kind = "H" if group.is_homogeneous else "X"
     assignable = "all" if group.assignable is None else _partitions(group.assignable, numbers)

@@ -1,6 +1,6 @@
 """Choice of the broker for a run: kwire, Apache Kafka, or one that is already running."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,9 +26,12 @@ def new_broker(name: str, directory: Path) -> BrokerProcess:
 
 
 @contextmanager
-def started_broker(name: str, directory: Path) -> Iterator[BrokerProcess]:
+def started_broker(
+    name: str, directory: Path, more_settings: Mapping[str, str] | None = None
+) -> Iterator[BrokerProcess]:
     """Start a broker; stop it at the end of the block."""
     broker = new_broker(name, directory)
+    broker.more_settings = more_settings or {}
     try:
         broker.start()
         yield broker

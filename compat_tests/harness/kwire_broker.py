@@ -19,7 +19,7 @@ class KwireBroker(BrokerProcess):
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.directory / "data"),
         }
-        write_properties(self.properties, {**own, **SETTINGS})
+        write_properties(self.properties, {**own, **SETTINGS, **self.more_settings})
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", "kwire", "server", str(self.properties)]

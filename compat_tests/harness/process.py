@@ -64,6 +64,8 @@ class BrokerProcess:
         self.directory = directory
         self.port = port
         self.process: subprocess.Popen[bytes] | None = None
+        self.more_settings: Mapping[str, str] = {}
+        """Settings that this broker has besides SETTINGS."""
 
     @property
     def bootstrap(self) -> str:

@@ -84,7 +84,7 @@ class ApacheKafka(BrokerProcess):
             "broker.session.timeout.ms": "2000",
             "broker.heartbeat.interval.ms": "500",
         }
-        write_properties(self.properties, {**own, **SETTINGS})
+        write_properties(self.properties, {**own, **SETTINGS, **self.more_settings})
 
     def command(self) -> list[str]:
         return [*self.java("kafka.Kafka"), str(self.properties)]

@@ -13,7 +13,7 @@ INSIDES = "needs the JVM's insides"
 NOT_SERVED_REASON = "not served yet"
 """The launcher's skip reason for an invocation that it leaves out."""
 
-IN_THIS_JVM = r"Unable to find metric|No such MBean|InstanceNotFoundException"
+IN_THIS_JVM = r"Unable to find metric|AssertionError: metric not found|No such MBean|InstanceNotFoundException"
 """Errors of tests that look for a broker's metrics in their own JVM."""
 #: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {

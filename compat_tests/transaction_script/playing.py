@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from compat_tests.differential.wire import Side
+from compat_tests.harness.answers import apart, codes
 from compat_tests.harness.waiting import eventually
 from compat_tests.transaction_script.scripts import (
     GROUPS,
@@ -118,43 +119,20 @@ def play(kwire: str, kafka: str, seed: int, count: int, *, most: int, tell: Call
         for player, answer in zip(players, answers, strict=True):
             player.learn(step, answer)
         outcome.played += 1
-        outcome.without_error += not _codes(answers[0])
+        outcome.without_error += not codes(answers[0])
         step.settled(answers[0])
         if step.transactional_id in players[0].known.producers:
             script.learned(step.transactional_id, players[0].known.producers[step.transactional_id][1])
         shown = [player.plain(answer) for player, answer in zip(players, answers, strict=True)]
         if shown[0] != shown[1]:
             request = step.build(players[0].known)
-            text = f"step {step.number}, version {step.version}: {request}{''.join(_apart(*shown))}"
+            text = f"step {step.number}, version {step.version}: {request}{''.join(apart(*shown))}"
             outcome.differences.append(text)
             tell(text)
         for player in players:
             _settle(player)
     outcome.differences += _stored(players)
     return outcome
-
-
-def _apart(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """Yield a line for each difference between two responses."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for name in ours:
-            yield from _apart(ours[name], theirs[name], f"{path}.{name}")
-    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            yield from _apart(one, other, f"{path}[{index}]")
-    elif ours != theirs:
-        yield f"\n  {path}: kwire {ours!r}, kafka {theirs!r}"
-
-
-def _codes(answer: Any) -> set[int]:
-    """Return all error codes in a response."""
-    if is_dataclass(answer):
-        found = set()
-        for each in fields(answer):
-            value = getattr(answer, each.name)
-            found |= {value} - {0} if each.name.endswith("error_code") else _codes(value)
-        return found
-    return set().union(*map(_codes, answer)) if isinstance(answer, list) else set()
 
 
 def _prepare(player: Player) -> None:
@@ -198,7 +176,7 @@ def _settle(player: Player) -> None:
 def _stored(players: list[Player]) -> list[str]:
     """Return the differences in the records of __transaction_state."""
     ours, theirs = ([*_states(player)] for player in players)
-    return ["stored states" + "".join(_apart(ours, theirs))] if ours != theirs else []
+    return ["stored states" + "".join(apart(ours, theirs))] if ours != theirs else []
 
 
 def _states(player: Player) -> Iterator[Any]:

@@ -21,6 +21,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
 from kwire.server.sharing.acquiring import Asked
+from kwire.server.sharing.chosen_starts import ChosenStart
 from kwire.server.sharing.config import ShareGroupSettings
 from kwire.server.sharing.in_flight import Change
 from kwire.server.sharing.offset_reset import first_offset, isolation_level_of
@@ -60,8 +61,12 @@ class LedSharePartition:
         messages: RepeatedMessages,
         dropped: Callable[[LedSharePartition], None],
         predecessor: LedSharePartition | None = None,
+        chosen_start: ChosenStart | None = None,
     ) -> None:
-        """Begin to load a share partition, after the last write of a predecessor that has failed."""
+        """Begin to load a share partition, after the last write of a predecessor that has failed.
+
+        `chosen_start` is the first offset that an earlier object for this share partition has chosen.
+        """
         self.group_id = group_id
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
@@ -70,6 +75,8 @@ class LedSharePartition:
         """None until the state is loaded."""
         self.failure: KafkaError | None = None
         """Error for the clients; a share partition that has failed serves no more requests."""
+        self.chosen_start = chosen_start
+        """First offset that was chosen by share.auto.offset.reset and is not stored yet; None if it is stored."""
         self.waiters: dict[WaitingFetch, None] = {}
         self._persister = persister
         self._clock = clock
@@ -134,10 +141,12 @@ class LedSharePartition:
             self.fail(error_for_clients(error))
             return
         try:
-            if start_offset == NO_START_OFFSET:
-                start_offset = await in_turns(
-                    first_offset(partition, self.settings().offset_reset, self._large_batches, self._clock.wall_ms())
-                )
+            if start_offset != NO_START_OFFSET:
+                self.chosen_start = None
+            else:
+                if self.chosen_start is None or self.chosen_start.state_epoch != state_epoch:
+                    self.chosen_start = ChosenStart(state_epoch, await self._first_offset())
+                start_offset = self.chosen_start.offset
             state = SharePartition(start_offset, state_epoch=state_epoch, settings=self.settings)
             await in_turns(state.load(batches))
         except KafkaError as error:
@@ -151,6 +160,11 @@ class LedSharePartition:
             self.state = state
             state.move_start(partition.log.log_start_offset)
             self._wake_all()
+
+    async def _first_offset(self) -> int:
+        """Return the first offset of a group that begins to read. Raises KafkaError."""
+        reset = self.settings().offset_reset
+        return await in_turns(first_offset(self.partition, reset, self._large_batches, self._clock.wall_ms()))
 
     def fail(self, error: KafkaError) -> None:
         """Stop serving the share partition; the next fetch loads it again."""
@@ -415,6 +429,8 @@ class LedSharePartition:
             except BaseException:
                 self._answer(written, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
                 raise
+            else:
+                self.chosen_start = None
         # Another leader may have read the state before a change that was stored after a failure.
         error = error or self.failure
         has_effect = False

@@ -202,8 +202,8 @@ class ShareFetchService(ShareAcknowledgeService):
         )
         try:
             await fetch.run()
-            if request.share_session_epoch == OPENS:
-                await fetch.add_empty()
+            is_first = request.share_session_epoch == OPENS
+            await fetch.add_empty([led for key, led in leds.items() if is_first or key in session.to_name])
         finally:
             self._reserved_bytes = fetch.reserved_bytes
         for key, led in leds.items():
@@ -211,6 +211,8 @@ class ShareFetchService(ShareAcknowledgeService):
                 self.fetched[key] = found
                 if found.records:
                     session.had_records(key)
+        for key, found in self.fetched.items():
+            session.named(key, has_error=found.error is not None)
 
     async def _find(self, keys: Iterable[PartitionKey]) -> dict[PartitionKey, LedSharePartition]:
         """Return the share partitions to fetch, and note the errors of the others."""

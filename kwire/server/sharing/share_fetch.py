@@ -96,9 +96,9 @@ class ShareFetch:
                 led.stop_waiting(self)
                 led.looked_at()
 
-    async def add_empty(self) -> None:
-        """Add a result without records for each other share partition that could have been fetched."""
-        for number, led in enumerate(self._leds, 1):
+    async def add_empty(self, leds: Sequence[LedSharePartition]) -> None:
+        """Add a result without records for those share partitions that could have been fetched, but have no result."""
+        for number, led in enumerate(leds, 1):
             if led not in self.fetched and led.can_be_fetched():
                 self.fetched[led] = Fetched(b"", [])
             if number % PARTITIONS_AT_ONCE == 0:

@@ -16,6 +16,7 @@ from kwire.log.large_batches import LargeBatches
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
+from kwire.server.sharing.chosen_starts import ChosenStarts
 from kwire.server.sharing.config import ShareGroupSettings, ShareSessionSettings
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.server.sharing.persister import Persister
@@ -61,6 +62,7 @@ class SharePartitions:
         self._session_connections: dict[SessionKey, SessionConnection] = {}
         self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
         """Share partitions that have failed and still have a write in progress."""
+        self._chosen_starts = ChosenStarts(clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -98,6 +100,7 @@ class SharePartitions:
             messages=self._messages,
             dropped=self._drop,
             predecessor=self._failed.pop((group_id, key), None),
+            chosen_start=self._chosen_starts.take(group_id, key),
         )
         self._groups.setdefault(group_id, {})[key] = led
         return led
@@ -110,6 +113,8 @@ class SharePartitions:
         del group[key]
         if not group:
             del self._groups[led.group_id]
+        if led.chosen_start is not None:
+            self._chosen_starts.remember(led.group_id, key, led.chosen_start)
         if not led.is_idle:
             self._failed[led.group_id, key] = led
             self._keep(self._forget(led, key))

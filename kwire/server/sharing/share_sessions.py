@@ -32,7 +32,7 @@ PartitionKey = tuple[UUID, int]
 class ShareSession:
     """Share session of one member."""
 
-    __slots__ = ("epoch", "key", "partitions")
+    __slots__ = ("epoch", "key", "partitions", "to_name")
 
     def __init__(self, key: SessionKey, partitions: Iterable[PartitionKey]) -> None:
         self.key = key
@@ -40,6 +40,8 @@ class ShareSession:
         """Epoch that the next request must have."""
         self.partitions: dict[PartitionKey, None] = dict.fromkeys(partitions)
         """Fetched partitions; those that had records lately come last."""
+        self.to_name: set[PartitionKey] = set()
+        """Partitions that the next response names also without records: they are new, or had an error before."""
 
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == EPOCH_MAX else self.epoch + 1
@@ -49,6 +51,13 @@ class ShareSession:
         if key in self.partitions:
             del self.partitions[key]
             self.partitions[key] = None
+
+    def named(self, key: PartitionKey, *, has_error: bool) -> None:
+        """Note that a response names a partition."""
+        if has_error and key in self.partitions:
+            self.to_name.add(key)
+        else:
+            self.to_name.discard(key)
 
 
 class ShareSessions:
@@ -100,9 +109,12 @@ class ShareSessions:
             if key not in partitions and self._partition_count + len(partitions) - before >= PARTITIONS_MAX:
                 self._partition_count += len(partitions) - before
                 raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-            partitions.setdefault(key)
+            if key not in partitions:
+                partitions[key] = None
+                session.to_name.add(key)
         for key in forgotten:
             partitions.pop(key, None)
+            session.to_name.discard(key)
         self._partition_count += len(partitions) - before
 
     def remove(self, key: SessionKey) -> ShareSession | None:

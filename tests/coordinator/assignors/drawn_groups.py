@@ -90,6 +90,7 @@ class DrawnGroup:
             is_homogeneous=are_equal and self._random.random() < 0.95,
             owners=self._targets.owners,
             partition_counts=dict(self._counts),
+            topic_names={topic_id: f"topic-{topic_id.hex[:8]}" for topic_id in self._counts},
             assignable=self._assignable() if self._is_share and self._random.random() < 0.7 else None,
         )
 

@@ -38,7 +38,7 @@ def group_of(
         for topic_id, partitions in member.target.items():
             owners.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member_id))
     return AssignmentInput(
-        members=members, is_homogeneous=is_homogeneous, owners=owners, partition_counts=counts, assignable=None
+        members=members, is_homogeneous=is_homogeneous, owners=owners, partition_counts=counts, topic_names={}
     )
 
 

@@ -50,7 +50,7 @@ def test_the_hash_code_of_a_long_string_is_that_of_its_polynomial(text: str) -> 
 
 def test_long_member_ids_are_hashed_in_short_steps() -> None:
     members = {f"{number}{'x' * 8000}": MemberSubscription(frozenset(), {}) for number in range(20)}
-    group = AssignmentInput(members=members, is_homogeneous=True, owners={}, partition_counts={})
+    group = AssignmentInput(members=members, is_homogeneous=True, owners={}, partition_counts={}, topic_names={})
     assert sum(1 for _ in members_in_order(group, Pace())) >= 8
 
 

@@ -287,6 +287,19 @@ def test_share_partitions_of_an_empty_group_are_dropped(broker: RunningBroker, m
     eventually(lambda: broker.call(lambda: shares.get(member.group, (member.topic_id, 0))) is None, "dropped")
 
 
+def test_a_group_at_the_latest_record_skips_none_while_its_member_reconnects(
+    broker: RunningBroker, member: Member
+) -> None:
+    configure_group(member.client, member.group, share_auto_offset_reset="latest")
+    write(member, b"before")
+    shares = broker.server.services.share_partitions
+    with broker.client() as second:
+        assert Member(second, member.group, member.topic_id, "m2").take(wait_ms=50) == {}
+    eventually(lambda: broker.call(lambda: shares.get(member.group, (member.topic_id, 0))) is None, "dropped")
+    write(member, b"meanwhile")
+    assert member.take() == {0: [(1, 1, 1)]}
+
+
 def test_a_deleted_topic(broker: RunningBroker, member: Member) -> None:
     request = member.fetch_request()
     member.client.send(request, 2)

@@ -36,14 +36,28 @@ def members_in_order(group: AssignmentInput, pace: Pace) -> Pieces[list[str]]:
     return in_bins(group.members, codes, size_after_puts(codes))
 
 
-def subscribed_in_order(topic_ids: AbstractSet[UUID], pace: Pace) -> Pieces[list[UUID]]:
-    """Return the iteration order of `new HashSet<>(topicIds)`."""
+def topics_by_name(group: AssignmentInput, topic_ids: AbstractSet[UUID], pace: Pace) -> Pieces[list[UUID]]:
+    """Return the iteration order of a member's subscribed topics: in Kafka a `new HashSet<>(names)`."""
+    names = {topic_id: group.topic_names.get(topic_id, "") for topic_id in topic_ids}
+    ordered = sorted(names, key=names.__getitem__)
     codes: list[int] = []
-    for chunk in chunks(topic_ids, _TOPICS_AT_ONCE):
+    for topic_id in ordered:
+        name = names[topic_id]
+        codes.append(spread(string_hash(name)))
+        if pace.is_full(_UNITS_OF_HASH + len(name) // _CHARACTERS_OF_UNIT):
+            yield
+    return in_bins(ordered, codes, size_after_puts(codes, size_of_copy(len(codes))))
+
+
+def copy_in_order(group: AssignmentInput, topic_ids: AbstractSet[UUID], pace: Pace) -> Pieces[list[UUID]]:
+    """Return the iteration order of `new HashSet<>(topicIds)` of a member's subscribed topics."""
+    by_name = yield from topics_by_name(group, topic_ids, pace)
+    codes: list[int] = []
+    for chunk in chunks(by_name, _TOPICS_AT_ONCE):
         codes += [spread(uuid_hash(topic_id)) for topic_id in chunk]
         if pace.is_full(len(chunk)):
             yield
-    ordered = in_bins(topic_ids, codes, size_after_puts(codes, size_of_copy(len(codes))))
+    ordered = in_bins(by_name, codes, size_after_puts(codes, size_of_copy(len(codes))))
     if pace.is_full(len(codes)):
         yield
     return ordered

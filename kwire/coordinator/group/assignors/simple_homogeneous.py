@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 from kwire.chunks import Pieces
-from kwire.coordinator.group.assignors.group_order import members_in_order, partition_count
+from kwire.coordinator.group.assignors.group_order import members_in_order, partition_count, topics_by_name
 from kwire.coordinator.group.assignors.java_order import (
     in_bins,
     partitions_in_order,
@@ -123,7 +123,7 @@ def share_same_topics(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
 def _targets(group: AssignmentInput, topic_ids: AbstractSet[UUID], keys: _Keys, pace: Pace) -> Pieces[list[int]]:
     """Number the topics. Return the partitions that may be assigned."""
     targets: list[int] = []
-    for topic_id in topic_ids:
+    for topic_id in (yield from topics_by_name(group, topic_ids, pace)):
         keys.add_topic(topic_id)
         partitions: Sequence[int] = range(partition_count(group, topic_id))
         if group.assignable is not None:

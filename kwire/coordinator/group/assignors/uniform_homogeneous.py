@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from kwire.chunks import Pieces
-from kwire.coordinator.group.assignors.group_order import members_in_order, partition_count, subscribed_in_order
+from kwire.coordinator.group.assignors.group_order import copy_in_order, members_in_order, partition_count
 from kwire.coordinator.group.assignors.java_order import partitions_in_order, topics_in_order
 from kwire.coordinator.group.assignors.pace import Pace
 from kwire.coordinator.group.modern.assignor import AssignmentInput
@@ -70,7 +70,7 @@ def assign_uniformly(group: AssignmentInput) -> Pieces[dict[str, Partitions]]:
 def _find_free(group: AssignmentInput, topic_ids: AbstractSet[UUID], free: _Free, pace: Pace) -> Pieces[int]:
     """Add the partitions without an owner. Return the number of all partitions."""
     total = 0
-    ordered = yield from subscribed_in_order(topic_ids, pace)
+    ordered = yield from copy_in_order(group, topic_ids, pace)
     for topic_id in ordered:
         count = partition_count(group, topic_id)
         total += count

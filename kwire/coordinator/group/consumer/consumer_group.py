@@ -273,10 +273,14 @@ class ConsumerGroup:
         votes = self._assignors.copy()
         if old is not None and old.server_assignor is not None:
             _subtract(votes, (old.server_assignor,))
+        # Among equals, Kafka takes the first one of a Java HashMap: uniform, and before it one that is newly preferred.
+        # In a small table both are in the same bin, to which a copy appends and an update prepends.
+        order = sorted(votes, reverse=True)
         if new is not None and new.server_assignor is not None:
+            if new.server_assignor not in votes:
+                order.insert(0, new.server_assignor)
             votes[new.server_assignor] += 1
-        # Among equals, Kafka takes the first one of a Java HashMap: uniform is before range.
-        return max(sorted(votes, reverse=True), key=votes.__getitem__, default=None)
+        return max(order, key=votes.__getitem__, default=None)
 
     def supports_classic_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Return True if a classic member with these protocols can join."""

@@ -267,6 +267,7 @@ class MemberUpdates:
                 for topic_id in subscribed
                 if (topic := image.topic_by_id(topic_id)) is not None
             },
+            topic_names=image.topic_names,
         )
 
     def _target_records(
@@ -310,6 +311,7 @@ class MemberUpdates:
             is_homogeneous=given.is_homogeneous,
             owners=given.owners,
             partition_counts=given.partition_counts,
+            topic_names=given.topic_names,
         )
         return Write(answer=None, records=self._target_records(group, epoch, present, computed))
 

@@ -34,6 +34,8 @@ class AssignmentInput:
     """Member id by topic id and partition, of the present target."""
     partition_counts: Mapping[UUID, int]
     """Number of partitions of each topic to which a member subscribes."""
+    topic_names: Mapping[UUID, str]
+    """Name by topic id, at least of these topics. Kafka visits topics in the order of its hash set of names."""
     assignable: Mapping[UUID, AbstractSet[int]] | None = None
     """Partitions that may be assigned, of share groups; None for all."""
 

@@ -201,7 +201,9 @@ class ShareHeartbeats:
         group, image = update.group, self._environment.image()
         ids: dict[frozenset[str], frozenset[UUID]] = {}
         members: dict[str, MemberSubscription] = {}
-        for member in (*group.members.values(), update.after):
+        present = {**group.members, update.after.member_id: update.after}
+        subscriptions = {member.subscribed_topic_names for member in present.values()}
+        for member in present.values():
             names = member.subscribed_topic_names
             if names not in ids:
                 ids[names] = frozenset(image.topics[name].topic_id for name in names if name in image.topics)
@@ -215,9 +217,10 @@ class ShareHeartbeats:
         }
         return AssignmentInput(
             members=members,
-            is_homogeneous=len({each.topic_ids for each in members.values()}) <= 1,
+            is_homogeneous=len(subscriptions) <= 1,
             owners=group.target.owners,
             partition_counts=counts,
+            topic_names=image.topic_names,
             assignable={topic_id: topic.partitions for topic_id, topic in group.states.initialized.items()},
         )
 

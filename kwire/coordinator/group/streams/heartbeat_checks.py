@@ -88,6 +88,8 @@ def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
             raise invalid(f"{kind} must be empty when (re-)joining.")
     if request.topology is None:
         raise invalid("Topology must be non-null when (re-)joining.")
+    if request.topology.epoch < 0:
+        raise invalid_topology("Topology epoch must be non-negative.")
     elements = count_elements(request.topology)
     if elements > ELEMENTS_MAX:
         raise invalid_topology(too_many_elements(elements))

@@ -1,0 +1,68 @@
+"""Comparison of the records of groups that two brokers have written."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from compat_tests.harness.answers import apart
+from kwire.coordinator.group.records import decode_group_record
+from kwire.coordinator.share.records import decode_share_record
+from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.protocol.messages.share_group_records import ShareGroupTargetAssignmentMemberKey
+from kwire.protocol.records import decode_all
+
+GROUPS, SHARES = "__consumer_offsets", "__share_group_state"
+NOT_COMPARED = {
+    *(
+        "commit_timestamp",
+        "metadata_hash",
+        "timestamp",
+        "record_offset",
+        "version",
+    ),  # the version of a regex: of the image
+    *("assignment_timestamp", "create_ms", "write_ms", "state_epoch"),
+}
+
+
+def stored(players: list[Any]) -> list[str]:
+    """Return the differences of the newest record of each key."""
+    return [
+        f"stored in {topic}" + "".join(apart(ours, theirs))
+        for topic, decode in ((GROUPS, decode_group_record), (SHARES, decode_share_record))
+        for ours, theirs in [[_newest(player, topic, decode) for player in players]]
+        if ours != theirs
+    ]
+
+
+def _newest(player: Any, topic: str, decode: Any) -> dict[str, Any]:
+    newest: dict[str, Any] = {}
+    for data in _batches(player, topic):
+        for record in decode_all(data):
+            assert record.key is not None
+            key, value = decode(record.key, record.value)
+            if isinstance(key, ShareGroupTargetAssignmentMemberKey):
+                continue  # Kafka keeps topics that no member reads any more: docs/differences.md
+            newest[f"{type(key).__name__} {player.plain(key)}"] = _comparable(player.plain(value))
+    return dict(sorted((key, value) for key, value in newest.items() if value is not None))
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _comparable(each) for name, each in value.items() if name not in NOT_COMPARED}
+    return [_comparable(each) for each in value] if isinstance(value, list) else value
+
+
+def _batches(player: Any, topic: str) -> Iterator[bytes]:
+    (found,) = player.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9).topics
+    for index in range(len(found.partitions)):
+        offset = 0
+        while True:
+            partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 24)
+            request = FetchRequest(
+                max_wait_ms=0, min_bytes=0, max_bytes=1 << 26, topics=[FetchTopic(topic=topic, partitions=[partition])]
+            )
+            (data,) = player.ask(request, 11).responses[0].partitions
+            if not data.records:
+                break
+            yield data.records
+            offset = max(record.offset for record in decode_all(data.records)) + 1
