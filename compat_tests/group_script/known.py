@@ -9,7 +9,6 @@ from uuid import UUID
 CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 KINDS = (CONSUMER, SHARE, STREAMS)
 MEMBERS = 6
-NO_TOPIC_ID = UUID(int=7)
 
 Assigned = dict[str, list[int]]
 """Partitions by topic, or tasks by subtopology."""
@@ -42,7 +41,8 @@ class Known:
         return self.members.setdefault((group, member_id), Member())
 
     def topic_id(self, name: str) -> UUID:
-        return self.topic_ids.get(name, NO_TOPIC_ID)
+        """Return the id of a topic; a topic that is not there has an unknown id of its own."""
+        return self.topic_ids.get(name) or UUID(bytes=name.encode().ljust(16)[:16])
 
     def topic_name(self, topic_id: UUID) -> str:
         """Return the name, or "deleted" for a topic that is not there any more."""
