@@ -11,6 +11,8 @@ from weakref import ref
 
 import pytest
 
+from kwire.coordinator.group.modern import background_assignments
+from kwire.coordinator.group.modern.background_assignments import BackgroundAssignments
 from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_share_group_offsets import (
@@ -100,6 +102,26 @@ def join(client: RawClient, group: str, topic: str, count: int) -> None:
         return assigned is not None and sum(len(each.partitions) for each in assigned.topic_partitions) == count
 
     eventually(is_assigned, "the partitions are assigned")
+
+
+def test_a_large_assignment_is_computed_in_the_background(
+    client: RawClient, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background_assignments, "SMALL", 20)
+    begun: list[str] = []
+    begin = BackgroundAssignments.begin
+
+    def noted(assignments: BackgroundAssignments, group_id: str, *rest: Any) -> None:
+        begun.append(group_id)
+        begin(assignments, group_id, *rest)
+
+    monkeypatch.setattr(BackgroundAssignments, "begin", noted)
+    topic, topic_id = create_topic(client, 30)
+    join(client, group, topic, 30)
+    assert set(begun) == {group}
+    produce(client, topic, batch(b"a"))
+    (data,) = Member(client, group, topic_id).fetch([0]).responses[0].partitions
+    assert data.error_code == 0
 
 
 def state_topics(broker: RunningBroker, group: str) -> set[UUID]:

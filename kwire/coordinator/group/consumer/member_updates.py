@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from kwire.chunks import Pieces, at_once
+from kwire.chunks import at_once
 from kwire.cluster.metadata.image import TopicImage
 from kwire.coordinator.group.assignors.assignors import assignor
 from kwire.coordinator.group.consumer import records
@@ -27,7 +27,8 @@ from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig, Consu
 from kwire.coordinator.group.consumer.timeouts import ConsumerTimeouts
 from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
-from kwire.coordinator.group.modern.target_assignment import NOTHING, Partitions
+from kwire.coordinator.group.modern.background_assignments import BackgroundAssignments, is_large
+from kwire.coordinator.group.modern.target_assignment import FIRST_EPOCH, NOTHING, Partitions
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.group.wall_time import is_over
 from kwire.coordinator.shard import Write
@@ -35,10 +36,6 @@ from kwire.coordinator.shard import Write
 logger = logging.getLogger(__name__)
 
 Change = Write[GroupRecord, None]
-SMALL_ASSIGNMENT = 2_000
-"""Members and partitions of an assignment that is computed within the request: about 5 ms."""
-FIRST_EPOCH = 1
-"""Epoch of a new group, before its first change."""
 REGEX_REFRESH_INTERVAL_MS_MIN = 10_000
 """Minimum time between two searches for the topics of a group's regular expressions."""
 
@@ -75,8 +72,7 @@ class MemberUpdates:
         self._checked: WeakKeyDictionary[ConsumerGroup, tuple[Mapping[str, TopicImage], int]] = WeakKeyDictionary()
         """The topics whose hash was compared last, and the epoch that followed."""
         self._searches: dict[str, RegexSearch] = {}
-        self._assignments: dict[str, Pieces[dict[str, Partitions]]] = {}
-        """Large assignments that are being computed, by group id."""
+        self._assignments = BackgroundAssignments(environment.timers, self._store_assignment)
 
     # --- subscription
 
@@ -215,8 +211,8 @@ class MemberUpdates:
             return group.target.epoch, group.target_of(update.after)
         given = self._assignment_input(update)
         compute = assignor(self._assignor_of(group, update.before, update.after))
-        if len(given.members) + sum(given.partition_counts.values()) > SMALL_ASSIGNMENT:
-            self._compute_in_background(group.group_id, update.epoch, given, compute(given))
+        if is_large(given):
+            self._assignments.begin(group.group_id, update.epoch, given, compute(given))
             if group.target.epoch < FIRST_EPOCH:
                 # A member at epoch 0 would join again and again, so the group begins with an empty target.
                 update.records.append(records.target_metadata_record(group.group_id, FIRST_EPOCH, 0))
@@ -228,7 +224,7 @@ class MemberUpdates:
 
     def _may_compute(self, group: ConsumerGroup) -> bool:
         """Return True if the last assignment is old enough (KIP-1263), and none is being computed."""
-        if group.group_id in self._assignments:
+        if self._assignments.is_running(group.group_id):
             return False
         interval_ms = self._environment.configs.of(group.group_id, ConsumerGroupSettings).assignment_interval_ms
         return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
@@ -280,24 +276,6 @@ class MemberUpdates:
             if before.get(member_id) != computed.get(member_id, NOTHING)
         ]
         return [*changed, records.target_metadata_record(group_id, epoch, self._environment.clock.wall_ms())]
-
-    def _compute_in_background(
-        self, group_id: str, epoch: int, given: AssignmentInput, steps: Pieces[dict[str, Partitions]]
-    ) -> None:
-        self._assignments[group_id] = steps
-        self._environment.timers.schedule(
-            ("assignment", group_id), 0, partial(self._assignment_step, group_id, epoch, given)
-        )
-
-    def _assignment_step(self, group_id: str, epoch: int, given: AssignmentInput) -> Change | None:
-        steps = self._assignments[group_id]
-        try:
-            next(steps)
-        except StopIteration as finished:
-            del self._assignments[group_id]
-            return self._store_assignment(group_id, epoch, given, finished.value)
-        self._compute_in_background(group_id, epoch, given, steps)
-        return None
 
     def _store_assignment(
         self, group_id: str, epoch: int, given: AssignmentInput, computed: Mapping[str, Partitions]

@@ -14,6 +14,8 @@ Partitions = Mapping[UUID, AbstractSet[int]]
 """Partitions by topic id. No inner set is empty."""
 
 NOTHING: Partitions = MappingProxyType({})
+FIRST_EPOCH = 1
+"""Epoch of a new group, before its first change."""
 
 
 class TargetAssignment:

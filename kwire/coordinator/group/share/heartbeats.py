@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -20,7 +20,8 @@ from kwire.coordinator.group.assignors.assignors import assign_share
 from kwire.coordinator.group.client import Client
 from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
-from kwire.coordinator.group.modern.target_assignment import NOTHING, Partitions
+from kwire.coordinator.group.modern.background_assignments import BackgroundAssignments, is_large
+from kwire.coordinator.group.modern.target_assignment import FIRST_EPOCH, NOTHING, Partitions
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.group.request_checks import check_not_blank, invalid
@@ -73,6 +74,7 @@ class ShareHeartbeats:
         self._config = config
         self._checked: WeakKeyDictionary[ShareGroup, tuple[Mapping[str, Any], int]] = WeakKeyDictionary()
         """The topics whose hash was compared last, and the epoch that followed."""
+        self._assignments = BackgroundAssignments(environment.timers, self._store_assignment)
 
     def heartbeat(self, request: ShareGroupHeartbeatRequest, client: Client) -> Write[GroupRecord, Heartbeat]:
         """Return the records and the response of a heartbeat. Raises KafkaError."""
@@ -177,23 +179,50 @@ class ShareHeartbeats:
     # --- assignment
 
     def _assign(self, update: MemberUpdate) -> tuple[int, Partitions]:
-        """Compute the target assignment if it is older than the group; return its epoch, and the member's target."""
+        """Compute the target assignment if it is older than the group; return its epoch, and the member's target.
+
+        A large one is computed in the background. Until then the last target holds.
+        """
         group, after = update.group, update.after
-        if group.target.epoch >= update.epoch or not self._is_interval_over(group):
+        if group.target.epoch >= update.epoch or not self._may_compute(group):
             return group.target.epoch, group.target.of(after.member_id)
         given = self._assignment_input(update)
+        if is_large(given):
+            self._assignments.begin(group.group_id, update.epoch, given, assign_share(given))
+            if group.target.epoch < FIRST_EPOCH:
+                # A member at epoch 0 would join again and again, so the group begins with an empty target.
+                update.records.append(records.target_metadata_record(group.group_id, FIRST_EPOCH, 0))
+                return FIRST_EPOCH, NOTHING
+            return group.target.epoch, group.target.of(after.member_id)
         computed = at_once(assign_share(given))
-        before = group.target.by_member
-        update.records += [
-            records.target_record(group.group_id, member_id, computed.get(member_id, NOTHING))
-            for member_id in given.members
-            if before.get(member_id) != computed.get(member_id, NOTHING)
-        ]
-        now_ms = self._environment.clock.wall_ms()
-        update.records.append(records.target_metadata_record(group.group_id, update.epoch, now_ms))
+        update.records += self._target_records(group, update.epoch, given.members, computed)
         return update.epoch, computed.get(after.member_id, NOTHING)
 
-    def _is_interval_over(self, group: ShareGroup) -> bool:
+    def _target_records(
+        self, group: ShareGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
+    ) -> list[GroupRecord]:
+        before = group.target.by_member
+        changed = [
+            records.target_record(group.group_id, member_id, computed.get(member_id, NOTHING))
+            for member_id in member_ids
+            if before.get(member_id) != computed.get(member_id, NOTHING)
+        ]
+        return [*changed, records.target_metadata_record(group.group_id, epoch, self._environment.clock.wall_ms())]
+
+    def _store_assignment(
+        self, group_id: str, epoch: int, given: AssignmentInput, computed: Mapping[str, Partitions]
+    ) -> Change | None:
+        group = self._environment.groups.get(group_id)
+        if not isinstance(group, ShareGroup) or group.target.epoch >= epoch or group.epoch < epoch:
+            return None
+        # Members that have left since have no records any more; a new one gets its target with the next epoch.
+        present = [member_id for member_id in given.members if member_id in group.members]
+        return Write(answer=None, records=self._target_records(group, epoch, present, computed))
+
+    def _may_compute(self, group: ShareGroup) -> bool:
+        """Return True if the last assignment is old enough (KIP-1263), and none is being computed."""
+        if self._assignments.is_running(group.group_id):
+            return False
         interval_ms = self._environment.configs.of(group.group_id, ShareGroupSettings).assignment_interval_ms
         return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
