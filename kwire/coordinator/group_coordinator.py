@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from kwire.chunks import chunks
+from kwire.chunks import Pieces, chunks
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.cluster.metadata.features import GROUP_VERSION
@@ -446,13 +446,15 @@ class GroupCoordinator:
         except KafkaError as error:
             return rejected_description(group_id, error.code)
 
-    def describe_consumer_group(self, group_id: str) -> ConsumerGroupDescribeGroup:
+    def describe_consumer_group(self, group_id: str) -> Pieces[ConsumerGroupDescribeGroup]:
         try:
             shard = self._shard(group_id)
             with shard:
                 group = shard.machine.groups.get(group_id)
-                return described_consumer_group(
-                    group_id, group, self._image(), self._consumer_config().assignor_names[0]
+                return (
+                    yield from described_consumer_group(
+                        group_id, group, self._image(), self._consumer_config().assignor_names[0]
+                    )
                 )
         except KafkaError as error:
             return rejected_consumer_description(group_id, error.code)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
+from kwire.chunks import Pieces
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.group.any_group import share_group
@@ -96,12 +97,12 @@ class ShareGroupCoordinator:
             task.add_done_callback(self._initializations.discard)
         return heartbeat.response
 
-    def describe(self, group_id: str) -> ShareGroupDescribeGroup:
+    def describe(self, group_id: str) -> Pieces[ShareGroupDescribeGroup]:
         try:
             shard = self._shard_of(group_id)
             with shard:
                 group = share_group(shard.machine.groups, group_id)
-                return described_share_group(group, self._image())
+                return (yield from described_share_group(group, self._image()))
         except KafkaError as error:
             return rejected_share_description(group_id, error.code, error.message)
 

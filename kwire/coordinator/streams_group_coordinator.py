@@ -104,13 +104,13 @@ class StreamsGroupCoordinator:
             return _rejected(error.code, error.message)
         return write_and_answer(shard, write, _rejected)
 
-    def describe(self, group_id: str) -> StreamsGroupDescribeGroup:
+    def describe(self, group_id: str) -> Pieces[StreamsGroupDescribeGroup]:
         if not group_id:
             return rejected_streams_description(group_id, ErrorCode.INVALID_GROUP_ID)
         try:
             shard = self._shard_of(group_id)
             with shard:
-                return described_streams_group(streams_group(shard.machine.groups, group_id))
+                return (yield from described_streams_group(streams_group(shard.machine.groups, group_id)))
         except KafkaError as error:
             return rejected_streams_description(group_id, error.code, error.message)
 

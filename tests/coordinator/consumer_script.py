@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from kwire.chunks import at_once
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import ConfigResourceType, parse
 from kwire.cluster.configs.settings import read_settings
@@ -103,7 +104,7 @@ class ScriptRunner(group_script.ScriptRunner):
     # --- administration
 
     def _consumers(self, names: list[str], _: dict[str, str]) -> None:
-        group = self.world.groups.describe_consumer_group(names[0] if names else group_script.GROUP)
+        group = at_once(self.world.groups.describe_consumer_group(names[0] if names else group_script.GROUP))
         if group.error_code:
             self._see(f"{group_script._code(group.error_code)} ({group.error_message})")
             return

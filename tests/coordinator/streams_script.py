@@ -22,6 +22,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from kwire.chunks import at_once
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.group.streams.heartbeats import StreamsHeartbeat
 from kwire.coordinator.group.streams.statuses import Status
@@ -148,7 +149,7 @@ class ScriptRunner(consumer_script.ScriptRunner):
     # --- administration
 
     def _streams(self, names: list[str], _: dict[str, str]) -> None:
-        group = self.world.groups.streams.describe(names[0] if names else group_script.GROUP)
+        group = at_once(self.world.groups.streams.describe(names[0] if names else group_script.GROUP))
         if group.error_code:
             self._see(f"{group_script._code(group.error_code)} ({group.error_message})")
             return
@@ -161,7 +162,7 @@ class ScriptRunner(consumer_script.ScriptRunner):
             self._see(f"  {member.member_id} epoch={member.member_epoch} {_listed_roles(held) or 'nothing'}{more}")
 
     def _streams_counts(self, _: list[str], __: dict[str, str]) -> None:
-        group = self.world.groups.streams.describe(group_script.GROUP)
+        group = at_once(self.world.groups.streams.describe(group_script.GROUP))
         self._see(f"{group.group_state} epoch={group.group_epoch} target={group.assignment_epoch}")
         for member in group.members:
             held, target = (
@@ -171,7 +172,7 @@ class ScriptRunner(consumer_script.ScriptRunner):
             self._see(f"  {member.member_id} epoch={member.member_epoch} has {held} of {target} tasks")
 
     def _show_topology(self, _: list[str], __: dict[str, str]) -> None:
-        topology = self.world.groups.streams.describe(group_script.GROUP).topology
+        topology = at_once(self.world.groups.streams.describe(group_script.GROUP)).topology
         assert topology is not None
         self._see_topology(topology)
 

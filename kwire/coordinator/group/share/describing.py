@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from kwire.chunks import Pieces, mapped
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.share.share_group import ASSIGNOR, ShareGroup, ShareMember
 from kwire.protocol.error_codes import ErrorCode
@@ -13,22 +16,24 @@ from kwire.protocol.messages.share_group_describe import (
 )
 
 
-def described_share_group(group: ShareGroup, image: MetadataImage) -> ShareGroupDescribeGroup:
-    return ShareGroupDescribeGroup(
+def described_share_group(group: ShareGroup, image: MetadataImage) -> Pieces[ShareGroupDescribeGroup]:
+    """Describe a group as it is now."""
+    described = ShareGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target.epoch,
         assignor_name=ASSIGNOR,
-        members=[_described_member(member, image) for member in group.members.values()],
     )
+    described.members = yield from mapped(list(group.members.values()), partial(_described_member, image))
+    return described
 
 
 def rejected_share_description(group_id: str, code: ErrorCode, message: str | None = None) -> ShareGroupDescribeGroup:
     return ShareGroupDescribeGroup(group_id=group_id, error_code=code, error_message=message)
 
 
-def _described_member(member: ShareMember, image: MetadataImage) -> ShareGroupDescribeMember:
+def _described_member(image: MetadataImage, member: ShareMember) -> ShareGroupDescribeMember:
     return ShareGroupDescribeMember(
         member_id=member.member_id,
         rack_id=member.rack_id,

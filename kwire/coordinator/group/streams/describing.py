@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kwire.chunks import Pieces, mapped
 from kwire.coordinator.group.streams.configured_topology import ConfiguredTopology, InternalTopic
 from kwire.coordinator.group.streams.member import StreamsMember
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
-from kwire.coordinator.group.streams.tasks import TaskEpochs, TaskSets
+from kwire.coordinator.group.streams.tasks import TaskEpochs, Tasks, TaskSets
 from kwire.coordinator.group.streams.topology import Topology
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.streams_group_describe import (
@@ -24,15 +25,18 @@ from kwire.protocol.messages.streams_group_describe import (
 from kwire.protocol.messages.streams_group_records import StreamsGroupTopologyTopic
 
 
-def described_streams_group(group: StreamsGroup) -> StreamsGroupDescribeGroup:
-    return StreamsGroupDescribeGroup(
+def described_streams_group(group: StreamsGroup) -> Pieces[StreamsGroupDescribeGroup]:
+    """Describe a group as it is now."""
+    described = StreamsGroupDescribeGroup(
         group_id=group.group_id,
         group_state=group.state.value,
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         topology=_described_topology(group),
-        members=[_described_member(group, member) for member in group.members.values()],
     )
+    members = [(member, group.target_of(member.member_id)) for member in group.members.values()]
+    described.members = yield from mapped(members, _described_member)
+    return described
 
 
 def rejected_streams_description(
@@ -117,8 +121,8 @@ def _pairs(values: Mapping[str, str]) -> list[StreamsGroupDescribeKeyValue]:
 # --- members
 
 
-def _described_member(group: StreamsGroup, member: StreamsMember) -> StreamsGroupDescribeMember:
-    target = group.target_of(member.member_id)
+def _described_member(member_and_target: tuple[StreamsMember, Tasks]) -> StreamsGroupDescribeMember:
+    member, target = member_and_target
     endpoint = member.endpoint
     return StreamsGroupDescribeMember(
         member_id=member.member_id,

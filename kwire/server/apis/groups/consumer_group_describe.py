@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kwire.chunks import Pieces, mapped
+from kwire.chunks import Pieces, mapped_in_pieces
 from kwire.coordinator.group.consumer.describing import rejected_consumer_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import (
@@ -24,18 +24,18 @@ def handle_consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext
 ) -> Pieces[ConsumerGroupDescribeResponse]:
     group_ids = list(dict.fromkeys(request.group_ids))  # each group is described once
-    groups = yield from mapped(group_ids, partial(_described, context, request.include_authorized_operations))
+    groups = yield from mapped_in_pieces(group_ids, partial(_described, context, request.include_authorized_operations))
     return ConsumerGroupDescribeResponse(groups=groups)
 
 
-def _described(context: RequestContext, with_operations: bool, group_id: str) -> ConsumerGroupDescribeGroup:
+def _described(context: RequestContext, with_operations: bool, group_id: str) -> Pieces[ConsumerGroupDescribeGroup]:
     if not context.services.groups.has_consumer_groups():
         return rejected_consumer_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_consumer_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return rejected_consumer_description(group_id, ErrorCode.INVALID_GROUP_ID)
-    described = context.services.groups.describe_consumer_group(group_id)
+    described = yield from context.services.groups.describe_consumer_group(group_id)
     topics = {
         topic.topic_name
         for member in described.members

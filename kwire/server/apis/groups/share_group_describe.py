@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kwire.chunks import Pieces, mapped
+from kwire.chunks import Pieces, mapped_in_pieces
 from kwire.cluster.metadata.features import SHARE_VERSION
 from kwire.coordinator.group.share.describing import rejected_share_description
 from kwire.protocol.error_codes import ErrorCode
@@ -25,18 +25,18 @@ def handle_share_group_describe(
     request: ShareGroupDescribeRequest, context: RequestContext
 ) -> Pieces[ShareGroupDescribeResponse]:
     group_ids = list(dict.fromkeys(request.group_ids))  # each group is described once
-    groups = yield from mapped(group_ids, partial(_described, context, request.include_authorized_operations))
+    groups = yield from mapped_in_pieces(group_ids, partial(_described, context, request.include_authorized_operations))
     return ShareGroupDescribeResponse(groups=groups)
 
 
-def _described(context: RequestContext, with_operations: bool, group_id: str) -> ShareGroupDescribeGroup:
+def _described(context: RequestContext, with_operations: bool, group_id: str) -> Pieces[ShareGroupDescribeGroup]:
     if not context.services.image.features.get(SHARE_VERSION, 0):
         return rejected_share_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_share_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return rejected_share_description(group_id, ErrorCode.INVALID_GROUP_ID)
-    described = context.services.groups.share.describe(group_id)
+    described = yield from context.services.groups.share.describe(group_id)
     topics = {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
     if not all(map(context.allows_topic, topics)):
         return rejected_share_description(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED_TOPICS)

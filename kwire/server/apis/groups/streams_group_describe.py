@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kwire.chunks import Pieces, mapped
+from kwire.chunks import Pieces, mapped_in_pieces
 from kwire.coordinator.group.streams.describing import rejected_streams_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.streams_group_describe import (
@@ -26,18 +26,18 @@ def handle_streams_group_describe(
     request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> Pieces[StreamsGroupDescribeResponse]:
     group_ids = list(dict.fromkeys(request.group_ids))  # each group is described once
-    groups = yield from mapped(group_ids, partial(_described, context, request.include_authorized_operations))
+    groups = yield from mapped_in_pieces(group_ids, partial(_described, context, request.include_authorized_operations))
     return StreamsGroupDescribeResponse(groups=groups)
 
 
-def _described(context: RequestContext, with_operations: bool, group_id: str) -> StreamsGroupDescribeGroup:
+def _described(context: RequestContext, with_operations: bool, group_id: str) -> Pieces[StreamsGroupDescribeGroup]:
     if not context.services.groups.streams.is_enabled():
         return rejected_streams_description(group_id, ErrorCode.UNSUPPORTED_VERSION)
     if not context.allows_group(group_id):
         return rejected_streams_description(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if not group_id:
         return rejected_streams_description(group_id, ErrorCode.INVALID_GROUP_ID)
-    described = context.services.groups.streams.describe(group_id)
+    described = yield from context.services.groups.streams.describe(group_id)
     if described.topology is not None and not all(map(context.allows_topic, set(_topics(described.topology)))):
         return rejected_streams_description(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, UNAUTHORIZED_TOPICS)
     if with_operations and described.error_code == ErrorCode.NONE:
