@@ -25,10 +25,6 @@ from tests.support.requests import create_request
 ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 21)
 REGRESSIONS = regressions("cluster")
-OPEN_FAULTS = {
-    453: "a share record that was released at delivery count 5 is delivered with 5 again after its leader moves"
-}
-"""Faults that are not understood yet, by seed; docs/status.md names them."""
 SESSION_SECONDS = 9.0
 QUIET_EVENTS_MAX = 10_000
 """Maximum number of events in 20 seconds of an idle cluster."""
@@ -65,15 +61,7 @@ def test_seeds_are_of_all_kinds(results: dict[int, Result]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(seed, marks=pytest.mark.xfail(reason=OPEN_FAULTS[seed], strict=False))
-        if seed in OPEN_FAULTS
-        else seed
-        for seed in (each.seed for each in REGRESSIONS)
-    ],
-)
+@pytest.mark.parametrize("seed", [each.seed for each in REGRESSIONS])
 def test_seeds_that_failed_earlier_pass(seed: int, results: dict[int, Result]) -> None:
     assert results[seed].outcome is not None, results[seed].failure
 

@@ -376,8 +376,11 @@ class LedSharePartition:
     # --- persister
 
     async def _store(self, change: Change) -> None:
-        """Return when a change is stored. Raises KafkaError if it is not; then it is undone."""
-        if not change.batches:
+        """Return when a change is stored. Raises KafkaError if it is not; then it is undone.
+
+        A change without batches finds its records changed already, by a write that may still be under way.
+        """
+        if not change.batches and not self._is_writing:
             return
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._to_write.append((change, stored))
