@@ -236,12 +236,8 @@ class LedSharePartition:
 
     def take_fetch_lock(self, fetch: WaitingFetch) -> bool:
         """Return True if a fetch may read the log for this share partition; no other one can until it releases it."""
-        if self.state is None or self.failure is not None:
-            return False
-        if self._holder is not None:
-            self._was_refused = True
-            return False
-        if not self.state.can_acquire():
+        if not self.can_be_fetched():
+            self._was_refused |= self._holder is not None
             return False
         self._holder = fetch
         return True
@@ -281,10 +277,10 @@ class LedSharePartition:
 
     @property
     def _has_something(self) -> bool:
-        state = self.state
-        if state is None or self.failure is not None or self._holder is not None or not state.can_acquire():
+        if not self.can_be_fetched():
             return False
-        return state.next_fetch_offset() < self.readable_end
+        assert self.state is not None
+        return self.state.next_fetch_offset() < self.readable_end
 
     def _wake_next_soon(self) -> None:
         if not self._wakes_soon:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -219,7 +219,7 @@ class MemberUpdates:
                 return FIRST_EPOCH, NOTHING
             return group.target.epoch, group.target_of(update.after)
         computed = at_once(compute(given))
-        update.records += self._target_records(group, update.epoch, given, computed)
+        update.records += self._target_records(group, update.epoch, given.members, computed)
         return update.epoch, computed.get(update.after.member_id, NOTHING)
 
     def _may_compute(self, group: ConsumerGroup) -> bool:
@@ -267,12 +267,12 @@ class MemberUpdates:
         )
 
     def _target_records(
-        self, group: ConsumerGroup, epoch: int, given: AssignmentInput, computed: Mapping[str, Partitions]
+        self, group: ConsumerGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
     ) -> list[GroupRecord]:
         group_id, before = group.group_id, group.target.by_member
         changed = [
             records.target_record(group_id, member_id, computed.get(member_id, NOTHING))
-            for member_id in given.members
+            for member_id in member_ids
             if before.get(member_id) != computed.get(member_id, NOTHING)
         ]
         return [*changed, records.target_metadata_record(group_id, epoch, self._environment.clock.wall_ms())]
@@ -284,13 +284,7 @@ class MemberUpdates:
         if not isinstance(group, ConsumerGroup) or group.target.epoch >= epoch or group.epoch < epoch:
             return None
         # Members that have left since have no records any more; a new one gets its target with the next epoch.
-        present = AssignmentInput(
-            members={member_id: each for member_id, each in given.members.items() if member_id in group.members},
-            is_homogeneous=given.is_homogeneous,
-            owners=given.owners,
-            partition_counts=given.partition_counts,
-            topic_names=given.topic_names,
-        )
+        present = [member_id for member_id in given.members if member_id in group.members]
         return Write(answer=None, records=self._target_records(group, epoch, present, computed))
 
     # --- reconciliation
