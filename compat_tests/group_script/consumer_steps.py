@@ -16,7 +16,6 @@ from compat_tests.group_script.known import (
     wrong_epoch,
 )
 from compat_tests.group_script.topics import PARTITIONS, any_topic
-from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -41,7 +40,6 @@ REBALANCE_TIMEOUT_MS = 3_000_000
 REGEX_OF = {"consumer-1": "apples|berries", "consumer-2": ".*es"}
 """Regular expression of each group: a second one is resolved at most every ten seconds."""
 INVALID_REGEX = "a("
-LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
 
 
 def heartbeat(source: random.Random) -> Step:
@@ -111,14 +109,10 @@ def _continue(
 
 def learn(known: Known, request: ConsumerGroupHeartbeatRequest, answer: ConsumerGroupHeartbeatResponse) -> None:
     member = known.member(request.group_id, request.member_id)
-    if answer.error_code in LOST or (not answer.error_code and request.member_epoch < 0):
-        member.left()
-    elif not answer.error_code:
-        member.epoch = answer.member_epoch
-        if answer.assignment is not None:
-            member.owned = sorted_assigned(
-                {known.topic_name(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
-            )
+    if member.answered(request, answer) and answer.assignment is not None:
+        member.owned = sorted_assigned(
+            {known.topic_name(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
+        )
 
 
 def commit(source: random.Random) -> Step:

@@ -6,9 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from kwire.protocol.error_codes import ErrorCode
+
 CONSUMER, SHARE, STREAMS = "consumer", "share", "streams"
 KINDS = (CONSUMER, SHARE, STREAMS)
 MEMBERS = 6
+
+LOST = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNRELEASED_INSTANCE_ID)
 
 Assigned = dict[str, list[int]]
 """Partitions by topic, or tasks by subtopology."""
@@ -27,8 +31,14 @@ class Member:
     acquired: list[tuple[str, int, int, int]] = field(default_factory=list)
     """Topic, partition, first and last offset of the records that it has to acknowledge."""
 
-    def left(self) -> None:
-        self.epoch, self.owned, self.standby = 0, {}, {}
+    def answered(self, request: Any, answer: Any) -> bool:
+        """Note the epoch in the response of a heartbeat; return True if the member is in the group and was accepted."""
+        if answer.error_code in LOST or (not answer.error_code and request.member_epoch < 0):
+            self.epoch, self.owned, self.standby = 0, {}, {}
+        elif not answer.error_code:
+            self.epoch = answer.member_epoch
+            return True
+        return False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from compat_tests.group_script.known import CONSUMER, SHARE, Known, Step, member
 from compat_tests.group_script.script import ALL_GROUPS, Script
 from compat_tests.group_script.stored import stored
 from compat_tests.group_script.topics import LASTING, PARTITIONS
-from compat_tests.harness.answers import apart, codes
+from compat_tests.harness.answers import Outcome, apart, codes
 from compat_tests.harness.waiting import eventually
 from kwire.coordinator.share.keys import ShareKey
 from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -63,13 +63,6 @@ NOT_COMPARED = {
     ),
     "state_changelog_topics",  # Kafka describes their numbers of partitions only after the next record
 }
-
-
-@dataclass(slots=True)
-class Outcome:
-    differences: list[str] = field(default_factory=list)
-    played: int = 0
-    without_error: int = 0
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-from compat_tests.group_script.consumer_steps import LOST
 from compat_tests.group_script.known import Known, Step, member_id, often, wrong_epoch
 from compat_tests.group_script.topics import LASTING, PARTITIONS, any_topic
 from kwire.protocol.messages.alter_share_group_offsets import (
@@ -69,11 +68,7 @@ def _subscribe(request: ShareGroupHeartbeatRequest, source: random.Random) -> No
 
 
 def _learn_heartbeat(known: Known, request: ShareGroupHeartbeatRequest, answer: ShareGroupHeartbeatResponse) -> None:
-    member = known.member(request.group_id, request.member_id)
-    if answer.error_code in LOST or (not answer.error_code and request.member_epoch < 0):
-        member.left()
-    elif not answer.error_code:
-        member.epoch = answer.member_epoch
+    known.member(request.group_id, request.member_id).answered(request, answer)
 
 
 def fetch(source: random.Random) -> Step:

@@ -9,19 +9,12 @@ from kwire.coordinator.share.records import decode_share_record
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.share_group_records import ShareGroupTargetAssignmentMemberKey
-from kwire.protocol.records import decode_all
+from kwire.protocol.records import Record, decode_all
 
 GROUPS, SHARES = "__consumer_offsets", "__share_group_state"
-NOT_COMPARED = {
-    *(
-        "commit_timestamp",
-        "metadata_hash",
-        "timestamp",
-        "record_offset",
-        "version",
-    ),  # the version of a regex: of the image
-    *("assignment_timestamp", "create_ms", "write_ms", "state_epoch"),
-}
+TIMES = {"commit_timestamp", "assignment_timestamp", "create_ms", "write_ms"}
+NOT_COMPARED = {*TIMES, "metadata_hash", "timestamp", "record_offset", "state_epoch", "version"}
+"""The version is that of the metadata with which a regular expression was resolved."""
 
 
 def stored(players: list[Any]) -> list[str]:
@@ -36,13 +29,12 @@ def stored(players: list[Any]) -> list[str]:
 
 def _newest(player: Any, topic: str, decode: Any) -> dict[str, Any]:
     newest: dict[str, Any] = {}
-    for data in _batches(player, topic):
-        for record in decode_all(data):
-            assert record.key is not None
-            key, value = decode(record.key, record.value)
-            if isinstance(key, ShareGroupTargetAssignmentMemberKey):
-                continue  # Kafka keeps topics that no member reads any more: docs/differences.md
-            newest[f"{type(key).__name__} {player.plain(key)}"] = _comparable(player.plain(value))
+    for record in _records(player, topic):
+        assert record.key is not None
+        key, value = decode(record.key, record.value)
+        if isinstance(key, ShareGroupTargetAssignmentMemberKey):
+            continue  # Kafka keeps topics that no member reads any more: docs/differences.md
+        newest[f"{type(key).__name__} {player.plain(key)}"] = _comparable(player.plain(value))
     return dict(sorted((key, value) for key, value in newest.items() if value is not None))
 
 
@@ -52,7 +44,7 @@ def _comparable(value: Any) -> Any:
     return [_comparable(each) for each in value] if isinstance(value, list) else value
 
 
-def _batches(player: Any, topic: str) -> Iterator[bytes]:
+def _records(player: Any, topic: str) -> Iterator[Record]:
     (found,) = player.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9).topics
     for index in range(len(found.partitions)):
         offset = 0
@@ -64,5 +56,6 @@ def _batches(player: Any, topic: str) -> Iterator[bytes]:
             (data,) = player.ask(request, 11).responses[0].partitions
             if not data.records:
                 break
-            yield data.records
-            offset = max(record.offset for record in decode_all(data.records)) + 1
+            for record in decode_all(data.records):
+                yield record
+                offset = record.offset + 1

@@ -2,7 +2,6 @@
 
 import random
 
-from compat_tests.group_script.consumer_steps import LOST
 from compat_tests.group_script.known import Assigned, Known, Step, member_id, often, some, sorted_assigned, wrong_epoch
 from compat_tests.group_script.topics import DELETED, MISSING
 from kwire.protocol.messages.streams_group_heartbeat import (
@@ -100,10 +99,7 @@ def _task_ids(tasks: Assigned) -> list[StreamsGroupHeartbeatTaskIds]:
 
 def _learn(known: Known, request: StreamsGroupHeartbeatRequest, answer: StreamsGroupHeartbeatResponse) -> None:
     member = known.member(request.group_id, request.member_id)
-    if answer.error_code in LOST or (not answer.error_code and request.member_epoch < 0):
-        member.left()
-    elif not answer.error_code:
-        member.epoch = answer.member_epoch
+    if member.answered(request, answer):
         if answer.active_tasks is not None:
             member.owned = _assigned(answer.active_tasks)
         if answer.standby_tasks is not None:

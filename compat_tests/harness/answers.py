@@ -1,8 +1,17 @@
 """Comparison of responses: where two differ, and which error codes one has."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Result of a script."""
+
+    differences: list[str] = field(default_factory=list)
+    played: int = 0
+    without_error: int = 0
 
 
 def apart(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:

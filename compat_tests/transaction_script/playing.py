@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from compat_tests.differential.wire import Side
-from compat_tests.harness.answers import apart, codes
+from compat_tests.harness.answers import Outcome, apart, codes
 from compat_tests.harness.waiting import eventually
 from compat_tests.transaction_script.scripts import (
     GROUPS,
@@ -39,13 +39,6 @@ SETTLE_SECONDS = 5.0
 NOT_COMPARED = {"throttle_time_ms", "error_message", "host", "port", "node_id", "leader_id", "session_id"}
 TIMES = {"last_timestamp", "transaction_start_time_ms", "log_append_time_ms"}
 ENDS = {"EndTxnRequest", "InitProducerIdRequest", "WriteTxnMarkersRequest"}
-
-
-@dataclass(slots=True)
-class Outcome:
-    differences: list[str] = field(default_factory=list)
-    played: int = 0
-    without_error: int = 0
 
 
 @dataclass(slots=True)
