@@ -91,6 +91,8 @@ class LedSharePartition:
         self._wakes_soon = False
         self._to_write: deque[tuple[Change, asyncio.Future[None]]] = deque()
         self._is_writing = False
+        self._stored_start_offset = 0
+        """Start offset of the last write, or of the state as it was loaded."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -147,6 +149,7 @@ class LedSharePartition:
                 if self.chosen_start is None or self.chosen_start.state_epoch != state_epoch:
                     self.chosen_start = ChosenStart(state_epoch, await self._first_offset())
                 start_offset = self.chosen_start.offset
+            self._stored_start_offset = start_offset
             state = SharePartition(start_offset, state_epoch=state_epoch, settings=self.settings)
             await in_turns(state.load(batches))
         except KafkaError as error:
@@ -374,9 +377,9 @@ class LedSharePartition:
     async def _store(self, change: Change) -> None:
         """Return when a change is stored. Raises KafkaError if it is not; then it is undone.
 
-        A change without batches finds its records changed already, by a write that may still be under way.
+        A change without batches finds its records changed already, by a write that may be under way or have failed.
         """
-        if not change.batches and not self._is_writing:
+        if not change.batches and not self._is_writing and self._loaded().start_offset <= self._stored_start_offset:
             return
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._to_write.append((change, stored))
@@ -411,6 +414,7 @@ class LedSharePartition:
             written.append(self._to_write.popleft())
             batches += written[-1][0].batches
         error = self.failure
+        start_offset = state.start_offset
         if error is None:
             try:
                 await self._persister.write_state(
@@ -419,7 +423,7 @@ class LedSharePartition:
                     partition.index,
                     state.state_epoch,
                     self.leader_epoch,
-                    state.start_offset,
+                    start_offset,
                     state.delivery_complete_count,
                     batches,
                 )
@@ -430,6 +434,7 @@ class LedSharePartition:
                 raise
             else:
                 self.chosen_start = None
+                self._stored_start_offset = start_offset
         # Another leader may have read the state before a change that was stored after a failure.
         error = error or self.failure
         has_effect = False

@@ -300,6 +300,26 @@ def test_a_group_at_the_latest_record_skips_none_while_its_member_reconnects(
     assert member.take() == {0: [(1, 1, 1)]}
 
 
+def test_an_acknowledgement_stores_an_expiration_that_could_not_be_stored(
+    broker: RunningBroker, member: Member, persister: MemoryPersister
+) -> None:
+    configure_group(member.client, member.group, share_delivery_count_limit="2")
+    write(member, b"a")
+    assert member.take() == {0: [(0, 0, 1)]}
+    assert member.settle(RELEASE, 0, 0) == 0
+    assert member.take() == {0: [(0, 0, 2)]}
+    led = broker.server.services.share_partitions.get(member.group, (member.topic_id, 0))
+    assert led is not None
+    state = led.state
+    assert state is not None
+    persister.write_errors.append(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    eventually(lambda: broker.call(lambda: state.start_offset) == 1, "the record is archived, as its lock has expired")
+    stored = persister.states[member.group, member.topic_id, 0]
+    assert stored.start_offset == 0
+    assert member.settle(RELEASE, 0, 0) == 0
+    assert stored.start_offset == 1
+
+
 def test_a_deleted_topic(broker: RunningBroker, member: Member) -> None:
     request = member.fetch_request()
     member.client.send(request, 2)
