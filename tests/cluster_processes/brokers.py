@@ -31,6 +31,7 @@ FAST = {
     **REPLICATED,
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
+    "group.share.min.record.lock.duration.ms": "1000",
     # A dead broker is detected soon, while a slow one on a busy machine is not fenced.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",

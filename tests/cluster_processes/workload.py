@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from compat_tests.harness.reference import HOME
-from tests.cluster_processes import verifiable
+from tests.cluster_processes import shared, verifiable
 from tests.cluster_processes.broker_cluster import CLIENTS, RECOVERY_SECONDS, VERIFIED, BrokerCluster
 from tests.cluster_processes.probe import Probe
 from tests.history import final
@@ -31,6 +31,10 @@ KINDS = {
     "uncommitted": Kind("reader", "uncommitted", is_writer=False),
     "member": Kind("member", is_writer=False),
     "second-member": Kind("member", is_writer=False),
+    "consumer-member": Kind("consumer_member", is_writer=False),
+    "second-consumer-member": Kind("consumer_member", is_writer=False),
+    "share-member": Kind("share_member", is_writer=False),
+    "second-share-member": Kind("share_member", is_writer=False),
 }
 
 
@@ -49,6 +53,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         cluster, servers = self.cluster, self.cluster.bootstrap_servers
+        shared.configure(cluster)
         cluster.probe = Probe(cluster.network, CLIENTS[0], servers, cluster.journal)
         for number, (name, kind) in enumerate(KINDS.items()):
             within = tuple(cluster.network.command(CLIENTS[number % len(CLIENTS)]))
@@ -86,6 +91,7 @@ class Workload:
         self._stop([client for client in self.clients if client.kind.is_writer])
         with cluster.network.inside(CLIENTS[0]):
             final.settle(cluster.bootstrap_servers, cluster.journal)
+            shared.drain(cluster)
         if self.programs:
             self._finish_verifiable()
         self._stop([client for client in self.clients if not client.kind.is_writer])

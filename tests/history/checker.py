@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.history.checks import cycles, groups, order, progress, visibility, writes
+from tests.history.checks import cycles, groups, order, progress, shares, visibility, writes
 from tests.history.findings import BAD, KNOWN, Finding
 from tests.history.operations import OK, Fault, Operation, read
 from tests.history.timeline import Timeline
@@ -35,6 +35,7 @@ CHECKS: tuple[Callable[[Timeline], Iterator[Finding]], ...] = (
     cycles.information_cycles,
     groups.rewound_commits,
     groups.double_owners,
+    shares.share_groups,
     progress.realtime_lag,
     progress.availability,
 )

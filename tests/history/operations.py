@@ -16,6 +16,8 @@ from typing import Any
 
 Record = tuple[str, int, str]
 """(key, offset, value); a key is a partition of a topic."""
+Acquired = tuple[str, int, int]
+"""(key, offset, delivery count)."""
 OK, FAIL, INFO = "ok", "fail", "info"
 COMMITTED, UNCOMMITTED = "committed", "uncommitted"
 ASSIGN, SUBSCRIBE = "assign", "subscribe"
@@ -89,8 +91,9 @@ class Own(Operation):
     """Ownership of keys by a group member from `invoked` until `completed`. ok: given back; info: lost."""
 
     group: str
-    generation: int
     keys: list[str]
+    generation: int = -1
+    """Generation in which the member received the keys; -1 if its client does not show it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,6 +112,33 @@ class Restore(Operation):
 
     group: str
     offsets: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Acquire(Operation):
+    """Records that a member of a share group received, which the broker acquired for it after `invoked`."""
+
+    group: str
+    records: list[Acquired] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Acknowledge(Operation):
+    """Acknowledgement of records of a key by a member of a share group."""
+
+    group: str
+    key: str
+    offsets: list[int]
+    acknowledge_type: int
+    """1 accepts, 2 releases, 3 rejects, as in requests."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Drained(Operation):
+    """End of a share group's work: every record of the keys must be complete."""
+
+    group: str
+    keys: list[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,7 +175,10 @@ class Healed(Operation):
 
 KINDS: dict[str, type[Operation]] = {
     kind.__name__.lower(): kind
-    for kind in (Send, Begin, End, Poll, Assign, Own, Store, Restore, Final, Hanging, Fault, Healed)
+    for kind in (
+        *(Send, Begin, End, Poll, Assign, Own, Store, Restore),
+        *(Acquire, Acknowledge, Drained, Final, Hanging, Fault, Healed),
+    )
 }
 
 
@@ -180,6 +213,8 @@ def _made(process: str, known: dict[str, Any]) -> Operation:
     made = kind(process=process, **{name: value for name, value in known.items() if name in names})
     if isinstance(made, Poll):
         made.records = [(key, offset, value) for key, offset, value in made.records]
+    elif isinstance(made, Acquire):
+        made.records = [(key, offset, count) for key, offset, count in made.records]
     return made
 
 

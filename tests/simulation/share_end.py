@@ -20,10 +20,10 @@ from kwire.protocol.messages.incremental_alter_configs import (
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
 from kwire.simulation.random_source import SeededRandomSource
+from tests.history.share_events import ACCEPT, Start
 from tests.simulation.cluster_admin import Administrator
 from tests.simulation.cluster_end import HEAL_SECONDS
 from tests.simulation.cluster_ledger import Ledger
-from tests.simulation.share_events import ACCEPT, Start
 from tests.simulation.share_history import PARTITIONS, SHARE_GROUP, TOPIC, ShareHistory
 from tests.simulation.share_members import Ending, Session, ShareMember, ShareProducer, ranges_of
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.simulation import ClusterBroker, Simulation
 from kwire.simulation.hosts import Process
-from tests.simulation.share_checker import (
+from tests.history.share_checker import (
     DOUBLE,
     EXCEEDED,
     FOREIGN,
@@ -21,7 +21,7 @@ from tests.simulation.share_checker import (
     Finding,
     check_shares,
 )
-from tests.simulation.share_events import Acknowledged, Delivery, Event
+from tests.history.share_events import Acknowledged, Delivery, Event
 
 TOPIC: Final = "shared"
 PARTITIONS: Final = 2

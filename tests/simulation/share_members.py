@@ -34,10 +34,7 @@ from kwire.protocol.messages.share_fetch import (
 from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.protocol.records import decode_all
 from kwire.simulation import ClusterBroker, Simulation, WireClient
-from tests.simulation.cluster_clients import Client
-from tests.simulation.cluster_ledger import Ledger
-from tests.simulation.connections import GIVE_UP_SECONDS, GROUP
-from tests.simulation.share_events import (
+from tests.history.share_events import (
     ACCEPT,
     FAIL,
     INFO,
@@ -51,6 +48,9 @@ from tests.simulation.share_events import (
     Start,
     Unanswered,
 )
+from tests.simulation.cluster_clients import Client
+from tests.simulation.cluster_ledger import Ledger
+from tests.simulation.connections import GIVE_UP_SECONDS, GROUP
 from tests.simulation.share_history import PARTITIONS, SHARE_GROUP, TOPIC, ShareHistory
 from tests.support.requests import batch, produce_request
 

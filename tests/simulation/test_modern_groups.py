@@ -6,10 +6,10 @@ import pytest
 
 from kwire.simulation import Simulation
 from tests.history.operations import INFO, OK, Own
+from tests.history.share_events import Delivery, Sent
 from tests.simulation.cluster import run_seed
 from tests.simulation.cluster_history import History
 from tests.simulation.consumer_members import RULES
-from tests.simulation.share_events import Delivery, Sent
 from tests.simulation.share_history import ShareHistory
 
 QUIET_SECONDS = 12.0

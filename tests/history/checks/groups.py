@@ -125,7 +125,7 @@ def double_owners(timeline: Timeline) -> Iterator[Finding]:
 
 def _same_generation(intervals: list[Own]) -> Iterator[tuple[Own, Own]]:
     first: dict[int, Own] = {}
-    for own in intervals:
+    for own in (own for own in intervals if own.generation != NONE):
         before = first.setdefault(own.generation, own)
         if before.process != own.process:
             yield before, own

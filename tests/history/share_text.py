@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.simulation.share_events import (
+from tests.history.share_events import (
     ACCEPT,
     FAIL,
     INFO,

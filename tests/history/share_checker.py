@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final, NamedTuple
 
-from tests.simulation.share_events import (
+from tests.history.share_events import (
     FAIL,
     INFO,
     NEVER,

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.simulation.share_checker import (
+from tests.history.share_checker import (
     ANOMALIES,
     DOUBLE,
     EXCEEDED,
@@ -18,7 +18,7 @@ from tests.simulation.share_checker import (
     SKIPPED,
     check_shares,
 )
-from tests.simulation.share_text import share_history
+from tests.history.share_text import share_history
 
 LOCK_SECONDS: Final = 10.0
 LIMIT: Final = 3
