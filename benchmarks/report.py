@@ -75,7 +75,9 @@ def wanted_of_kwire(figure: str) -> tuple[str, float] | None:
 
 
 def _bound(figure: str, bounds: Mapping[str, tuple[str, float]]) -> tuple[str, float] | None:
-    return next((bound for start, bound in bounds.items() if figure.startswith(start)), None)
+    """Return the bound of the longest prefix of the figure."""
+    prefix = max((prefix for prefix in bounds if figure.startswith(prefix)), key=len, default="")
+    return bounds.get(prefix)
 
 
 def _holds(value: float, bound: tuple[str, float]) -> bool:
