@@ -182,14 +182,15 @@ class GroupCoordinator:
     def topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name.
 
-        Share groups forget its states, which the share coordinator deletes.
+        Share groups forget its states, which the share coordinator deletes; a shard that is loading does so when it is
+        loaded.
         """
         self.topic_hashes.forget(topic.name)
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
-                with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
+                with contextlib.suppress(KafkaError), shard:  # the offsets stay if the shard is loading
                     shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
-                    shard.machine.forget_share_states(topic.topic_id)
+                    shard.machine.forget_deleted_topics()
 
     def topics_created(self, metadata_offset: int) -> None:
         """Match regular expressions against new topics; the metadata of this offset contain them."""

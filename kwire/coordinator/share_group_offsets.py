@@ -75,6 +75,17 @@ class ShareGroupOffsets:
         """
         return self._changing.setdefault(group_id, asyncio.Lock())
 
+    def initializing(self, group_id: str) -> dict[UUID, frozenset[int]]:
+        """Return the partitions that are being initialized; none if this broker does not coordinate the group."""
+        try:
+            shard = self._shard_of(group_id)
+        except KafkaError:
+            return {}
+        group = shard.machine.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return {}
+        return {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
+
     # --- describe
 
     def initialized_partitions(self, group_id: str) -> dict[str, list[int]]:
