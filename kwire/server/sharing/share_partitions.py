@@ -119,6 +119,22 @@ class SharePartitions:
             self._failed[led.group_id, key] = led
             self._keep(self._forget(led, key))
 
+    def end_all(self) -> None:
+        """End all sessions, and drop all share partitions: the cluster has no share groups any more."""
+        self._keep(self._end_all())
+
+    async def _end_all(self) -> None:
+        for keys in chunks(self.sessions.keys()):
+            for key in keys:
+                self.sessions.remove(key)
+                self._forget_connection(key)
+            await turn()
+        for group in list(self._groups.values()):
+            for leds in chunks(list(group.values())):
+                for led in leds:
+                    led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))  # it ends the wait of fetches
+                await turn()
+
     async def _forget(self, led: LedSharePartition, key: PartitionKey) -> None:
         """Drop the last reference to a failed share partition when its last write has ended."""
         await led.settled()
