@@ -18,6 +18,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
 from kwire.server.sharing.chosen_starts import ChosenStarts
 from kwire.server.sharing.config import ShareGroupSettings, ShareSessionSettings
+from kwire.server.sharing.in_flight_limit import InFlightLimit
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.server.sharing.persister import Persister
 from kwire.server.sharing.share_sessions import PartitionKey, SessionKey, ShareSession, ShareSessions
@@ -63,6 +64,7 @@ class SharePartitions:
         self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
         """Share partitions that have failed and still have a write in progress."""
         self._chosen_starts = ChosenStarts(clock)
+        self._in_flight_limit = InFlightLimit()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -98,6 +100,7 @@ class SharePartitions:
             clock=self._clock,
             large_batches=self._large_batches,
             messages=self._messages,
+            in_flight_limit=self._in_flight_limit,
             dropped=self._drop,
             predecessor=self._failed.pop((group_id, key), None),
             chosen_start=self._chosen_starts.take(group_id, key),
