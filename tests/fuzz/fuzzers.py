@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.fuzz.closest_model import CLOSEST_FUZZER
-from tests.fuzz.consumer_group_model import CONSUMER_GROUP_FUZZER
+from tests.fuzz.consumer_group_model import CONSUMER_GROUP_FUZZER, LARGE_CONSUMER_GROUP_FUZZER
 from tests.fuzz.controller_model import CONTROLLER_FUZZER
 from tests.fuzz.flap_model import FLAP_FUZZER
 from tests.fuzz.follower_model import FOLLOWER_FUZZER
@@ -18,6 +18,7 @@ FUZZERS: Final[dict[str, Fuzzer]] = {
     for fuzzer in (
         GROUP_FUZZER,
         CONSUMER_GROUP_FUZZER,
+        LARGE_CONSUMER_GROUP_FUZZER,
         LOG_FUZZER,
         FOLLOWER_FUZZER,
         FLAP_FUZZER,

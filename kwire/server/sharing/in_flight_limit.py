@@ -1,7 +1,7 @@
 """Limit of the records that are in flight in all share partitions of a broker.
 
 The memory of a share partition grows with the records in flight that have different states, such as records that are
-acquired or renewed one by one: at most 400 bytes for each record. Beyond the limit, each share partition may have an
+acquired or renewed one by one: up to 500 bytes for each record. Beyond the limit, each share partition may have an
 equal part of it in flight. Those that have more acquire no new records until some of theirs are done; records that are
 available again can be acquired.
 """
