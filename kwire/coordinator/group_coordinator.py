@@ -130,14 +130,15 @@ class GroupCoordinator:
     def _weighed_groups(self) -> Iterator[AnyGroup]:
         """Yield the groups whose memory is limited: all but those that consist of committed offsets only.
 
-        The latter stay until their offsets expire. If they counted, many of them would prevent new members from joining
-        that long.
+        The latter stay until their offsets expire, and share groups with states until they are deleted. If they
+        counted, many of them would prevent new members from joining that long. The share coordinator limits the states.
         """
         for shard in self._runtime:
             committed = shard.machine.offsets
             for group in shard.machine.groups.values():
                 has_pending = isinstance(group, ClassicGroup) and group.pending_join
-                if group.members or has_pending or not committed.by_topic(group.group_id):
+                has_states = isinstance(group, ShareGroup) and not group.states.is_empty
+                if group.members or has_pending or not (has_states or committed.by_topic(group.group_id)):
                     yield group
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:

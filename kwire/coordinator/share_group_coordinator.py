@@ -56,7 +56,12 @@ class ShareGroupCoordinator:
         """Use this share coordinator, and this function for the high watermark of a topic's partition."""
         self._states = states
         self._offsets = ShareGroupOffsets(
-            shard_of=self._shard_of, states=states, latest_offset=latest_offset, image=self._image, clock=self._clock
+            shard_of=self._shard_of,
+            states=states,
+            latest_offset=latest_offset,
+            reserve=self._memory.reserve_group,
+            image=self._image,
+            clock=self._clock,
         )
 
     @property

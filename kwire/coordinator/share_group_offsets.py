@@ -52,17 +52,20 @@ class ShareGroupOffsets:
         shard_of: Callable[[str], GroupShard],
         states: ShareStates,
         latest_offset: Callable[[str, int], Awaitable[int]],
+        reserve: Callable[[str], bool],
         image: Callable[[], MetadataImage],
         clock: Clock,
     ) -> None:
         """Create the rules.
 
         `shard_of` returns the active shard of a group id, or raises KafkaError. `latest_offset` returns the high
-        watermark of a topic's partition, or raises KafkaError.
+        watermark of a topic's partition, or raises KafkaError. `reserve` returns True if a group may be created, and
+        counts it.
         """
         self._shard_of = shard_of
         self._states = states
         self._latest_offset = latest_offset
+        self._reserve = reserve
         self._image = image
         self._clock = clock
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -135,7 +138,8 @@ class ShareGroupOffsets:
     ) -> dict[tuple[UUID, int], KafkaError]:
         """Set the start offsets of an empty group, which is created if needed; return the partitions that failed.
 
-        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
+        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, and COORDINATOR_NOT_AVAILABLE if
+        there is no memory for another group.
         """
         async with self.changing(group_id):
             return await self._alter(group_id, offsets)
@@ -151,6 +155,8 @@ class ShareGroupOffsets:
             check_empty(found)
             if not offsets:
                 return {}  # no group is created
+            if group is None and not self._reserve(group_id):
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             topics = {
                 topic_id: TopicStates(image.topic_names[topic_id], frozenset(partitions), now_ms)
                 for topic_id, partitions in offsets.items()

@@ -1,4 +1,4 @@
-"""States of a share group's partitions: created once, and forgotten with their topics."""
+"""States of a share group's partitions: created once, forgotten with their topics; groups that have none."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.share.state import ShareSummary
+from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from tests.coordinator.clients import client_named
 from tests.coordinator.world import World, topic_image
@@ -34,8 +37,8 @@ class States:
         await self.available.wait()
         self.created.append((topic_id, partition))
 
-    async def delete_state(self, group_id: str, topic_id: UUID, partition: int) -> None:
-        raise AssertionError("nothing is deleted")
+    async def delete_state(self, _group_id: str, topic_id: UUID, partition: int) -> None:
+        self.created.remove((topic_id, partition))
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareSummary:
         raise AssertionError("nothing is described")
@@ -51,7 +54,7 @@ class ShareGroupWorld(World):
         self.epoch = 0
 
     async def beat(self) -> int:
-        """Send a heartbeat, wait for what it causes, and return the group's epoch."""
+        """Send a heartbeat of the member, wait for what it causes, and return the group's epoch."""
         request = ShareGroupHeartbeatRequest(
             group_id=GROUP,
             member_id="m",
@@ -63,6 +66,15 @@ class ShareGroupWorld(World):
         self.epoch = response.member_epoch
         await asyncio.sleep(0.1)
         return self.group.epoch
+
+    async def send(self, group_id: str, epoch: int, *topics: str) -> int:
+        """Send a heartbeat of another group's member, wait for what it causes, and return the error code."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=group_id, member_id="m", member_epoch=epoch, subscribed_topic_names=list(topics) or None
+        )
+        response = await _answered(self.groups.share.heartbeat(request, client_named("c")))
+        await asyncio.sleep(0.1)
+        return response.error_code
 
     @property
     def group(self) -> ShareGroup:
@@ -154,5 +166,49 @@ def test_a_deleted_topic_is_forgotten_when_that_can_be_stored(tmp_path: Path) ->
         world.reject_appends(reject=False)
         await asyncio.sleep(1)
         assert world.state_topics() == set()
+
+    run(tmp_path, acts)
+
+
+# --- memory of empty groups
+
+
+def test_empty_groups_with_states_leave_room_for_members(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.groups._memory._limit_bytes = 50_000
+        for number in range(20):
+            assert await world.send(f"g{number}", 0, "t") == 0
+            assert await world.send(f"g{number}", -1) == 0
+            await asyncio.sleep(1)
+        assert len(world.group_machine().groups) == 20
+
+    run(tmp_path, acts)
+
+
+def test_empty_groups_without_states_are_removed(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        for name, topic in (("without", "missing"), ("with", "t"), ("member", "missing")):
+            assert await world.send(name, 0, topic) == 0
+        for name in ("without", "with"):
+            assert await world.send(name, -1) == 0
+        for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
+            await asyncio.sleep(30)
+            assert await world.send("member", 0, "missing") == 0
+        assert set(world.group_machine().groups) == {"with", "member"}
+
+    run(tmp_path, acts)
+
+
+def test_altered_offsets_create_no_group_without_memory(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        offsets = world.groups.share.offsets
+        world.groups._memory._limit_bytes = 10_000
+        assert await world.send("g", 0, "t") == 0
+        assert await offsets.alter("a", {T_ID: {0: 7}}) == {}
+        with pytest.raises(KafkaError) as caught:
+            await offsets.alter("b" * 10_000, {T_ID: {0: 7}})
+        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await offsets.alter("a", {T_ID: {0: 8}}) == {}, "a group that exists needs no more memory"
+        assert set(world.group_machine().groups) == {"g", "a"}
 
     run(tmp_path, acts)
