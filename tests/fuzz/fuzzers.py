@@ -12,6 +12,7 @@ from tests.fuzz.follower_model import FOLLOWER_FUZZER
 from tests.fuzz.fuzzing import Fuzzer
 from tests.fuzz.group_model import GROUP_FUZZER
 from tests.fuzz.log_model import LOG_FUZZER
+from tests.fuzz.share_group_model import SHARE_GROUP_FUZZER
 
 FUZZERS: Final[dict[str, Fuzzer]] = {
     fuzzer.name: fuzzer
@@ -19,6 +20,7 @@ FUZZERS: Final[dict[str, Fuzzer]] = {
         GROUP_FUZZER,
         CONSUMER_GROUP_FUZZER,
         LARGE_CONSUMER_GROUP_FUZZER,
+        SHARE_GROUP_FUZZER,
         LOG_FUZZER,
         FOLLOWER_FUZZER,
         FLAP_FUZZER,
