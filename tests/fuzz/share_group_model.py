@@ -7,8 +7,9 @@ Rules, by the names that a failure begins with:
 
 - created twice: a state that members have used is not created again, unless an administrator changes the offsets
 - invariant: no operation breaks an invariant of the group
-- stable: when all is quiet, the group's epoch stays, all members have reached it, each partition of each subscribed
-  topic has a state and a subscribed member, and no deleted topic has states
+- stable: when all is quiet, the group's epoch stays, and all members have reached it
+- partitions: then each partition of each subscribed topic has a state and a subscribed member
+- deleted: then no deleted topic has states
 """
 
 from __future__ import annotations
@@ -326,16 +327,16 @@ class ShareGroupModel:
     def _check_partitions(self, group: ShareGroup) -> None:
         states, image = group.states, self._world.image
         left = {*states.initialized, *states.initializing, *states.deleting} - image.topic_names.keys()
-        assert not left, f"stable: the group has states of deleted topics {left}"
+        assert not left, f"deleted: the group has states of {left}"
         for name in image.topics.keys() & set(NAMES):
             subscribers = {client.name for client in self._clients if name in client.names}
             topic = image.topics[name]
             for index in range(len(topic.partitions)) if subscribers else ():
                 key = topic.topic_id, index
                 readers = {client.name for client in self._clients if key in client.assigned}
-                assert readers, f"stable: {name}-{index} has no member"
-                assert readers <= subscribers, f"stable: {name}-{index} has members {readers} without subscription"
-                assert key in self._states.stored, f"stable: {name}-{index} has no state"
+                assert readers, f"partitions: {name}-{index} has no member"
+                assert readers <= subscribers, f"partitions: {name}-{index} has members {readers} without subscription"
+                assert key in self._states.stored, f"partitions: {name}-{index} has no state"
 
 
 def _no_offset(_topic: str, _partition: int) -> Coroutine[Any, Any, int]:
