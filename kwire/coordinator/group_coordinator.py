@@ -130,14 +130,15 @@ class GroupCoordinator:
     def _weighed_groups(self) -> Iterator[AnyGroup]:
         """Yield the groups whose memory is limited: all but those that consist of committed offsets only.
 
-        The latter stay until their offsets expire. If they counted, many of them would prevent new members from joining
-        that long.
+        The latter stay until their offsets expire, and share groups with states until they are deleted. If they
+        counted, many of them would prevent new members from joining that long. The share coordinator limits the states.
         """
         for shard in self._runtime:
             committed = shard.machine.offsets
             for group in shard.machine.groups.values():
                 has_pending = isinstance(group, ClassicGroup) and group.pending_join
-                if group.members or has_pending or not committed.by_topic(group.group_id):
+                has_states = isinstance(group, ShareGroup) and not group.states.is_empty
+                if group.members or has_pending or not (has_states or committed.by_topic(group.group_id)):
                     yield group
 
     def _make_machine(self, timers: Timers[Step[GroupRecord]]) -> GroupMachine:
@@ -182,14 +183,15 @@ class GroupCoordinator:
     def topic_deleted(self, topic: TopicImage) -> None:
         """Delete the offsets of a deleted topic, so that they do not apply to a later topic of the same name.
 
-        Share groups forget its states, which the share coordinator deletes.
+        Share groups forget its states, which the share coordinator deletes; a shard that is loading does so when it is
+        loaded.
         """
         self.topic_hashes.forget(topic.name)
         for shard in self._runtime:
             if shard.state is ShardState.ACTIVE:
-                with contextlib.suppress(KafkaError), shard:  # they stay if the shard is loading
+                with contextlib.suppress(KafkaError), shard:  # the offsets stay if the shard is loading
                     shard.attempt(shard.machine.delete_offsets_of_topic(topic.name))
-                    shard.machine.forget_share_states(topic.topic_id)
+                    shard.machine.forget_deleted_topics()
 
     def topics_created(self, metadata_offset: int) -> None:
         """Match regular expressions against new topics; the metadata of this offset contain them."""

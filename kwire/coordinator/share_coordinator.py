@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from kwire.chunks import chunks, turn
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
@@ -90,7 +91,12 @@ class ShareCoordinator:
         self._pruning: asyncio.Task[None] | None = None
 
     def _make_machine(self, timers: Timers[Step[ShareRecord]]) -> ShareMachine:
-        return ShareMachine(timers, config=self._config, clock=self._clock, memory=self._memory)
+        return ShareMachine(
+            timers, config=self._config, clock=self._clock, memory=self._memory, has_topic=self._has_topic
+        )
+
+    def _has_topic(self, topic_id: UUID) -> bool:
+        return topic_id in self._image().topic_names
 
     # --- start and stop
 
@@ -122,9 +128,9 @@ class ShareCoordinator:
             self._runtime.resign(partition.index)
 
     def topic_deleted(self, topic: TopicImage) -> None:
-        """Delete the state of all share groups in a deleted topic."""
+        """Delete the state of all share groups in a deleted topic; a loading shard does so once it is loaded."""
         for shard in self._runtime:
-            if shard.state is not ShardState.CLOSED:
+            if shard.state is ShardState.ACTIVE:
                 shard.machine.delete_topic(topic.topic_id)
 
     # --- shards

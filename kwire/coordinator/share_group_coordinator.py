@@ -56,7 +56,12 @@ class ShareGroupCoordinator:
         """Use this share coordinator, and this function for the high watermark of a topic's partition."""
         self._states = states
         self._offsets = ShareGroupOffsets(
-            shard_of=self._shard_of, states=states, latest_offset=latest_offset, image=self._image, clock=self._clock
+            shard_of=self._shard_of,
+            states=states,
+            latest_offset=latest_offset,
+            reserve=self._memory.reserve_group,
+            image=self._image,
+            clock=self._clock,
         )
 
     @property
@@ -121,14 +126,23 @@ class ShareGroupCoordinator:
     # --- initialization of partitions
 
     async def _initialize(self, states: ShareStates, group_id: str, state_epoch: int, topics: TopicsById) -> None:
-        """Have the share coordinator create the states of partitions, and store which of them exist now."""
+        """Have the share coordinator create the states of partitions, and store which of them exist now.
+
+        Heartbeats repeat an initialization that takes long. When the first one has ended, the others must not create
+        the same states again: what members have acknowledged since would be lost.
+        """
         offsets = self.offsets
-        partitions = [(topic_id, index) for topic_id, topic in topics.items() for index in sorted(topic.partitions)]
 
         def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
             return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
 
         async with offsets.changing(group_id):
+            initializing = offsets.initializing(group_id)
+            partitions = [
+                (topic_id, index)
+                for topic_id, topic in topics.items()
+                for index in sorted(topic.partitions & initializing.get(topic_id, frozenset()))
+            ]
             errors = await in_groups(partitions, initialize)
             created: dict[UUID, list[int]] = {}
             failed: dict[UUID, list[int]] = {}

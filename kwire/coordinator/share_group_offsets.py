@@ -52,17 +52,20 @@ class ShareGroupOffsets:
         shard_of: Callable[[str], GroupShard],
         states: ShareStates,
         latest_offset: Callable[[str, int], Awaitable[int]],
+        reserve: Callable[[str], bool],
         image: Callable[[], MetadataImage],
         clock: Clock,
     ) -> None:
         """Create the rules.
 
         `shard_of` returns the active shard of a group id, or raises KafkaError. `latest_offset` returns the high
-        watermark of a topic's partition, or raises KafkaError.
+        watermark of a topic's partition, or raises KafkaError. `reserve` returns True if a group may be created, and
+        counts it.
         """
         self._shard_of = shard_of
         self._states = states
         self._latest_offset = latest_offset
+        self._reserve = reserve
         self._image = image
         self._clock = clock
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -74,6 +77,17 @@ class ShareGroupOffsets:
         assign their partitions, and no member could fetch them.
         """
         return self._changing.setdefault(group_id, asyncio.Lock())
+
+    def initializing(self, group_id: str) -> dict[UUID, frozenset[int]]:
+        """Return the partitions that are being initialized; none if this broker does not coordinate the group."""
+        try:
+            shard = self._shard_of(group_id)
+        except KafkaError:
+            return {}
+        group = shard.machine.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return {}
+        return {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
 
     # --- describe
 
@@ -124,7 +138,8 @@ class ShareGroupOffsets:
     ) -> dict[tuple[UUID, int], KafkaError]:
         """Set the start offsets of an empty group, which is created if needed; return the partitions that failed.
 
-        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP.
+        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, and COORDINATOR_NOT_AVAILABLE if
+        there is no memory for another group.
         """
         async with self.changing(group_id):
             return await self._alter(group_id, offsets)
@@ -140,6 +155,8 @@ class ShareGroupOffsets:
             check_empty(found)
             if not offsets:
                 return {}  # no group is created
+            if group is None and not self._reserve(group_id):
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             topics = {
                 topic_id: TopicStates(image.topic_names[topic_id], frozenset(partitions), now_ms)
                 for topic_id, partitions in offsets.items()

@@ -2,7 +2,8 @@
 
 A script opens with comments. A line that begins with ">" is a command; the lines up to the next one are all results of
 it, in order. Clients have names; each remembers its member id and generation. Member ids are shown as name#number.
-Settings of the coordinator are given once, before the first other command.
+Settings of the coordinator are given once, before the first other command. Commands that ";" separates run one after
+another, before the event loop does anything else.
 
     > join a version=4 rebalance=60000        JoinGroup; others: instance= protocols=x,y type= session= member= topic=
     > sync a a=one b=two                      SyncGroup with assignments by client; others: generation= name= type=
@@ -84,6 +85,13 @@ class ScriptRunner:
 
     async def run(self, command: str) -> list[str]:
         """Run the command of a line and return all results."""
+        for each in command.split("; "):
+            await self._run(each)
+        await settle()
+        seen, self._seen = self._seen, []
+        return seen
+
+    async def _run(self, command: str) -> None:
         verb, *words = command.split()
         options = dict(word.split("=", 1) for word in words if "=" in word)
         names = [word for word in words if "=" not in word]
@@ -91,16 +99,13 @@ class ScriptRunner:
             assert not self.is_started
             settings = {key: int(value) for key, value in options.items()}
             self.world.config = dataclasses.replace(self.world.config, **settings)
-            return []
+            return
         if not self.is_started:
             self.is_started = True
             await self.world.start()
         outcome = getattr(self, "_" + verb.replace("-", "_"))(names, options)
         if outcome is not None:
             await outcome
-        await settle()
-        seen, self._seen = self._seen, []
-        return seen
 
     def stop(self) -> None:
         if self.is_started:

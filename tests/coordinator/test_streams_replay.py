@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kwire.coordinator.group.streams import topology
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from tests.coordinator.streams_script import ScriptRunner
 from tests.coordinator.test_replay_of_compacted_logs import compact_offsets
+from tests.coordinator.test_scripts import run_script
 from tests.virtual_loop import virtual_loop
 
 PROCESSES = {"a": "p", "b": "p", "c": "q", "d": "r"}
@@ -129,3 +131,12 @@ def test_a_group_that_was_of_another_kind_is_loaded_after_compaction(commands: t
             loop.run_until_complete(runner.run("restart"))
             assert state_of(runner) == before
         runner.stop()
+
+
+def test_a_topology_that_is_written_is_not_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def compute(_value: object) -> None:
+        raise ValueError("the replay computes the topology again")
+
+    monkeypatch.setattr(topology, "topology_of", compute)
+    seen = run_script("streams", "> topology 0=t/!log\n> beat a owned=-\n", tmp_path)
+    assert "a: epoch 1 nothing" in seen

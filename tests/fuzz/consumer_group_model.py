@@ -22,8 +22,12 @@ from collections.abc import Awaitable
 from typing import Any, Final
 from uuid import UUID
 
+import pytest
+
+from kwire.coordinator.group.assignors import pace
 from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup
 from kwire.coordinator.group.consumer.member import ConsumerMember, PartitionEpochs
+from kwire.coordinator.group.modern import background_assignments
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -362,6 +366,20 @@ class ConsumerGroupModel:
                 )
 
 
+class LargeConsumerGroupModel(ConsumerGroupModel):
+    """Model of a consumer group whose assignments are all computed in the background, in many steps."""
+
+    def __init__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(background_assignments, "SMALL", -1)
+        self._patch.setattr(pace, "UNITS_OF_STEP", 1)
+        super().__init__()
+
+    def close(self) -> None:
+        super().close()
+        self._patch.undo()
+
+
 def _partitions(epochs_by_topic: PartitionEpochs) -> set[Partition]:
     return {(topic_id, index) for topic_id, epochs in epochs_by_topic.items() for index in epochs}
 
@@ -376,20 +394,18 @@ def _by_topic(partitions: set[Partition]) -> list[ConsumerGroupHeartbeatTopicPar
     ]
 
 
-CONSUMER_GROUP_FUZZER = Fuzzer(
-    "consumer-group",
-    ConsumerGroupModel,
-    {
-        "beat": 40,
-        "beat_without_revoking": 8,
-        "lose_response": 6,
-        "subscribe": 8,
-        "leave": 5,
-        "commit": 10,
-        "expire": 1,
-        "wait": 4,
-        "change_topics": 6,
-        "reject_appends": 3,
-        "restart": 2,
-    },
-)
+_WEIGHTS = {
+    "beat": 40,
+    "beat_without_revoking": 8,
+    "lose_response": 6,
+    "subscribe": 8,
+    "leave": 5,
+    "commit": 10,
+    "expire": 1,
+    "wait": 4,
+    "change_topics": 6,
+    "reject_appends": 3,
+    "restart": 2,
+}
+CONSUMER_GROUP_FUZZER = Fuzzer("consumer-group", ConsumerGroupModel, _WEIGHTS)
+LARGE_CONSUMER_GROUP_FUZZER = Fuzzer("large-consumer-group", LargeConsumerGroupModel, _WEIGHTS, seeds=50)

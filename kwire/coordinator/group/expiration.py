@@ -29,9 +29,12 @@ Committer = ClassicGroup | ConsumerGroup | StreamsGroup
 def expired_offsets(
     group: AnyGroup, offsets: Offsets, *, now_ms: int, retention_ms: int
 ) -> tuple[list[GroupRecord], bool]:
-    """Return tombstones of a group's expired offsets, and True if it has no others."""
+    """Return tombstones of a group's expired offsets, and True if it has no others.
+
+    The offsets of a share group are in its states, which do not expire.
+    """
     if isinstance(group, ShareGroup):
-        return [], False
+        return [], group.states.is_empty
     by_topic = offsets.by_topic(group.group_id)
     if not by_topic:
         return [], not offsets.has_open_transaction(group.group_id)

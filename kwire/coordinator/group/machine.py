@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
 
 from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.cluster.metadata.image import MetadataImage
@@ -33,6 +32,7 @@ from kwire.coordinator.group.records import (
     encode_group_record,
     offset_tombstone,
 )
+from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.group.share.heartbeats import ShareHeartbeats
 from kwire.coordinator.group.share.records import states_record
 from kwire.coordinator.group.share.replay import REPLAY as SHARE_REPLAY
@@ -178,6 +178,7 @@ class GroupMachine:
             if len(group.members) > self._config.max_size:
                 change = self.rebalance.prepare(group, "the group was loaded and is larger than group.max.size")
                 assert change is None
+        self.forget_deleted_topics()  # those that were deleted while no coordinator was active
         self._schedule_expiration()
 
     def unloaded(self) -> None:
@@ -298,26 +299,32 @@ class GroupMachine:
         ]
         return Write(answer=None, records=records, atomic=False) if records else None
 
-    def forget_share_states(self, topic_id: UUID) -> None:
-        """Remove a deleted topic from the states of share groups, in steps."""
+    def forget_deleted_topics(self) -> None:
+        """Remove topics that do not exist any more from the states of share groups, in steps."""
         share_groups = [group_id for group_id, group in self.groups.items() if isinstance(group, ShareGroup)]
         if share_groups:
-            step = partial(self._forget_states_from, topic_id, share_groups, 0)
-            self._timers.schedule(("deleted topic", topic_id), 0, step)
+            self._forget_topics_later(share_groups, 0)
 
-    def _forget_states_from(self, topic_id: UUID, group_ids: Sequence[str], start: int) -> Change | None:
-        end = start + FORGOTTEN_AT_ONCE
-        if end < len(group_ids):
-            step = partial(self._forget_states_from, topic_id, group_ids, end)
-            self._timers.schedule(("deleted topic", topic_id), 0, step)
+    def _forget_topics_later(self, group_ids: Sequence[str], delay_ms: int) -> None:
+        self._timers.schedule("deleted topics", delay_ms, partial(self._forget_topics_of, group_ids))
+
+    def _forget_topics_of(self, group_ids: Sequence[str]) -> Change | None:
+        """Remove deleted topics from the states of some groups, and schedule the rest. A failed write is repeated."""
+        some, rest = group_ids[:FORGOTTEN_AT_ONCE], group_ids[FORGOTTEN_AT_ONCE:]
+        if rest:
+            self._forget_topics_later(rest, 0)
+        image = self._image()
         records: list[GroupRecord] = []
-        for group_id in group_ids[start:end]:
+        for group_id in some:
             group = self.groups.get(group_id)
             if isinstance(group, ShareGroup):
-                states = group.states.without_topics(frozenset({topic_id}))
+                states = group.states.without_topics(group.states.deleted_topics(image))
                 if states != group.states:
-                    records.append(states_record(group_id, states, states.named_deleting(self._image())))
-        return Write(answer=None, records=records, atomic=False) if records else None
+                    records.append(states_record(group_id, states, states.named_deleting(image)))
+        if not records:
+            return None
+        write: Change = Write(answer=None, records=records, atomic=False)
+        return repeated(write, lambda: self._forget_topics_later(group_ids, RETRY_MS))
 
     def _schedule_expiration(self) -> None:
         self._timers.schedule("expiration", self._config.retention_check_interval_ms, self._expire)

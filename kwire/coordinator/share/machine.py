@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -36,21 +37,22 @@ class ShareMachine:
         config: ShareStateConfig,
         clock: Clock,
         memory: ShareMemory,
+        has_topic: Callable[[UUID], bool],
     ) -> None:
+        """Create an empty state; `has_topic` returns True if the newest committed metadata contain a topic."""
         self.partitions: dict[ShareKey, SharePartition] = {}
         self._by_topic: dict[UUID, dict[ShareKey, None]] = {}
         self._timers = timers
         self._config = config
         self._clock = clock
         self._memory = memory
+        self._has_topic = has_topic
         self._tombstone_offset = -1
         """Offset of the last tombstone."""
         self._cold: deque[ShareKey] = deque()
         """Share partitions whose snapshots are written again. One scan finds them, steps write them."""
         self._deleted: deque[ShareKey] = deque()
         """Share partitions of deleted topics that have no tombstone yet."""
-        self._deleted_topics: set[UUID] | None = set()
-        """Topics that were deleted while this shard was loading; None once it is loaded."""
 
     # --- interface for the runtime
 
@@ -98,9 +100,12 @@ class ShareMachine:
         """Do nothing, since this topic is never written in a transaction."""
 
     def loaded(self) -> Write[ShareRecord, None] | None:
-        """Start the timers."""
-        deleted, self._deleted_topics = self._deleted_topics, None
-        for topic_id in deleted or ():
+        """Start the timers, and delete the states of topics that were deleted while no coordinator was active.
+
+        The metadata of this leader contain each topic of the states, unless it was deleted: an earlier leader has
+        checked that it exists.
+        """
+        for topic_id in [each for each in self._by_topic if not self._has_topic(each)]:
             self.delete_topic(topic_id)
         self._schedule_cold_snapshots()
         return None
@@ -128,10 +133,8 @@ class ShareMachine:
     # --- deleted topics
 
     def delete_topic(self, topic_id: UUID) -> None:
-        """Delete the share partitions of a deleted topic in steps; a loading shard does so once it is loaded."""
-        if self._deleted_topics is not None:
-            self._deleted_topics.add(topic_id)
-        elif topic_id in self._by_topic:
+        """Delete the share partitions of a deleted topic in steps."""
+        if topic_id in self._by_topic:
             self._deleted += self._by_topic[topic_id]
             self._timers.schedule(DELETED, 0, self._delete_some)
 

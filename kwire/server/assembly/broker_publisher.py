@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from kwire.cluster.metadata.features import SHARE_VERSION
 from kwire.cluster.metadata.image import TopicImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.partitions.partition import Partition
@@ -23,6 +24,7 @@ from kwire.server.replication.partition_turns import PartitionTurns
 from kwire.server.replication.replica_moves import ReplicaMoves
 from kwire.server.replication.replication import Replication
 from kwire.server.replication.reported_directories import ReportedDirectories
+from kwire.server.sharing.share_partitions import SharePartitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,7 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     cleaner: LogCleaner | None
     """None if log.cleaner.enable is false."""
     coordinators: Coordinators
+    share_partitions: SharePartitions
 
     # --- changes of the metadata
 
@@ -51,6 +54,8 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
             self.coordinators.topics_created(delta.after.offset)
         self.node.publish_quotas(delta)
         self.coordinators.internal_topics_changed()
+        if delta.before.features.get(SHARE_VERSION, 0) and not delta.after.features.get(SHARE_VERSION, 0):
+            self.share_partitions.end_all()
 
     def settings_changed(self) -> None:
         """Apply changed settings to the parts that do not read them at each use."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
-from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis import SERVED
 from kwire.server.apis.cluster.api_versions import unsupported_version
@@ -24,8 +21,6 @@ from kwire.server.requests.large_batches import WorkersForLargeBatches
 from kwire.server.requests.services import Services
 from kwire.server.settings.config_entries import ConfigEntries
 from kwire.server.settings.requests import RequestSettings
-from kwire.server.sharing.persister import Persister
-from kwire.server.sharing.share_partitions import SharePartitions
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +63,7 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
             bytes_max=node.settings.of(RequestSettings).telemetry_bytes_max,
         ),
         fetch_sessions=_fetch_sessions(node),
-        share_partitions=_share_partitions(node, replicas, coordinators.share_persister),
+        share_partitions=replicas.share_partitions,
         output=listeners.clients.output,
         large_batches=WorkersForLargeBatches(node.workers),
         cold_reads=ColdReader(node.workers),
@@ -77,23 +72,6 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
         topic_creator=coordinators.topic_creator,
         apis=SERVED,
         unsupported_api_versions=unsupported_version,
-    )
-
-
-def _share_partitions(node: Node, replicas: Replicas, persister: Persister) -> SharePartitions:
-    settings = node.settings
-
-    def overrides(group_id: str) -> Mapping[str, str]:
-        return node.metadata_log.image.config_of(ConfigResourceType.GROUP, group_id)
-
-    return SharePartitions(
-        partitions=replicas.partitions,
-        persister=persister,
-        configs=GroupConfigs(overrides, lambda: settings.values),
-        settings=settings,
-        clock=node.clock,
-        large_batches=WorkersForLargeBatches(node.workers),
-        messages=RepeatedMessages(logger, node.clock.monotonic_ms),
     )
 
 

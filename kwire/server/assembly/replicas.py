@@ -6,11 +6,13 @@ A broker opens its logs only with metadata that contain its own registration: ol
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from uuid import UUID
 
+from kwire.cluster.configs.config_keys import ConfigResourceType
+from kwire.cluster.configs.group_configs import GroupConfigs
 from kwire.cluster.configs.settings import setting
 from kwire.cluster.directory_ids import is_reserved
 from kwire.cluster.jobs import run_stages
@@ -19,6 +21,7 @@ from kwire.cluster.partitions.group_commit import GroupCommit
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.log.log_manager import LogManager
 from kwire.protocol.uuids import uuid_to_text
+from kwire.repeated_messages import RepeatedMessages
 from kwire.server.assembly.broker_lifecycle import BrokerLifecycle
 from kwire.server.assembly.broker_publisher import BrokerPublisher
 from kwire.server.assembly.broker_registrar import BrokerRegistrar
@@ -35,6 +38,9 @@ from kwire.server.replication.partition_turns import PartitionTurns
 from kwire.server.replication.replica_moves import ReplicaMoves
 from kwire.server.replication.replication import BrokerPeers, Replication
 from kwire.server.replication.reported_directories import ReportedDirectories
+from kwire.server.requests.large_batches import WorkersForLargeBatches
+from kwire.server.sharing.persister import Persister
+from kwire.server.sharing.share_partitions import SharePartitions
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +64,7 @@ class Replicas:
     moves: ReplicaMoves
     lifecycle: BrokerLifecycle
     coordinators: Coordinators
+    share_partitions: SharePartitions
     housekeeping: Housekeeping
     cleaner: LogCleaner | None
     """None if log.cleaner.enable is false."""
@@ -105,6 +112,9 @@ async def open_replicas(
         moved=lost_replicas.opened,
     )
     housekeeping = _housekeeping(node, logs, partitions)
+    coordinators = Coordinators(
+        node, partitions, active_controller, broker_epoch=registrar.broker_epoch, count_loaded=count_loaded
+    )
     replicas = Replicas(
         logs=logs,
         group_commit=opened.group_commit,
@@ -113,9 +123,8 @@ async def open_replicas(
         replication=replication,
         moves=moves,
         lifecycle=lifecycle,
-        coordinators=Coordinators(
-            node, partitions, active_controller, broker_epoch=registrar.broker_epoch, count_loaded=count_loaded
-        ),
+        coordinators=coordinators,
+        share_partitions=_share_partitions(node, partitions, coordinators.share_persister),
         housekeeping=housekeeping,
         cleaner=_cleaner(node, logs, housekeeping),
     )
@@ -175,6 +184,23 @@ def _lifecycle(member: QuorumMember, registrar: BrokerRegistrar, directories: Re
     )
 
 
+def _share_partitions(node: Node, partitions: Partitions, persister: Persister) -> SharePartitions:
+    settings = node.settings
+
+    def overrides(group_id: str) -> Mapping[str, str]:
+        return node.metadata_log.image.config_of(ConfigResourceType.GROUP, group_id)
+
+    return SharePartitions(
+        partitions=partitions,
+        persister=persister,
+        configs=GroupConfigs(overrides, lambda: settings.values),
+        settings=settings,
+        clock=node.clock,
+        large_batches=WorkersForLargeBatches(node.workers),
+        messages=RepeatedMessages(logger, node.clock.monotonic_ms),
+    )
+
+
 def _publisher(
     member: QuorumMember, replicas: Replicas, directories: ReportedDirectories, lost_replicas: LostReplicas
 ) -> BrokerPublisher:
@@ -189,6 +215,7 @@ def _publisher(
         lifecycle=replicas.lifecycle,
         cleaner=replicas.cleaner,
         coordinators=replicas.coordinators,
+        share_partitions=replicas.share_partitions,
     )
 
 

@@ -64,6 +64,7 @@ class Acquisition:
         asked: Asked,
         *,
         room: int,
+        in_flight_max: int,
         delivery_limit: int,
         lock: Lock,
         log_batches: Sequence[Span],
@@ -72,7 +73,7 @@ class Acquisition:
         self._asked = asked
         self._room = room
         """Records that may be acquired; in the mode for whole batches, the last one may exceed it."""
-        self._new_max = max(IN_FLIGHT_MAX - in_flight.size, 0)
+        self._new_max = max(in_flight_max - in_flight.size, 0)
         """Records after those in flight that may be acquired; no batch exceeds it."""
         self._delivery_limit = delivery_limit
         self._throttled_from = throttled_from(delivery_limit)

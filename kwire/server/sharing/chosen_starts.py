@@ -14,6 +14,8 @@ from kwire.server.sharing.share_sessions import PartitionKey
 
 STARTS_MAX: Final = 10_000
 """Limit of first offsets; the oldest one is forgotten."""
+CHARACTERS_MAX: Final = 1_000_000
+"""Limit of the characters of their group ids, which clients choose."""
 KEPT_MS: Final = 300_000
 """Time until a first offset is forgotten, for example because its group was deleted."""
 
@@ -31,17 +33,24 @@ class ChosenStarts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._starts: dict[tuple[str, PartitionKey], tuple[ChosenStart, float]] = {}
+        self._characters = 0
+        """Characters of the group ids."""
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def remember(self, group_id: str, key: PartitionKey, start: ChosenStart) -> None:
-        self._starts.pop((group_id, key), None)
+        self.take(group_id, key)
         self._starts[group_id, key] = start, self._clock.monotonic_ms() + KEPT_MS
-        if len(self._starts) > STARTS_MAX:
-            del self._starts[next(iter(self._starts))]
+        self._characters += len(group_id)
+        while len(self._starts) > STARTS_MAX or self._characters > CHARACTERS_MAX:
+            self.take(*next(iter(self._starts)))
 
     def take(self, group_id: str, key: PartitionKey) -> ChosenStart | None:
         """Return a first offset, and forget it."""
-        start, until_ms = self._starts.pop((group_id, key), (None, 0.0))
+        found = self._starts.pop((group_id, key), None)
+        if found is None:
+            return None
+        self._characters -= len(group_id)
+        start, until_ms = found
         return start if self._clock.monotonic_ms() < until_ms else None

@@ -24,6 +24,7 @@ from kwire.server.sharing.acquiring import Asked
 from kwire.server.sharing.chosen_starts import ChosenStart
 from kwire.server.sharing.config import ShareGroupSettings
 from kwire.server.sharing.in_flight import Change
+from kwire.server.sharing.in_flight_limit import InFlightLimit
 from kwire.server.sharing.offset_reset import first_offset, isolation_level_of
 from kwire.server.sharing.persister import FENCING, NO_START_OFFSET, Persister, error_for_clients
 from kwire.server.sharing.share_partition import SharePartition
@@ -59,6 +60,7 @@ class LedSharePartition:
         clock: Clock,
         large_batches: LargeBatches,
         messages: RepeatedMessages,
+        in_flight_limit: InFlightLimit,
         dropped: Callable[[LedSharePartition], None],
         predecessor: LedSharePartition | None = None,
         chosen_start: ChosenStart | None = None,
@@ -82,6 +84,9 @@ class LedSharePartition:
         self._clock = clock
         self._large_batches = large_batches
         self._messages = messages
+        self._in_flight_limit = in_flight_limit
+        self._in_flight_count = 0
+        """Records in flight that are counted for the limit."""
         self._dropped = dropped
         self._holder: WaitingFetch | None = None
         """Fetch that has the fetch lock."""
@@ -150,7 +155,12 @@ class LedSharePartition:
                     self.chosen_start = ChosenStart(state_epoch, await self._first_offset())
                 start_offset = self.chosen_start.offset
             self._stored_start_offset = start_offset
-            state = SharePartition(start_offset, state_epoch=state_epoch, settings=self.settings)
+            state = SharePartition(
+                start_offset,
+                state_epoch=state_epoch,
+                settings=self.settings,
+                in_flight_max=self._in_flight_limit.records_max,
+            )
             await in_turns(state.load(batches))
         except KafkaError as error:
             self.fail(error)
@@ -162,6 +172,7 @@ class LedSharePartition:
         if self.failure is None:
             self.state = state
             state.move_start(partition.log.log_start_offset)
+            self._count_in_flight()
             self._wake_all()
 
     async def _first_offset(self) -> int:
@@ -177,6 +188,7 @@ class LedSharePartition:
         self.partition.stop_watching(self)
         if self._timer is not None:
             self._timer.cancel()
+        self._count_in_flight()
         self._dropped(self)
         self._wake_all()
 
@@ -206,6 +218,7 @@ class LedSharePartition:
             return
         try:
             self.state.move_start(self.partition.log.log_start_offset)
+            self._count_in_flight()
         except Exception as error:  # noqa: BLE001 the caller is a change of the partition, which must not fail
             self._break(error)
         self.wake()
@@ -264,8 +277,14 @@ class LedSharePartition:
         except Exception as error:  # noqa: BLE001 other share partitions of the fetch are served
             self._break(error)
             return []
+        self._count_in_flight()
         self._set_timer()
         return acquired
+
+    def _count_in_flight(self) -> None:
+        count = 0 if self.state is None or self.failure is not None else self.state.in_flight_count
+        self._in_flight_limit.change(self._in_flight_count, count)
+        self._in_flight_count = count
 
     def wake(self, *, but: WaitingFetch | None = None) -> None:
         """Wake the waiting fetches one after another, as long as there is something to acquire."""
@@ -441,6 +460,7 @@ class LedSharePartition:
         for change, _ in written:
             now_ms = self._clock.monotonic_ms()
             has_effect |= await in_turns(state.finish(change, is_stored=error is None, now_ms=now_ms))
+        self._count_in_flight()
         if error is not None and error.code in FENCING:
             self.fail(error)
         self._answer(written, error)

@@ -88,9 +88,13 @@ class ShareAcknowledgeService:
         futures: list[asyncio.Future[Any]] = [self._applied, acknowledging]
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
-    def close_session(self) -> None:
-        """End the session after the last request; the records of the member are released."""
-        self.shares.member_left(self.group_id, self.member_id)
+    def close(self, session: ShareSession) -> None:
+        """End a session after its last request; the records of the member are released.
+
+        While the acknowledgements of that request were stored, the member may have opened another session, which stays.
+        """
+        if self.shares.sessions.get(session.key) is session:
+            self.shares.member_left(self.group_id, self.member_id)
 
 
 async def share_acknowledge(request: ShareAcknowledgeRequest, context: RequestContext) -> ShareAcknowledgeResponse:
@@ -108,7 +112,7 @@ async def share_acknowledge(request: ShareAcknowledgeRequest, context: RequestCo
     requested = await in_turns(requested_partitions(request))
     outcomes = await service.run(requested)
     if epoch == CLOSES:
-        service.close_session()
+        service.close(session)
     lock_duration_ms = service.shares.settings_of(service.group_id).lock_duration_ms
     return await in_turns(acknowledge_response(outcomes, lock_duration_ms, context))
 
@@ -136,7 +140,7 @@ async def share_fetch(request: ShareFetchRequest, context: RequestContext) -> Sh
         service.release_output()
         raise
     if request.share_session_epoch == CLOSES:
-        service.close_session()
+        service.close(session)
     elif session.epoch != epoch:  # the same request was sent twice
         service.release_output()
         return ShareFetchResponse(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)

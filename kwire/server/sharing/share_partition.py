@@ -24,7 +24,7 @@ from typing import Final
 
 from kwire.chunks import Pieces
 from kwire.protocol.error_codes import ErrorCode, KafkaError
-from kwire.server.sharing.acquiring import RANGES_MAX, Acquisition, Asked, without
+from kwire.server.sharing.acquiring import IN_FLIGHT_MAX, RANGES_MAX, Acquisition, Asked, without
 from kwire.server.sharing.config import ShareGroupSettings
 from kwire.server.sharing.in_flight import Change, InFlight
 from kwire.server.sharing.persister import StoredBatch
@@ -51,10 +51,18 @@ _SAME: Final = re.compile(rb"(.)\1*", re.DOTALL)
 class SharePartition:
     """State of one partition for one share group, on the leader of the partition."""
 
-    __slots__ = ("_in_flight", "_settings", "state_epoch")
+    __slots__ = ("_in_flight", "_in_flight_max", "_settings", "state_epoch")
 
-    def __init__(self, start_offset: int, *, state_epoch: int = 0, settings: Callable[[], ShareGroupSettings]) -> None:
+    def __init__(
+        self,
+        start_offset: int,
+        *,
+        state_epoch: int = 0,
+        settings: Callable[[], ShareGroupSettings],
+        in_flight_max: Callable[[], int] = lambda: IN_FLIGHT_MAX,
+    ) -> None:
         self._settings = settings
+        self._in_flight_max = in_flight_max
         self.state_epoch = state_epoch
         self._in_flight = InFlight(start_offset)
 
@@ -118,7 +126,11 @@ class SharePartition:
     def can_acquire(self) -> bool:
         """Return True if records can be acquired: some are available again, or more may be in flight."""
         in_flight = self._in_flight
-        return in_flight.acquirable_count > 0 or in_flight.size < self._settings().record_locks_max
+        return in_flight.acquirable_count > 0 or in_flight.size < self._locks_max()
+
+    def _locks_max(self) -> int:
+        """Return the number of records that may be in flight; in the batch-optimized mode the last batch exceeds it."""
+        return min(self._settings().record_locks_max, self._in_flight_max())
 
     def last_wanted(self, fetch_offset: int, records_max: int) -> int:
         """Return the offset up to which the log must be read to acquire so many records."""
@@ -131,7 +143,7 @@ class SharePartition:
                     ranges += 1
                     if count >= records_max or ranges == RANGES_MAX:
                         return run.last - max(count - records_max, 0)
-        more = min(records_max - count, self._settings().record_locks_max - in_flight.size)
+        more = min(records_max - count, self._locks_max() - in_flight.size)
         return max(in_flight.next_offset, fetch_offset) + max(more, 0) - 1
 
     def move_start(self, log_start_offset: int) -> None:
@@ -153,7 +165,7 @@ class SharePartition:
         if not log_batches or asked.records_max <= 0 or log_batches[-1].last < in_flight.start_offset:
             return []
         base, last = max(log_batches[0].first, in_flight.start_offset), log_batches[-1].last
-        room = min(asked.records_max, settings.record_locks_max - in_flight.size)
+        room = min(asked.records_max, self._locks_max() - in_flight.size)
         if room <= 0:
             if fetch_offset >= in_flight.next_offset:
                 return []
@@ -165,6 +177,7 @@ class SharePartition:
             in_flight,
             asked,
             room=room,
+            in_flight_max=self._in_flight_max(),
             delivery_limit=settings.delivery_limit,
             lock=in_flight.new_lock(now_ms + settings.lock_duration_ms, base, last),
             log_batches=log_batches,

@@ -18,6 +18,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock
 from kwire.server.sharing.chosen_starts import ChosenStarts
 from kwire.server.sharing.config import ShareGroupSettings, ShareSessionSettings
+from kwire.server.sharing.in_flight_limit import InFlightLimit
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.server.sharing.persister import Persister
 from kwire.server.sharing.share_sessions import PartitionKey, SessionKey, ShareSession, ShareSessions
@@ -63,6 +64,7 @@ class SharePartitions:
         self._failed: dict[tuple[str, PartitionKey], LedSharePartition] = {}
         """Share partitions that have failed and still have a write in progress."""
         self._chosen_starts = ChosenStarts(clock)
+        self._in_flight_limit = InFlightLimit()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
@@ -98,6 +100,7 @@ class SharePartitions:
             clock=self._clock,
             large_batches=self._large_batches,
             messages=self._messages,
+            in_flight_limit=self._in_flight_limit,
             dropped=self._drop,
             predecessor=self._failed.pop((group_id, key), None),
             chosen_start=self._chosen_starts.take(group_id, key),
@@ -118,6 +121,22 @@ class SharePartitions:
         if not led.is_idle:
             self._failed[led.group_id, key] = led
             self._keep(self._forget(led, key))
+
+    def end_all(self) -> None:
+        """End all sessions, and drop all share partitions: the cluster has no share groups any more."""
+        self._keep(self._end_all())
+
+    async def _end_all(self) -> None:
+        for keys in chunks(self.sessions.keys()):
+            for key in keys:
+                self.sessions.remove(key)
+                self._forget_connection(key)
+            await turn()
+        for group in list(self._groups.values()):
+            for leds in chunks(list(group.values())):
+                for led in leds:
+                    led.fail(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))  # it ends the wait of fetches
+                await turn()
 
     async def _forget(self, led: LedSharePartition, key: PartitionKey) -> None:
         """Drop the last reference to a failed share partition when its last write has ended."""

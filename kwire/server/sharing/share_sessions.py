@@ -73,6 +73,9 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def keys(self) -> list[SessionKey]:
+        return list(self._sessions)
+
     def get(self, key: SessionKey) -> ShareSession | None:
         return self._sessions.get(key)
 
@@ -81,12 +84,19 @@ class ShareSessions:
         return group_id in self._groups
 
     def open(self, key: SessionKey, partitions: Iterable[PartitionKey]) -> ShareSession:
-        """Open a session in place of the member's previous one. Raises KafkaError if there are too many."""
-        self.remove(key)
+        """Open a session in place of the member's previous one. Raises KafkaError if there are too many.
+
+        Then the previous session stays, and ends with its connection.
+        """
         session = ShareSession(key, partitions)
-        size = len(session.partitions)
-        if len(self._sessions) >= self._sessions_max() or self._partition_count + size > PARTITIONS_MAX:
+        size, others, partition_count = len(session.partitions), len(self._sessions), self._partition_count
+        previous = self._sessions.get(key)
+        if previous is not None:
+            others -= 1
+            partition_count -= len(previous.partitions)
+        if others >= self._sessions_max() or partition_count + size > PARTITIONS_MAX:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        self.remove(key)
         self._sessions[key] = session
         self._groups[key[0]] = self._groups.get(key[0], 0) + 1
         self._partition_count += size

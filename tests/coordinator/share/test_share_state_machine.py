@@ -311,6 +311,21 @@ def test_a_topic_that_is_deleted_while_a_shard_loads_leaves_no_state(
     run(tmp_path, acts)
 
 
+def test_a_topic_that_is_deleted_while_no_coordinator_is_active_leaves_no_state(tmp_path: Path) -> None:
+    async def acts(world: ShareWorld) -> None:
+        kept = ShareKey("g", OTHER_ID, 0)
+        world.initialise(kept)
+        world.initialise()
+        world.lead(2)
+        world.delete_topic("t")
+        world.lead(1)
+        await world.coordinator.loaded()
+        await asyncio.sleep(1)
+        assert list(world.machine.partitions) == [kept]
+
+    run(tmp_path, acts)
+
+
 def test_memory_and_batches_are_limited(tmp_path: Path) -> None:
     async def acts(world: ShareWorld) -> None:
         world.initialise(start=0)

@@ -61,6 +61,10 @@ class MemoryPersister:
         """Writes wait for this event."""
         self._writing: set[Key] = set()
 
+    @property
+    def is_writing(self) -> bool:
+        return bool(self._writing)
+
     async def read_state(
         self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int
     ) -> tuple[int, int, Sequence[StoredBatch]]:

@@ -22,6 +22,7 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.requests.large_batches import WorkersForLargeBatches
 from kwire.server.sharing.acquiring import Asked
 from kwire.server.sharing.config import ShareGroupSettings
+from kwire.server.sharing.in_flight_limit import InFlightLimit
 from kwire.server.sharing.led_share_partition import LedSharePartition, WaitingFetch
 from kwire.server.sharing.reading import ShareReading
 from kwire.server.sharing.share_fetch import Fetched, FetchLimits, ShareFetch
@@ -105,6 +106,7 @@ class ShareWorld:
         )
         self.output = OutputMemory(1 << 30)
         self.cold_reads = ColdReader(self.workers)
+        self.limit = InFlightLimit()
         self.current: CheckedSharePartition | None = None
         self.predecessor: LedSharePartition | None = None
         self.done: set[int] = set()
@@ -125,6 +127,7 @@ class ShareWorld:
                 clock=self.clock,
                 large_batches=WorkersForLargeBatches(self.workers),
                 messages=RepeatedMessages(logging.getLogger(__name__), self.clock.monotonic_ms),
+                in_flight_limit=self.limit,
                 dropped=self._dropped,
                 predecessor=self.predecessor,
             )

@@ -59,3 +59,14 @@ def test_the_oldest_first_offset_is_forgotten_when_there_are_too_many(
         starts.remember("g", key, START)
     assert len(starts) == 3
     assert [starts.take("g", key) for key in KEYS[:4]] == [START, None, START, START]
+
+
+def test_long_group_ids_are_forgotten_earlier(starts: ChosenStarts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chosen_starts, "CHARACTERS_MAX", 100)
+    for name in ("a" * 40, "b" * 40, "b" * 40, "c" * 40):
+        starts.remember(name, KEYS[0], START)
+    assert [starts.take(name * 40, KEYS[0]) for name in "abc"] == [None, START, START]
+    starts.remember("d" * 101, KEYS[0], START)
+    assert len(starts) == 0
+    starts.remember("e" * 100, KEYS[0], START)
+    assert len(starts) == 1

@@ -13,10 +13,13 @@ import pytest
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kwire.server.requests.authorization import Operation, ResourceType
+from kwire.server.sharing.led_share_partition import LedSharePartition
+from kwire.server.sharing.share_partitions import SharePartitions
 from tests.server.sharing.members import ACCEPT, RELEASE, Member
 from tests.server.sharing.memory_persister import MemoryPersister
-from tests.support.requests import batch, produce
+from tests.support.requests import batch, create_topic, produce, unique
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 E = ErrorCode
 
@@ -35,6 +38,27 @@ def test_a_cluster_without_share_groups(tmp_path: Path) -> None:
         member = Member(client, "g", UUID(int=7))
         assert member.fetch().error_code == E.UNSUPPORTED_VERSION
         assert member.acknowledge({0: [(0, 0, [ACCEPT])]}).error_code == E.UNSUPPORTED_VERSION
+
+
+def test_share_groups_that_are_disabled_end_their_sessions_and_waits(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path) as running, running.client() as client, running.client() as admin:
+        shares = running.server.services.share_partitions
+        running.call(lambda: setattr(shares, "persister", MemoryPersister()))
+        name, topic_id = create_topic(client)
+        waiting = Member(client, unique("group"), topic_id, topic=name)
+        request = waiting.fetch_request([0], wait_ms=60_000)
+        client.send(request, 2)
+        eventually(lambda: running.call(lambda: any(led.waiters for led in leds_of(shares))), "the fetch waits")
+        key = FeatureUpdateKey(feature="share.version", max_version_level=0, upgrade_type=2)
+        assert admin.ask(UpdateFeaturesRequest(feature_updates=[key]), 1).error_code == 0
+        (data,) = client.receive(request, 2).responses[0].partitions
+        assert data.error_code == E.NOT_LEADER_OR_FOLLOWER
+        assert running.call(lambda: (len(shares), len(shares.sessions))) == (0, 0)
+        assert waiting.fetch().error_code == E.UNSUPPORTED_VERSION
+
+
+def leds_of(shares: SharePartitions) -> list[LedSharePartition]:
+    return [led for group in shares._groups.values() for led in group.values()]
 
 
 @pytest.mark.parametrize(("group", "name"), [(None, "m"), ("g", ""), ("g", None), ("g", "m" * 37)])

@@ -111,7 +111,7 @@ def test_a_large_assignment_is_computed_in_the_background(
     begun: list[str] = []
     begin = BackgroundAssignments.begin
 
-    def noted(assignments: BackgroundAssignments, group_id: str, *rest: Any) -> None:
+    def noted(assignments: BackgroundAssignments[Any], group_id: str, *rest: Any) -> None:
         begun.append(group_id)
         begin(assignments, group_id, *rest)
 

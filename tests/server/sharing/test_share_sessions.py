@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,11 +10,12 @@ from typing import Any, cast
 import pytest
 
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.server.sharing import share_sessions
 from tests.hostile.test_longest_steps import ELEMENT_LINES_MAX, longest_step
 from tests.server.sharing.members import ACCEPT, Member
 from tests.server.sharing.memory_persister import MemoryPersister
 from tests.support.loop_steps import needs_lines
-from tests.support.requests import create_topic, unique
+from tests.support.requests import batch, create_topic, produce, unique
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 
@@ -37,6 +39,43 @@ def test_all_sessions_of_a_connection_end_with_it(broker: RunningBroker, member:
     assert taken_over.fetch(wait_ms=0).error_code == 0
     assert taken_over.fetch([], epoch=-1, wait_ms=0).error_code == 0
     assert session_count(broker) == before
+
+
+def test_a_session_that_was_opened_meanwhile_survives_the_late_end_of_the_one_before(
+    broker: RunningBroker, member: Member, persister: MemoryPersister
+) -> None:
+    assert produce(member.client, member.topic, batch(b"a", b"b")).error_code == 0
+    assert member.take(records_max=1, mode=1) == {0: [(0, 0, 1)]}
+    blocked = persister.blocked = asyncio.Event()
+    last = member.fetch_request(epoch=-1, acks={0: [(0, 0, [ACCEPT])]})
+    member.client.send(last, 2)
+    eventually(lambda: persister.is_writing, "the acknowledgement is being stored")
+    with broker.client() as other:
+        again = Member(other, member.group, member.topic_id, member.name)
+        assert again.take() == {0: [(1, 1, 1)]}
+        persister.blocked = None
+        broker.call(blocked.set)
+        assert member.client.receive(last, 2).error_code == 0
+        assert again.settle(ACCEPT, 1, 1) == 0
+
+
+def test_a_session_that_is_not_replaced_stays_and_ends_with_its_connection(
+    broker: RunningBroker, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(share_sessions, "PARTITIONS_MAX", session_partitions(broker) + 2)
+    shares = broker.server.services.share_partitions
+    with broker.client() as other:
+        second = Member(other, member.group, member.topic_id, "m2")
+        assert second.fetch([0], wait_ms=0).error_code == 0
+        assert second.fetch([0, 1, 2], epoch=0, wait_ms=0).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert second.fetch([], wait_ms=0).error_code == 0
+        assert second.fetch([1, 2], epoch=0, wait_ms=0).error_code == 0
+        assert shares.get(member.group, (member.topic_id, 0)) is not None
+    eventually(lambda: not broker.call(lambda: member.group in shares._groups), "its share partitions are dropped")
+
+
+def session_partitions(broker: RunningBroker) -> int:
+    return broker.call(lambda: broker.server.services.share_partitions.sessions._partition_count)
 
 
 def test_no_session_is_opened_for_a_lost_connection(broker: RunningBroker, member: Member) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from kwire.chunks import at_once
+from kwire.chunks import Pieces, at_once
 from kwire.cluster.metadata.image import TopicImage
 from kwire.coordinator.group.assignors.assignors import assignor
 from kwire.coordinator.group.consumer import records
@@ -26,7 +26,7 @@ from kwire.coordinator.group.consumer.regexes import RegexSearch, check_regex
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig, ConsumerGroupSettings
 from kwire.coordinator.group.consumer.timeouts import ConsumerTimeouts
 from kwire.coordinator.group.environment import GroupEnvironment
-from kwire.coordinator.group.modern.assignor import AssignmentInput, MemberSubscription
+from kwire.coordinator.group.modern.assignor import Assign, AssignmentInput, MemberSubscription
 from kwire.coordinator.group.modern.background_assignments import BackgroundAssignments, is_large
 from kwire.coordinator.group.modern.target_assignment import FIRST_EPOCH, NOTHING, Partitions
 from kwire.coordinator.group.records import GroupRecord
@@ -72,7 +72,9 @@ class MemberUpdates:
         self._checked: WeakKeyDictionary[ConsumerGroup, tuple[Mapping[str, TopicImage], int]] = WeakKeyDictionary()
         """The topics whose hash was compared last, and the epoch that followed."""
         self._searches: dict[str, RegexSearch] = {}
-        self._assignments = BackgroundAssignments(environment.timers, self._store_assignment)
+        self._assignments = BackgroundAssignments(
+            environment.timers, find=self._find_group, compute=self._compute_stored, store=self._store_assignment
+        )
 
     # --- subscription
 
@@ -209,16 +211,15 @@ class MemberUpdates:
         group = update.group
         if group.target.epoch >= update.epoch or not self._may_compute(group):
             return group.target.epoch, group.target_of(update.after)
-        given = self._assignment_input(update)
-        compute = assignor(self._assignor_of(group, update.before, update.after))
-        if is_large(given):
-            self._assignments.begin(group.group_id, update.epoch, given, compute(given))
+        if is_large(len(group.members) + 1, _topics_after(update), self._environment.image().topics):
+            self._assignments.begin(group.group_id)
             if group.target.epoch < FIRST_EPOCH:
                 # A member at epoch 0 would join again and again, so the group begins with an empty target.
                 update.records.append(records.target_metadata_record(group.group_id, FIRST_EPOCH, 0))
                 return FIRST_EPOCH, NOTHING
             return group.target.epoch, group.target_of(update.after)
-        computed = at_once(compute(given))
+        given = self._assignment_input(update)
+        computed = at_once(self._assignor_of(group, update.before, update.after)(given))
         update.records += self._target_records(group, update.epoch, given.members, computed)
         return update.epoch, computed.get(update.after.member_id, NOTHING)
 
@@ -229,8 +230,8 @@ class MemberUpdates:
         interval_ms = self._environment.configs.of(group.group_id, ConsumerGroupSettings).assignment_interval_ms
         return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
-    def _assignor_of(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> str:
-        return group.preferred_assignor(before, after) or self._config().assignor_names[0]
+    def _assignor_of(self, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> Assign:
+        return assignor(group.preferred_assignor(before, after) or self._config().assignor_names[0])
 
     def _assignment_input(self, update: MemberUpdate) -> AssignmentInput:
         group, after = update.group, update.after
@@ -277,15 +278,22 @@ class MemberUpdates:
         ]
         return [*changed, records.target_metadata_record(group_id, epoch, self._environment.clock.wall_ms())]
 
-    def _store_assignment(
-        self, group_id: str, epoch: int, given: AssignmentInput, computed: Mapping[str, Partitions]
-    ) -> Change | None:
+    # --- target assignment in the background
+
+    def _find_group(self, group_id: str) -> ConsumerGroup | None:
         group = self._environment.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup) or group.target.epoch >= epoch or group.epoch < epoch:
-            return None
-        # Members that have left since have no records any more; a new one gets its target with the next epoch.
-        present = [member_id for member_id in given.members if member_id in group.members]
-        return Write(answer=None, records=self._target_records(group, epoch, present, computed))
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _compute_stored(self, group: ConsumerGroup) -> Pieces[dict[str, Partitions]]:
+        """Return the target of each member of a group as it is stored."""
+        member = next(iter(group.members.values()))
+        unchanged = MemberUpdate(group=group, before=member, after=member, epoch=group.epoch)
+        return self._assignor_of(group, member, member)(self._assignment_input(unchanged))
+
+    def _store_assignment(
+        self, group: ConsumerGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
+    ) -> Change:
+        return Write(answer=None, records=self._target_records(group, epoch, member_ids, computed))
 
     # --- reconciliation
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from kwire.chunks import at_once
+from kwire.chunks import Pieces, at_once
 from kwire.coordinator.group.any_group import share_group
 from kwire.coordinator.group.assignors.assignors import assign_share
 from kwire.coordinator.group.client import Client
@@ -74,7 +74,9 @@ class ShareHeartbeats:
         self._config = config
         self._checked: WeakKeyDictionary[ShareGroup, tuple[Mapping[str, Any], int]] = WeakKeyDictionary()
         """The topics whose hash was compared last, and the epoch that followed."""
-        self._assignments = BackgroundAssignments(environment.timers, self._store_assignment)
+        self._assignments = BackgroundAssignments(
+            environment.timers, find=self._find_stored, compute=self._compute_stored, store=self._store_assignment
+        )
 
     def heartbeat(self, request: ShareGroupHeartbeatRequest, client: Client) -> Write[GroupRecord, Heartbeat]:
         """Return the records and the response of a heartbeat. Raises KafkaError."""
@@ -106,7 +108,7 @@ class ShareHeartbeats:
         member = self._member_for(group, request)
         update = MemberUpdate(group=group, before=member, after=_updated(member, request, client), epoch=group.epoch)
         topics = self._subscribe(update)
-        target_epoch, target = self._assign(update)
+        target_epoch, target = self._assign(update, topics)
         reconciled = self._reconcile(update, target_epoch, target)
         self.restart_session(group.group_id, request.member_id)
         settings = self._environment.configs.of(group.group_id, ShareGroupSettings)
@@ -178,7 +180,7 @@ class ShareHeartbeats:
 
     # --- assignment
 
-    def _assign(self, update: MemberUpdate) -> tuple[int, Partitions]:
+    def _assign(self, update: MemberUpdate, topics: Iterable[str]) -> tuple[int, Partitions]:
         """Compute the target assignment if it is older than the group; return its epoch, and the member's target.
 
         A large one is computed in the background. Until then the last target holds.
@@ -186,14 +188,14 @@ class ShareHeartbeats:
         group, after = update.group, update.after
         if group.target.epoch >= update.epoch or not self._may_compute(group):
             return group.target.epoch, group.target.of(after.member_id)
-        given = self._assignment_input(update)
-        if is_large(given):
-            self._assignments.begin(group.group_id, update.epoch, given, assign_share(given))
+        if is_large(len(group.members) + 1, topics, self._environment.image().topics):
+            self._assignments.begin(group.group_id)
             if group.target.epoch < FIRST_EPOCH:
                 # A member at epoch 0 would join again and again, so the group begins with an empty target.
                 update.records.append(records.target_metadata_record(group.group_id, FIRST_EPOCH, 0))
                 return FIRST_EPOCH, NOTHING
             return group.target.epoch, group.target.of(after.member_id)
+        given = self._assignment_input(group, after)
         computed = at_once(assign_share(given))
         update.records += self._target_records(group, update.epoch, given.members, computed)
         return update.epoch, computed.get(after.member_id, NOTHING)
@@ -209,16 +211,6 @@ class ShareHeartbeats:
         ]
         return [*changed, records.target_metadata_record(group.group_id, epoch, self._environment.clock.wall_ms())]
 
-    def _store_assignment(
-        self, group_id: str, epoch: int, given: AssignmentInput, computed: Mapping[str, Partitions]
-    ) -> Change | None:
-        group = self._environment.groups.get(group_id)
-        if not isinstance(group, ShareGroup) or group.target.epoch >= epoch or group.epoch < epoch:
-            return None
-        # Members that have left since have no records any more; a new one gets its target with the next epoch.
-        present = [member_id for member_id in given.members if member_id in group.members]
-        return Write(answer=None, records=self._target_records(group, epoch, present, computed))
-
     def _may_compute(self, group: ShareGroup) -> bool:
         """Return True if the last assignment is old enough (KIP-1263), and none is being computed."""
         if self._assignments.is_running(group.group_id):
@@ -226,11 +218,12 @@ class ShareHeartbeats:
         interval_ms = self._environment.configs.of(group.group_id, ShareGroupSettings).assignment_interval_ms
         return is_over(interval_ms, since_ms=group.target.timestamp_ms, now_ms=self._environment.clock.wall_ms())
 
-    def _assignment_input(self, update: MemberUpdate) -> AssignmentInput:
-        group, image = update.group, self._environment.image()
+    def _assignment_input(self, group: ShareGroup, changed: ShareMember) -> AssignmentInput:
+        """Return the input of the assignor for a group with one new or changed member."""
+        image = self._environment.image()
         ids: dict[frozenset[str], frozenset[UUID]] = {}
         members: dict[str, MemberSubscription] = {}
-        present = {**group.members, update.after.member_id: update.after}
+        present = {**group.members, changed.member_id: changed}
         subscriptions = {member.subscribed_topic_names for member in present.values()}
         for member in present.values():
             names = member.subscribed_topic_names
@@ -252,6 +245,23 @@ class ShareHeartbeats:
             topic_names=image.topic_names,
             assignable={topic_id: topic.partitions for topic_id, topic in group.states.initialized.items()},
         )
+
+    # --- assignment in the background
+
+    def _find_stored(self, group_id: str) -> ShareGroup | None:
+        group = self._environment.groups.get(group_id)
+        return group if isinstance(group, ShareGroup) else None
+
+    def _compute_stored(self, group: ShareGroup) -> Pieces[dict[str, Partitions]]:
+        """Return the target of each member of a group as it is stored."""
+        return assign_share(self._assignment_input(group, next(iter(group.members.values()))))
+
+    def _store_assignment(
+        self, group: ShareGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
+    ) -> Change:
+        return Write(answer=None, records=self._target_records(group, epoch, member_ids, computed))
+
+    # --- reconciliation
 
     def _reconcile(self, update: MemberUpdate, target_epoch: int, target: Partitions) -> ShareMember:
         """Return the member with its target, as far as it subscribes to the topics."""

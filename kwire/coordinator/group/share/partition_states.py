@@ -70,10 +70,14 @@ class PartitionStates:
         )
 
     def with_initialized(self, partitions: TopicPartitions, image: MetadataImage, now_ms: int) -> PartitionStates:
-        """Return the states after the share coordinator has initialized these partitions."""
+        """Return the states after the share coordinator has initialized these partitions.
+
+        A topic that was deleted meanwhile is not added: it would stay forever.
+        """
         added = {
-            topic_id: TopicStates(_name(topic_id, image), frozenset(indexes), now_ms)
+            topic_id: TopicStates(image.topic_names[topic_id], frozenset(indexes), now_ms)
             for topic_id, indexes in partitions.items()
+            if topic_id in image.topic_names
         }
         return PartitionStates(_without(self.initializing, partitions), _merged(self.initialized, added), self.deleting)
 
@@ -90,6 +94,11 @@ class PartitionStates:
     def with_all_deleting(self, image: MetadataImage) -> PartitionStates:
         """Return the states while the share coordinator deletes all of them."""
         return PartitionStates({}, {}, frozenset(self.partitions(image)))
+
+    def deleted_topics(self, image: MetadataImage) -> frozenset[UUID]:
+        """Return the topics that do not exist any more."""
+        known = self.initializing.keys() | self.initialized.keys() | self.deleting
+        return frozenset(topic_id for topic_id in known if topic_id not in image.topic_names)
 
     def without_topics(self, topic_ids: frozenset[UUID]) -> PartitionStates:
         """Return the states without topics that were deleted."""

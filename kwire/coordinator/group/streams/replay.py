@@ -12,7 +12,7 @@ from typing import Any
 from kwire.coordinator.group.streams.member import LEAVE_EPOCH, StreamsMember, replayed_tasks
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.group.streams.tasks import Tasks
-from kwire.coordinator.group.streams.topology import topology_of
+from kwire.coordinator.group.streams.topology import replayed_topology
 from kwire.protocol.messages.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -47,7 +47,7 @@ def _replay_metadata(
 def _replay_topology(
     group: StreamsGroup, _key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
 ) -> None:
-    group.topology = None if value is None else topology_of(value)
+    group.topology = None if value is None else replayed_topology(value)
 
 
 def _replay_member(

@@ -41,8 +41,8 @@ class TaskAssignments:
     def __init__(self, environment: GroupEnvironment, timeouts: StreamsTimeouts) -> None:
         self._environment = environment
         self._timeouts = timeouts
-        self._in_progress: dict[str, Assigned] = {}
-        """Large assignments that are being computed, by group id."""
+        self._in_progress: set[str] = set()
+        """Groups whose large assignment is being computed."""
 
     def assign(self, update: MemberUpdate, configured: ConfiguredTopology, standby_replicas: int) -> tuple[int, Tasks]:
         """Compute the target assignment if it is older than the group; return its epoch, and the member's target.
@@ -62,7 +62,7 @@ class TaskAssignments:
             self._report_delay(update, "Assignment delayed due to the configured assignment interval.")
             return last
         members = {**group.members, member_id: update.after}
-        computed = self._computed(group, update.epoch, members, configured, standby_replicas)
+        computed = self._computed(group, members, configured, standby_replicas)
         if computed is None:
             self._report_delay(update, "Assignment delayed because it is still being computed.")
             return last
@@ -85,9 +85,7 @@ class TaskAssignments:
         # After a single heartbeat the topology is not configured yet: the next heartbeat assigns the tasks.
         if group.configured is None or not self._is_interval_over(group):
             return None
-        configured = group.configured.topology
-        standby_replicas = int(group.assignment_configs.get(STANDBY_REPLICAS, "0"))
-        computed = self._computed(group, group.epoch, group.members, configured, standby_replicas)
+        computed = self._computed(group, group.members, group.configured.topology, _standby_replicas(group))
         if computed is None:
             return None
         return Write(answer=None, records=self._target_records(group, group.epoch, group.members, computed))
@@ -97,7 +95,6 @@ class TaskAssignments:
     def _computed(
         self,
         group: StreamsGroup,
-        epoch: int,
         members: Mapping[str, StreamsMember],
         configured: ConfiguredTopology,
         standby_replicas: int,
@@ -107,21 +104,12 @@ class TaskAssignments:
             return dict.fromkeys(members, NO_TARGET)
         if group.group_id in self._in_progress:
             return None
-        given = TaskAssignmentInput(
-            members={
-                member_id: TaskMember(member.process_id, group.target_of(member_id))
-                for member_id, member in members.items()
-            },
-            subtopologies=[
-                Subtasks(subtopology_id, each.task_count, each.is_stateful)
-                for subtopology_id, each in (configured.subtopologies or {}).items()
-            ],
-            standby_replicas=standby_replicas,
-        )
+        given = _assignment_input(group, members, configured, standby_replicas)
         tasks = sum(each.task_count * (1 + each.is_stateful * standby_replicas) for each in given.subtopologies)
         if len(members) + tasks <= SMALL_ASSIGNMENT:
             return at_once(assign_sticky(given))
-        self._continue(group.group_id, epoch, list(members), assign_sticky(given))
+        self._in_progress.add(group.group_id)
+        self._schedule(group.group_id, partial(self._start, group.group_id))
         return None
 
     def _target_records(
@@ -134,36 +122,51 @@ class TaskAssignments:
 
     # --- in the background
 
-    def _continue(self, group_id: str, epoch: int, members: Sequence[str], steps: Assigned) -> None:
-        self._in_progress[group_id] = steps
-        self._schedule(group_id, partial(self._step, group_id, epoch, members, steps))
-
     def _schedule(self, group_id: str, step: Callable[[], Change | None]) -> None:
-        self._environment.timers.schedule(("assignment", group_id), 0, step)
+        self._environment.timers.schedule(("task assignment", group_id), 0, step)
 
-    def _step(self, group_id: str, epoch: int, members: Sequence[str], steps: Assigned) -> Change | None:
+    def _start(self, group_id: str) -> None:
+        """Begin with the group as it is stored: the change of the heartbeat that needs the assignment may fail."""
+        group = self._environment.groups.get(group_id)
+        if (
+            not isinstance(group, StreamsGroup)
+            or group.is_empty
+            or group.epoch <= group.target_epoch
+            or group.configured is None
+            or not group.configured.topology.is_ready
+        ):
+            self._in_progress.discard(group_id)
+            return
+        given = _assignment_input(group, group.members, group.configured.topology, _standby_replicas(group))
+        steps, member_ids = assign_sticky(given), list(group.members)
+        self._schedule(group_id, partial(self._step, group, group.epoch, member_ids, steps))
+
+    def _step(self, group: StreamsGroup, epoch: int, members: Sequence[str], steps: Assigned) -> Change | None:
         try:
             next(steps)
         except StopIteration as finished:
-            return self._store(group_id, epoch, members, finished.value)
-        self._continue(group_id, epoch, members, steps)
+            return self._store(group, epoch, members, finished.value)
+        self._schedule(group.group_id, partial(self._step, group, epoch, members, steps))
         return None
 
-    def _store(self, group_id: str, epoch: int, members: Sequence[str], computed: Mapping[str, Tasks]) -> Change | None:
+    def _store(
+        self, group: StreamsGroup, epoch: int, members: Sequence[str], computed: Mapping[str, Tasks]
+    ) -> Change | None:
         """Store the targets of some members; the last step also stores the epoch, with which they take effect.
 
         Members that have left since have no records any more. A new one gets its target with the next epoch.
         """
-        group = self._environment.groups.get(group_id)
-        if not isinstance(group, StreamsGroup) or group.target_epoch >= epoch or group.epoch < epoch:
-            self._in_progress.pop(group_id, None)
+        group_id = group.group_id
+        present = self._environment.groups.get(group_id)
+        if present is not group or not group.target_epoch < epoch <= group.epoch:
+            self._in_progress.discard(group_id)
             return None
         some, rest = members[:STORED_AT_ONCE], members[STORED_AT_ONCE:]
         written = _changed_targets(group, [each for each in some if each in group.members], computed)
         if rest:
-            self._schedule(group_id, partial(self._store, group_id, epoch, rest, computed))
+            self._schedule(group_id, partial(self._store, group, epoch, rest, computed))
         else:
-            del self._in_progress[group_id]
+            self._in_progress.remove(group_id)
             written.append(self._metadata_record(group, epoch))
             logger.info("group %s: the tasks for epoch %d are assigned", group_id, epoch)
         return Write(answer=None, records=written, outcome=partial(self._stored, group_id))
@@ -172,8 +175,32 @@ class TaskAssignments:
         """Abandon an assignment that could not be stored: a later heartbeat computes it again."""
         if error is not None:
             logger.warning("group %s: its assignment is not stored: %s", group_id, error)
-            self._in_progress.pop(group_id, None)
-            self._environment.timers.cancel(("assignment", group_id))
+            self._in_progress.discard(group_id)
+            self._environment.timers.cancel(("task assignment", group_id))
+
+
+def _standby_replicas(group: StreamsGroup) -> int:
+    """Return the number of standby replicas with which the group's epoch was bumped."""
+    return int(group.assignment_configs.get(STANDBY_REPLICAS, "0"))
+
+
+def _assignment_input(
+    group: StreamsGroup,
+    members: Mapping[str, StreamsMember],
+    configured: ConfiguredTopology,
+    standby_replicas: int,
+) -> TaskAssignmentInput:
+    return TaskAssignmentInput(
+        members={
+            member_id: TaskMember(member.process_id, group.target_of(member_id))
+            for member_id, member in members.items()
+        },
+        subtopologies=[
+            Subtasks(subtopology_id, each.task_count, each.is_stateful)
+            for subtopology_id, each in (configured.subtopologies or {}).items()
+        ],
+        standby_replicas=standby_replicas,
+    )
 
 
 def _changed_targets(group: StreamsGroup, members: Iterable[str], computed: Mapping[str, Tasks]) -> list[GroupRecord]:

@@ -20,6 +20,7 @@ from kwire.coordinator.group.streams.topology import (
     Topology,
     are_equal,
     invalid_topology,
+    keep_for_replay,
     topology_of,
     topology_value,
 )
@@ -104,6 +105,7 @@ class TopologyUpdates:
             value, topology, is_same = prepared.value, prepared.given, prepared.is_same
         if present is None:
             update.records.append(records.topology_record(group.group_id, value))
+            keep_for_replay(value, topology)
             return topology
         if not is_same:
             raise invalid("Topology updates are not supported yet.")

@@ -1,0 +1,214 @@
+"""States of a share group's partitions: created once, forgotten with their topics; groups that have none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kwire.coordinator.answers import Answer
+from kwire.coordinator.group.share.share_group import ShareGroup
+from kwire.coordinator.share.state import ShareSummary
+from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from tests.coordinator.clients import client_named
+from tests.coordinator.world import World, topic_image
+from tests.virtual_loop import virtual_loop
+
+GROUP = "g"
+T_ID, NEW_T_ID = UUID(int=101), UUID(int=301)
+
+
+class States:
+    """Share coordinator that creates states when it is available."""
+
+    def __init__(self) -> None:
+        self.created: list[tuple[UUID, int]] = []
+        self.available = asyncio.Event()
+        self.available.set()
+
+    async def initialize_state(
+        self, _group_id: str, topic_id: UUID, partition: int, _state_epoch: int, _start_offset: int
+    ) -> None:
+        await self.available.wait()
+        self.created.append((topic_id, partition))
+
+    async def delete_state(self, _group_id: str, topic_id: UUID, partition: int) -> None:
+        self.created.remove((topic_id, partition))
+
+    async def read_summary(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareSummary:
+        raise AssertionError("nothing is described")
+
+
+class ShareGroupWorld(World):
+    """Group coordinator with one member of a share group, which subscribes to topic t."""
+
+    async def start(self) -> None:
+        await super().start()
+        self.states = States()
+        self.groups.share.use_states(self.states, _no_offset)
+        self.epoch = 0
+
+    async def beat(self) -> int:
+        """Send a heartbeat of the member, wait for what it causes, and return the group's epoch."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="m",
+            member_epoch=self.epoch,
+            subscribed_topic_names=None if self.epoch else ["t"],
+        )
+        response = await _answered(self.groups.share.heartbeat(request, client_named("c")))
+        assert response.error_code == 0, response
+        self.epoch = response.member_epoch
+        await asyncio.sleep(0.1)
+        return self.group.epoch
+
+    async def send(self, group_id: str, epoch: int, *topics: str) -> int:
+        """Send a heartbeat of another group's member, wait for what it causes, and return the error code."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=group_id, member_id="m", member_epoch=epoch, subscribed_topic_names=list(topics) or None
+        )
+        response = await _answered(self.groups.share.heartbeat(request, client_named("c")))
+        await asyncio.sleep(0.1)
+        return response.error_code
+
+    @property
+    def group(self) -> ShareGroup:
+        group = self.group_machine().groups[GROUP]
+        assert isinstance(group, ShareGroup)
+        return group
+
+    def state_topics(self) -> set[UUID]:
+        states = self.group.states
+        return {*states.initialized, *states.initializing, *states.deleting}
+
+
+async def _answered(answer: Answer[ShareGroupHeartbeatResponse]) -> ShareGroupHeartbeatResponse:
+    return answer if isinstance(answer, ShareGroupHeartbeatResponse) else await answer
+
+
+async def _no_offset(_topic: str, _partition: int) -> int:
+    raise AssertionError("nothing is described")
+
+
+def run(directory: Path, acts: Callable[[ShareGroupWorld], Coroutine[Any, Any, None]]) -> None:
+    async def main(world: ShareGroupWorld) -> None:
+        await world.start()
+        try:
+            await acts(world)
+        finally:
+            world.stop()
+
+    with virtual_loop() as loop:
+        loop.run_until_complete(main(ShareGroupWorld(directory, loop)))
+
+
+def test_a_state_is_created_once_however_often_its_initialization_is_repeated(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.states.available.clear()
+        for _ in range(4):
+            await world.beat()
+            await asyncio.sleep(31)  # then heartbeats repeat the initialization
+        assert world.states.created == []
+        world.states.available.set()
+        await asyncio.sleep(0.1)
+        assert world.states.created == [(T_ID, 0), (T_ID, 1)]
+        assert world.group.states.initialized[T_ID].partitions == {0, 1}
+
+    run(tmp_path, acts)
+
+
+def test_a_topic_that_is_deleted_while_its_states_are_created_is_forgotten(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.states.available.clear()
+        await world.beat()
+        world.delete_topic("t")
+        await asyncio.sleep(0.1)
+        world.states.available.set()
+        await asyncio.sleep(0.1)
+        assert world.state_topics() == set()
+
+    run(tmp_path, acts)
+
+
+def test_a_topic_that_is_deleted_while_no_coordinator_is_active_is_forgotten(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        for _ in range(3):
+            await world.beat()
+        assert world.state_topics() == {T_ID}
+        runtime, partition = world.groups._runtime, world.offsets_partition()
+        runtime.resign(0)
+        world.change_topic(topic_image("t", NEW_T_ID.int, 2))
+        runtime.lead(partition)
+        await world.groups.loaded()
+        await asyncio.sleep(0.1)
+        assert world.state_topics() == set()
+        for _ in range(3):
+            epoch = await world.beat()
+        assert world.state_topics() == {NEW_T_ID}
+        assert await world.beat() == epoch, "nothing changes any more"
+
+    run(tmp_path, acts)
+
+
+def test_a_deleted_topic_is_forgotten_when_that_can_be_stored(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        for _ in range(3):
+            await world.beat()
+        world.reject_appends(reject=True)
+        world.delete_topic("t")
+        await asyncio.sleep(1)
+        assert world.state_topics() == {T_ID}
+        world.reject_appends(reject=False)
+        await asyncio.sleep(1)
+        assert world.state_topics() == set()
+
+    run(tmp_path, acts)
+
+
+# --- memory of empty groups
+
+
+def test_empty_groups_with_states_leave_room_for_members(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.groups._memory._limit_bytes = 50_000
+        for number in range(20):
+            assert await world.send(f"g{number}", 0, "t") == 0
+            assert await world.send(f"g{number}", -1) == 0
+            await asyncio.sleep(1)
+        assert len(world.group_machine().groups) == 20
+
+    run(tmp_path, acts)
+
+
+def test_empty_groups_without_states_are_removed(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        for name, topic in (("without", "missing"), ("with", "t"), ("member", "missing")):
+            assert await world.send(name, 0, topic) == 0
+        for name in ("without", "with"):
+            assert await world.send(name, -1) == 0
+        for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
+            await asyncio.sleep(30)
+            assert await world.send("member", 0, "missing") == 0
+        assert set(world.group_machine().groups) == {"with", "member"}
+
+    run(tmp_path, acts)
+
+
+def test_altered_offsets_create_no_group_without_memory(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        offsets = world.groups.share.offsets
+        world.groups._memory._limit_bytes = 10_000
+        assert await world.send("g", 0, "t") == 0
+        assert await offsets.alter("a", {T_ID: {0: 7}}) == {}
+        with pytest.raises(KafkaError) as caught:
+            await offsets.alter("b" * 10_000, {T_ID: {0: 7}})
+        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await offsets.alter("a", {T_ID: {0: 8}}) == {}, "a group that exists needs no more memory"
+        assert set(world.group_machine().groups) == {"g", "a"}
+
+    run(tmp_path, acts)
