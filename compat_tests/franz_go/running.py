@@ -1,4 +1,4 @@
-"""One run of franz-go's tests against a broker, and the result of each of them."""
+"""Run of franz-go's tests against a broker, with the result of each of them."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from compat_tests.franz_go.building import SOURCES, programs
 
-RECORDS = 30_000
+RECORDS = 200_000
 """Records that each test of groups, transactions and share groups moves through its topics; franz-go uses 500,000."""
 SECONDS_MAX = 800
 SHOWN = 6000
