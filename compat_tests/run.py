@@ -15,6 +15,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
+from compat_tests.franz_go.building import VERSION as FRANZ_GO_VERSION
 from compat_tests.harness import suites
 from compat_tests.harness.install import install
 from compat_tests.harness.outcomes import FAILED, Outcomes, cell, complaints, same
@@ -31,6 +32,7 @@ ROWS = {
     "raw": ("raw", lambda: "-"),
     "configs": ("configs", lambda: "-"),
     "share-consumers": ("share_consumers", lambda: version("confluent-kafka")),
+    "franz-go": ("franz_go", lambda: FRANZ_GO_VERSION),
     "quotas": ("quotas", lambda: version("confluent-kafka")),
     "starvation": ("starvation", lambda: "-"),
     "admin-apis": ("admin_apis", lambda: "-"),
@@ -57,8 +59,8 @@ CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows with several nodes, which run separately."""
 ALONE = ("starvation", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
-WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients"}
-"""Rows without a short form: they need Kafka's jars for the comparison, or an idle machine."""
+WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients", "franz-go"}
+"""Rows without a short form: they need Kafka's jars for the comparison, a compiler of Go, or an idle machine."""
 NEED_KAFKA = {
     "images",
     "assignors",

@@ -1,36 +1,20 @@
 """Pinned old clients, each downloaded once into its own directory below .cache/old-clients."""
 
 import contextlib
-import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
-from compat_tests.harness.install import install
+from compat_tests.harness.install import fetched, install
 from compat_tests.harness.outcomes import skip_as_declared
 from compat_tests.harness.paths import CACHE
 
 HOME = CACHE / "old-clients"
 #: Newest Python version for which the old packages have wheels, or on which they run.
 PYTHON_MAX = (3, 11)
-
-
-def fetched(name: str, fetch: Callable[[Path], None]) -> Path:
-    """Return the client's directory, filled on first use; a lock lets concurrent runs share one cache."""
-    HOME.mkdir(parents=True, exist_ok=True)
-    directory = HOME / name
-    with (HOME / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (directory / "complete").exists():
-            shutil.rmtree(directory, ignore_errors=True)
-            directory.mkdir()
-            fetch(directory)
-            (directory / "complete").touch()
-    return directory
 
 
 def java_client(version: str) -> Path:
@@ -52,7 +36,7 @@ def java_jars(artifact: str, version: str, name: str = "") -> Path:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={directory / 'lib'}"]
         subprocess.run(["mvn", "-q", "-B", "-f", str(directory / "pom.xml"), *goal], check=True)
 
-    return fetched(name or f"{artifact}-{version}", fetch) / "lib"
+    return fetched(HOME / (name or f"{artifact}-{version}"), fetch) / "lib"
 
 
 def java_program(source: Path, jars: Path) -> Path:
@@ -84,7 +68,7 @@ def python_client(requirement: str) -> Path:
         ]
         subprocess.run([*command, *requirement.split()], check=True)
 
-    return fetched(requirement.replace("==", "-").split()[0], fetch) / "venv" / "bin" / "python"
+    return fetched(HOME / requirement.replace("==", "-").split()[0], fetch) / "venv" / "bin" / "python"
 
 
 def old_enough_python() -> str:

@@ -108,8 +108,8 @@ ENDS = {
     # state: (abort with the last epoch, abort with the current one, commit with the last, commit with the current)
     S.EMPTY: (FENCED, S.PREPARE_ABORT, FENCED, INVALID),
     S.ONGOING: (FENCED, S.PREPARE_ABORT, FENCED, S.PREPARE_COMMIT),
-    S.PREPARE_COMMIT: (INVALID, FENCED, AGAIN, FENCED),
-    S.PREPARE_ABORT: (AGAIN, FENCED, INVALID, FENCED),
+    S.PREPARE_COMMIT: (INVALID, AGAIN, AGAIN, AGAIN),
+    S.PREPARE_ABORT: (AGAIN, AGAIN, INVALID, AGAIN),
     S.COMPLETE_COMMIT: (INVALID, S.PREPARE_ABORT, S.COMPLETE_COMMIT, INVALID),
     S.COMPLETE_ABORT: (S.COMPLETE_ABORT, S.PREPARE_ABORT, INVALID, INVALID),
 }
@@ -173,6 +173,8 @@ def test_ending_with_the_last_epoch_assigns_a_new_producer_id() -> None:
     check_step(before, after)
     assert (after.producer_id, after.producer_epoch, after.next_producer_id) == (5, EPOCH_MAX, 9)
     assert code_of(lambda: ended(after, 5, EPOCH_MAX - 1, is_commit=True, now_ms=200)) is AGAIN
+    assert code_of(lambda: ended(after, 9, 0, is_commit=False, now_ms=200)) is AGAIN
+    assert code_of(lambda: ended(after, 5, EPOCH_MAX, is_commit=False, now_ms=200)) is FENCED
     done = completed(after, now_ms=300)
     check_step(after, done)
     assert (done.producer_id, done.producer_epoch, done.previous_producer_id) == (9, 0, 5)

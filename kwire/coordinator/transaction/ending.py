@@ -7,14 +7,15 @@ with the previous epoch is a retry. The outcome depends on the stored state and 
     epoch             previous       current      previous       current
     Empty             fenced         new end      fenced         invalid state
     Ongoing           fenced         new end      fenced         new end
-    PrepareAbort      concurrent     fenced       invalid state  fenced
-    PrepareCommit     invalid state  fenced       concurrent     fenced
+    PrepareAbort      concurrent     concurrent   invalid state  concurrent
+    PrepareCommit     invalid state  concurrent   concurrent     concurrent
     CompleteAbort     retry          new end      invalid state  invalid state
     CompleteCommit    invalid state  new end      retry          invalid state
 
 "retry" returns the stored result, "concurrent" is CONCURRENT_TRANSACTIONS. An abort without an open transaction also
-increments the epoch, so that batches of the old epoch that arrive later are rejected. In the classic version, a
-complete transaction accepts only a retry with the same decision.
+increments the epoch, so that batches of the old epoch that arrive later are rejected. A producer gets the current epoch
+when its decision is stored, and may end its next transaction before all markers of the last one are written: it has to
+retry. In the classic version, a complete transaction accepts only a retry with the same decision.
 """
 
 from __future__ import annotations
@@ -69,6 +70,9 @@ def ended(
     """
     if transaction is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_prepared = transaction.state in PREPARED
+    if is_prepared and _continues(transaction, producer_id, epoch):
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     used_the_last_epoch = (
         transaction.previous_producer_id == producer_id and epoch == EPOCH_MAX - 1 and transaction.producer_epoch == 0
     )
@@ -76,9 +80,8 @@ def ended(
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     is_repeated = transaction.producer_epoch == epoch + 1 or used_the_last_epoch
     is_current = transaction.producer_epoch == epoch < EPOCH_MAX and transaction.producer_id == producer_id
-    can_repeat = transaction.state in PREPARED or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
-    can_end = transaction.state not in PREPARED
-    if not (is_repeated and can_repeat) and not (is_current and can_end):
+    can_repeat = is_prepared or transaction.state in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
+    if not (is_repeated and can_repeat) and not (is_current and not is_prepared):
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if is_repeated:
         return _repeated(transaction, is_commit=is_commit)
@@ -138,6 +141,13 @@ def completed(transaction: Transaction, *, now_ms: int) -> Transaction:
         partitions=frozenset(),
         last_update_ms=now_ms,
     )
+
+
+def _continues(transaction: Transaction, producer_id: int, epoch: int) -> bool:
+    """Return True if the producer continues with this id and epoch after the decided transaction."""
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        return (producer_id, epoch) == (transaction.next_producer_id, 0)
+    return (producer_id, epoch) == (transaction.producer_id, transaction.producer_epoch) and epoch < EPOCH_MAX
 
 
 def _decided(transaction: Transaction, *, is_commit: bool, client_version: int, now_ms: int) -> Transaction:
