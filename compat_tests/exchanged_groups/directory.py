@@ -24,6 +24,8 @@ SETTINGS: Mapping[str, str] = {
     "group.streams.session.timeout.ms": "300000",
     "group.share.max.record.lock.duration.ms": "300000",
     "group.share.record.lock.duration.ms": "300000",
+    # Brokers load a snapshot of a share partition with the updates after it.
+    "share.coordinator.snapshot.update.records.per.snapshot": "3",
     # Each heartbeat sees the newest assignment.
     "group.consumer.min.assignment.interval.ms": "0",
     "group.consumer.assignment.interval.ms": "0",

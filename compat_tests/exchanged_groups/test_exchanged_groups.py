@@ -3,6 +3,8 @@
 The members continue. The control is a directory that only Kafka serves: its answers and records must be the same.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from compat_tests.exchanged_groups.story import tell
@@ -12,7 +14,10 @@ ENDS = pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"]
 
 
 def check(control, home, kinds, *, clean):
-    answers, expected = tell(home, kinds, clean=clean), control(clean=clean)
+    with ThreadPoolExecutor(1) as pool:
+        wanted = pool.submit(control, clean=clean)
+        answers = tell(home, kinds, clean=clean)
+        expected = wanted.result()
     assert len(answers) > 100
     differences = [f"{label}{line}" for label in expected | answers for line in apart_at(label, answers, expected)]
     assert differences == []

@@ -104,8 +104,9 @@ class Paying(Scene):
         self.timed_out = Producer(self.asker, group, 3, timeout_ms=SHORT_MS)
         for each in self._producers():
             each.init()
-            each.commit(BASE)
-            each.end(committed=True)
+            for offset, committed in ((BASE, True), (BASE + 1, False)):
+                each.commit(offset)
+                each.end(committed=committed)
         self.expected = dict.fromkeys(range(4), BASE)
         self._wait()
 
