@@ -41,9 +41,9 @@ SETTINGS: Mapping[str, str] = {
 class Exchanged:
     """Directory that one broker after the other serves; the first one formats it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, settings: Mapping[str, str] = SETTINGS) -> None:
         home.mkdir(parents=True)
-        self.home = home
+        self.home, self.settings = home, settings
         self.port = free_ports(1)[0]
         self.broker: BrokerProcess | None = None
 
@@ -52,7 +52,7 @@ class Exchanged:
         assert self.broker is None
         kafka = KafkaAsItIs if (self.home / "data").exists() else ApacheKafka
         self.broker = {"kwire": KwireBroker, "kafka": kafka}[kind](self.home, self.port)
-        self.broker.more_settings = SETTINGS
+        self.broker.more_settings = self.settings
         self.broker.start()
         return self.broker
 
