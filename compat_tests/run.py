@@ -56,7 +56,7 @@ ROWS = {
 }
 CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows with several nodes, which run separately."""
-ALONE = ("starvation", *CLUSTERS)
+ALONE = ("starvation", "exchanged-groups", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients"}
 """Rows without a short form: they need Kafka's jars for the comparison, or an idle machine."""
@@ -76,7 +76,7 @@ NEED_KAFKA = {
 ONE_AT_A_TIME = {"quotas", "starvation"}
 """Rows that measure rates or latencies, so that no other row may run beside them."""
 SUITE_SECONDS = 900
-SUITE_SECONDS_OF = {"starvation": 1200}
+SUITE_SECONDS_OF = {"starvation": 1200, "exchanged-groups": 1800}
 """Seconds for rows that need more than SUITE_SECONDS on one broker."""
 KAFKA_TESTS = "kafka-tests"
 """Row that runs separately and prints its own table."""

@@ -1,4 +1,4 @@
-"""One directory at one address, served by Apache Kafka and by the tested broker in turn."""
+"""Directory at one address, served by Apache Kafka and by the tested broker in turn."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -24,7 +24,7 @@ DELIVERIES = 5
 
 
 class Sharing(Scene):
-    """One member; `released` are the deliveries of each record that the state of the group counts."""
+    """Share group with one member; `released` has the number of deliveries that is stored for each record."""
 
     groups = ("share-parcels",)
 

@@ -27,7 +27,7 @@ SLACK_SECONDS = 4
 
 
 class Vanishing(Scene):
-    """One group of each kind. Their members fall silent; a static one left for a while and does not return."""
+    """Groups, one of each kind. Their members fall silent; a static one left for a while and does not return."""
 
     groups = ("classic-vanishing", "consumer-vanishing", "share-vanishing", "streams-vanishing")
 
