@@ -44,6 +44,7 @@ ROWS = {
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),
     "group-script": ("group_script", lambda: KAFKA_VERSION),
+    "exchanged-groups": ("exchanged_groups", lambda: KAFKA_VERSION),
     "log-format": ("log_format", lambda: KAFKA_VERSION),
     "transactions": ("transactions", lambda: KAFKA_VERSION),
     "streams": ("streams", lambda: KAFKA_VERSION),
@@ -57,7 +58,7 @@ ROWS = {
 }
 CLUSTERS = ("quorum", "cluster", "replication", "mixed", "upgrade")
 """Rows with several nodes, which run separately."""
-ALONE = ("starvation", *CLUSTERS)
+ALONE = ("starvation", "exchanged-groups", *CLUSTERS)
 """Rows that a run without ROW leaves out because they take long."""
 WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "old-clients", "franz-go"}
 """Rows without a short form: they need Kafka's jars for the comparison, a compiler of Go, or an idle machine."""
@@ -68,6 +69,7 @@ NEED_KAFKA = {
     "differential",
     "transaction-script",
     "group-script",
+    "exchanged-groups",
     "log-format",
     "transactions",
     "streams",
@@ -76,7 +78,7 @@ NEED_KAFKA = {
 ONE_AT_A_TIME = {"quotas", "starvation"}
 """Rows that measure rates or latencies, so that no other row may run beside them."""
 SUITE_SECONDS = 900
-SUITE_SECONDS_OF = {"starvation": 1200}
+SUITE_SECONDS_OF = {"starvation": 1200, "exchanged-groups": 1800}
 """Seconds for rows that need more than SUITE_SECONDS on one broker."""
 KAFKA_TESTS = "kafka-tests"
 """Row that runs separately and prints its own table."""

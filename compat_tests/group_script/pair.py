@@ -45,9 +45,7 @@ SETTINGS: Mapping[str, str] = {
 def pair(directory: Path, first: str = "kwire") -> Iterator[tuple[str, str]]:
     """Start a broker and Apache Kafka on copies of one directory, and yield their addresses."""
     made = directory / "made"
-    made.mkdir(parents=True)
-    with started_broker("kwire", made) as maker:
-        _create(Side(name="kwire", bootstrap=maker.bootstrap))
+    create_in(made)
     with ExitStack() as running:
         brokers = [
             on_copy_of(made / "data", name, directory / f"{number}-{name}")
@@ -58,6 +56,13 @@ def pair(directory: Path, first: str = "kwire") -> Iterator[tuple[str, str]]:
             running.callback(broker.stop)
             broker.start()
         yield brokers[0].bootstrap, brokers[1].bootstrap
+
+
+def create_in(directory: Path) -> None:
+    """Create the topics and settings of a script in a new directory."""
+    directory.mkdir(parents=True)
+    with started_broker("kwire", directory) as maker:
+        _create(Side(name="kwire", bootstrap=maker.bootstrap))
 
 
 def _create(side: Side) -> None:

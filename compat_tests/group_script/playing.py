@@ -27,8 +27,8 @@ from kwire.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartitionData,
     ReadShareGroupStateRequest,
@@ -120,10 +120,29 @@ class Player:
 
 def play(kwire: str, kafka: str, seed: int, count: int, *, most: int, tell: Callable[[str], None] = print) -> Outcome:
     outcome = Outcome()
-    players = [Player(Side(name=name, bootstrap=at)) for name, at in (("kwire", kwire), ("kafka", kafka))]
+    players = players_of(kwire, kafka)
     for player in players:
-        _wait_for_coordinators(player)
-    script = Script(seed)
+        wait_for_coordinators(player)
+        for group in share_steps.FETCHED:
+            _keep(player, group)
+    play_on(players, Script(seed), outcome, count, most=most, tell=tell)
+    return outcome
+
+
+def players_of(kwire: str, kafka: str) -> list[Player]:
+    return [Player(Side(name=name, bootstrap=at)) for name, at in (("kwire", kwire), ("kafka", kafka))]
+
+
+def play_on(
+    players: list[Player],
+    script: Script,
+    outcome: Outcome,
+    count: int,
+    *,
+    most: int,
+    tell: Callable[[str], None] = print,
+) -> None:
+    """Play steps until `count` were played in all, then compare the stored records."""
     while outcome.played < count and len(outcome.differences) < most:
         step, request_seed = script.next()
         requests, answers = zip(*(_played(player, step, request_seed) for player in players), strict=True)
@@ -138,7 +157,6 @@ def play(kwire: str, kafka: str, seed: int, count: int, *, most: int, tell: Call
     for text in stored(players):
         outcome.differences.append(text)
         tell(text)
-    return outcome
 
 
 def _says_something(plain: Any) -> bool:
@@ -171,17 +189,16 @@ def _unequal_groups(players: list[Player], step: Step) -> str:
         time.sleep(0.05)
 
 
-def _wait_for_coordinators(player: Player) -> None:
+def wait_for_coordinators(player: Player) -> None:
     player.look_up_topics()
 
     def is_ready() -> bool:
         found = player.ask(FindCoordinatorRequest(coordinator_keys=list(ALL_GROUPS)), 6).coordinators
-        beats = [player.ask(HeartbeatRequest(group_id=group, member_id="n"), 3).error_code for group in ALL_GROUPS]
-        return not any(each.error_code for each in found) and not {*beats, *_states_read(player)} & NOT_READY
+        asked = [OffsetFetchRequestGroup(group_id=group, topics=None) for group in ALL_GROUPS]
+        loaded = [each.error_code for each in player.ask(OffsetFetchRequest(groups=asked), 8).groups]
+        return not any(each.error_code for each in found) and not {*loaded, *_states_read(player)} & NOT_READY
 
-    eventually(is_ready, f"the coordinators of {player.side.name}")
-    for group in share_steps.FETCHED:
-        _keep(player, group)
+    eventually(is_ready, f"the coordinators of {player.side.name}", 60)
 
 
 def _keep(player: Player, group: str) -> None:

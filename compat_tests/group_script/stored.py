@@ -9,22 +9,30 @@ from kwire.coordinator.share.records import decode_share_record
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.share_group_records import ShareGroupTargetAssignmentMemberKey
-from kwire.protocol.records import Record, decode_all
+from kwire.protocol.records import Record, decode_batch, iterate_headers
 
 GROUPS, SHARES = "__consumer_offsets", "__share_group_state"
-TIMES = {"commit_timestamp", "assignment_timestamp", "create_ms", "write_ms"}
+TIMES = {"commit_timestamp", "current_state_timestamp", "assignment_timestamp", "create_ms", "write_ms"}
 NOT_COMPARED = {*TIMES, "metadata_hash", "timestamp", "record_offset", "state_epoch", "version"}
 """The version is that of the metadata with which a regular expression was resolved."""
 
 
 def stored(players: list[Any]) -> list[str]:
     """Return the differences of the newest record of each key."""
+    ours, theirs = [stored_records(player) for player in players]
     return [
-        f"stored in {topic}" + "".join(apart(ours, theirs))
-        for topic, decode in ((GROUPS, decode_group_record), (SHARES, decode_share_record))
-        for ours, theirs in [[_newest(player, topic, decode) for player in players]]
-        if ours != theirs
+        f"stored in {topic}" + "".join(apart(ours[topic], theirs[topic]))
+        for topic in (GROUPS, SHARES)
+        if ours[topic] != theirs[topic]
     ]
+
+
+def stored_records(player: Any) -> dict[str, dict[str, Any]]:
+    """Return the newest record of each key, by topic; a topic that does not exist has none."""
+    return {
+        topic: _newest(player, topic, decode)
+        for topic, decode in ((GROUPS, decode_group_record), (SHARES, decode_share_record))
+    }
 
 
 def _newest(player: Any, topic: str, decode: Any) -> dict[str, Any]:
@@ -56,6 +64,7 @@ def _records(player: Any, topic: str) -> Iterator[Record]:
             (data,) = player.ask(request, 11).responses[0].partitions
             if not data.records:
                 break
-            for record in decode_all(data.records):
-                yield record
-                offset = record.offset + 1
+            for position, header in iterate_headers(data.records):
+                offset = header.next_offset
+                if not header.is_control:
+                    yield from decode_batch(data.records, position)

@@ -22,6 +22,7 @@ class GroupMember(Peer):
     def __init__(self, bootstrap, group, *, instance=None, protocols=None, session_ms=10_000):
         super().__init__(bootstrap)
         self.group, self.instance, self.session_ms = group, instance, session_ms
+        self.rebalance_ms = 10_000
         self.protocols = [
             JoinGroupRequestProtocol(name=name, metadata=data)
             for name, data in protocols or [("range", subscription())]
@@ -35,7 +36,7 @@ class GroupMember(Peer):
         return JoinGroupRequest(
             group_id=self.group,
             session_timeout_ms=self.session_ms,
-            rebalance_timeout_ms=10_000,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.member_id,
             group_instance_id=self.instance,
             protocol_type="consumer",

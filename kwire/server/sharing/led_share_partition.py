@@ -96,8 +96,8 @@ class LedSharePartition:
         self._wakes_soon = False
         self._to_write: deque[tuple[Change, asyncio.Future[None]]] = deque()
         self._is_writing = False
-        self._stored_start_offset = 0
-        """Start offset of the last write, or of the state as it was loaded."""
+        self._lacks_expiration = False
+        """True if expired locks could not be stored, and nothing has been stored since."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,7 +154,6 @@ class LedSharePartition:
                 if self.chosen_start is None or self.chosen_start.state_epoch != state_epoch:
                     self.chosen_start = ChosenStart(state_epoch, await self._first_offset())
                 start_offset = self.chosen_start.offset
-            self._stored_start_offset = start_offset
             state = SharePartition(
                 start_offset,
                 state_epoch=state_epoch,
@@ -398,7 +397,7 @@ class LedSharePartition:
 
         A change without batches finds its records changed already, by a write that may be under way or have failed.
         """
-        if not change.batches and not self._is_writing and self._loaded().start_offset <= self._stored_start_offset:
+        if not change.batches and not self._is_writing and not self._lacks_expiration:
             return
         stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._to_write.append((change, stored))
@@ -433,7 +432,6 @@ class LedSharePartition:
             written.append(self._to_write.popleft())
             batches += written[-1][0].batches
         error = self.failure
-        start_offset = state.start_offset
         if error is None:
             try:
                 await self._persister.write_state(
@@ -442,7 +440,7 @@ class LedSharePartition:
                     partition.index,
                     state.state_epoch,
                     self.leader_epoch,
-                    start_offset,
+                    state.start_offset,
                     state.delivery_complete_count,
                     batches,
                 )
@@ -453,7 +451,9 @@ class LedSharePartition:
                 raise
             else:
                 self.chosen_start = None
-                self._stored_start_offset = start_offset
+                self._lacks_expiration = False
+        if error is not None:
+            self._lacks_expiration |= any(not change.is_reversible for change, _ in written)
         # Another leader may have read the state before a change that was stored after a failure.
         error = error or self.failure
         has_effect = False

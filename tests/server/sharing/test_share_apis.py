@@ -320,6 +320,19 @@ def test_an_acknowledgement_stores_an_expiration_that_could_not_be_stored(
     assert stored.start_offset == 1
 
 
+def test_a_session_that_releases_nothing_stores_nothing(member: Member, persister: MemoryPersister) -> None:
+    write(member, b"a")
+    assert member.take() == {0: [(0, 0, 1)]}
+    assert member.settle(ACCEPT, 0, 0) == 0
+    (state,) = persister.states.values()
+    assert (state.start_offset, persister.writes) == (0, 1)
+    assert member.fetch([], epoch=-1, wait_ms=0).error_code == 0
+    member.epoch = 0
+    write(member, b"b")
+    assert member.take() == {0: [(1, 1, 1)]}
+    assert (state.start_offset, persister.writes) == (0, 1)
+
+
 def test_a_deleted_topic(broker: RunningBroker, member: Member) -> None:
     request = member.fetch_request()
     member.client.send(request, 2)
