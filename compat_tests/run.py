@@ -97,6 +97,7 @@ def run_suite(row: str, broker: str, *, short: bool) -> Outcomes:
     configuration = ROOT / "compat_tests" / "pytest.ini"
     outcomes, output = suites.run_suite(configuration, arguments, SUITE_SECONDS_OF.get(row, SUITE_SECONDS))
     if outcomes.count(FAILED):
+        console.print(f"{row} on {broker}:")
         console.print(output[-12_000:], markup=False, highlight=False)
     return outcomes
 

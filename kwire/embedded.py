@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -99,11 +100,11 @@ class Broker:
         if self._bootstrap_server is not None:
             raise RuntimeError("the broker runs already")
         settings = {"listeners": ANY_PORT, **self._config}
-        if "log.dirs" not in settings and "log.dir" not in settings:
-            settings["log.dirs"] = self._make_temporary() if self._data_dir is None else self._data_dir
         self._owner = os.getpid()
         atexit.register(self._stop_at_exit)
         try:
+            if "log.dirs" not in settings and "log.dir" not in settings:
+                settings["log.dirs"] = self._make_temporary() if self._data_dir is None else self._data_dir
             self._bootstrap_server = self._runner.start(settings)
         except BaseException:  # a signal handler may raise here: without abandon() nothing can stop the broker
             self._bootstrap_server = None
@@ -157,16 +158,16 @@ class Broker:
             self.stop()
 
     def _make_temporary(self) -> str:
-        made = tempfile.mkdtemp(prefix="kwire-")
+        path = Path(tempfile.gettempdir()) / f"kwire-{uuid.uuid4().hex}"
         try:
-            _directory(made)
+            name = _directory(path)
         except ValueError as error:
-            Path(made).rmdir()
             raise BrokerFailedError(
                 f"the directory of temporary files: {error}; set TMPDIR, or give data_dir"
             ) from None
-        self._temporary = made
-        return made
+        self._temporary = name  # before it exists: a signal handler may raise as soon as it does
+        path.mkdir(mode=0o700)
+        return name
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
