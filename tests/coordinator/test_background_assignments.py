@@ -13,7 +13,6 @@ import pytest
 from kwire.coordinator.group.modern import background_assignments
 from kwire.coordinator.group.modern.background_assignments import BackgroundAssignments
 from kwire.coordinator.group.modern.target_assignment import Partitions, TargetAssignment
-from kwire.coordinator.shard import Write
 from tests.coordinator.test_scripts import run_script
 
 A_JOIN_FAILS = """
@@ -132,7 +131,10 @@ class World:
         self.group: Any = new_group()
         self.stored: list[tuple[int, list[str]]] = []
         self.assignments: BackgroundAssignments[Any] = BackgroundAssignments(
-            cast("Any", self.timers), find=lambda _: self.group, compute=self._compute, store=self._store
+            cast("Any", self.timers),
+            find=lambda _: self.group,
+            compute=self._compute,
+            target_records=self._target_records,
         )
 
     def _compute(self, group: Any) -> Generator[None, None, dict[str, Partitions]]:
@@ -140,9 +142,9 @@ class World:
         yield
         return dict.fromkeys(members, ALL)
 
-    def _store(self, _group: Any, epoch: int, member_ids: Iterable[str], _computed: Mapping[str, Any]) -> Any:
+    def _target_records(self, _group: Any, epoch: int, member_ids: Iterable[str], _computed: Mapping[str, Any]) -> Any:
         self.stored.append((epoch, list(member_ids)))
-        return Write(answer=None)
+        return []
 
 
 def new_group() -> Any:

@@ -262,7 +262,7 @@ class GroupMachine:
             # A client that only committed offsets may have created the group before.
             assert group is None or _has_only_offsets(group), f"{group_id} is a group of another kind"
             group = self.groups[group_id] = StreamsGroup(group_id)
-        STREAMS_REPLAY[type(key)](group, key, value)
+        STREAMS_REPLAY[type(key)](group, key, value, self.streams.topologies.written_topology)
         if value is None and isinstance(key, StreamsGroupMetadataKey):
             del self.groups[group_id]
 

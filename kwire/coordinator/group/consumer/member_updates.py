@@ -73,7 +73,10 @@ class MemberUpdates:
         """The topics whose hash was compared last, and the epoch that followed."""
         self._searches: dict[str, RegexSearch] = {}
         self._assignments = BackgroundAssignments(
-            environment.timers, find=self._find_group, compute=self._compute_stored, store=self._store_assignment
+            environment.timers,
+            find=self._find_stored,
+            compute=self._compute_stored,
+            target_records=self._target_records,
         )
 
     # --- subscription
@@ -280,7 +283,7 @@ class MemberUpdates:
 
     # --- target assignment in the background
 
-    def _find_group(self, group_id: str) -> ConsumerGroup | None:
+    def _find_stored(self, group_id: str) -> ConsumerGroup | None:
         group = self._environment.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
@@ -289,11 +292,6 @@ class MemberUpdates:
         member = next(iter(group.members.values()))
         unchanged = MemberUpdate(group=group, before=member, after=member, epoch=group.epoch)
         return self._assignor_of(group, member, member)(self._assignment_input(unchanged))
-
-    def _store_assignment(
-        self, group: ConsumerGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
-    ) -> Change:
-        return Write(answer=None, records=self._target_records(group, epoch, member_ids, computed))
 
     # --- reconciliation
 

@@ -77,17 +77,17 @@ class BackgroundAssignments(Generic[G]):
         *,
         find: Callable[[str], G | None],
         compute: Callable[[G], Pieces[dict[str, Partitions]]],
-        store: Callable[[G, int, Iterable[str], Mapping[str, Partitions]], Write[GroupRecord, None]],
+        target_records: Callable[[G, int, Iterable[str], Mapping[str, Partitions]], list[GroupRecord]],
     ) -> None:
         """Create a list without assignments.
 
-        `find` returns a group as it is stored, `compute` computes its targets, and `store` returns the change that
-        stores those of some members for an epoch.
+        `find` returns a group as it is stored, `compute` computes its targets, and `target_records` returns the records
+        that store those of some members for an epoch.
         """
         self._timers = timers
         self._find = find
         self._compute = compute
-        self._store = store
+        self._target_records = target_records
         self._running: set[str] = set()
 
     def is_running(self, group_id: str) -> bool:
@@ -120,6 +120,6 @@ class BackgroundAssignments(Generic[G]):
                 return None
             # Members that have left since have no records any more; a new one gets its target with the next epoch.
             present = [member_id for member_id in assignment.member_ids if member_id in group.members]
-            return self._store(group, assignment.epoch, present, finished.value)
+            return Write(answer=None, records=self._target_records(group, assignment.epoch, present, finished.value))
         self._schedule(group_id, partial(self._step, group_id, assignment))
         return None

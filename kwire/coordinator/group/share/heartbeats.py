@@ -75,7 +75,10 @@ class ShareHeartbeats:
         self._checked: WeakKeyDictionary[ShareGroup, tuple[Mapping[str, Any], int]] = WeakKeyDictionary()
         """The topics whose hash was compared last, and the epoch that followed."""
         self._assignments = BackgroundAssignments(
-            environment.timers, find=self._find_stored, compute=self._compute_stored, store=self._store_assignment
+            environment.timers,
+            find=self._find_stored,
+            compute=self._compute_stored,
+            target_records=self._target_records,
         )
 
     def heartbeat(self, request: ShareGroupHeartbeatRequest, client: Client) -> Write[GroupRecord, Heartbeat]:
@@ -255,11 +258,6 @@ class ShareHeartbeats:
     def _compute_stored(self, group: ShareGroup) -> Pieces[dict[str, Partitions]]:
         """Return the target of each member of a group as it is stored."""
         return assign_share(self._assignment_input(group, next(iter(group.members.values()))))
-
-    def _store_assignment(
-        self, group: ShareGroup, epoch: int, member_ids: Iterable[str], computed: Mapping[str, Partitions]
-    ) -> Change:
-        return Write(answer=None, records=self._target_records(group, epoch, member_ids, computed))
 
     # --- reconciliation
 

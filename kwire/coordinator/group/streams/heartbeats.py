@@ -58,7 +58,7 @@ class StreamsHeartbeats:
         self._environment = environment
         self._config = config
         self.timeouts = StreamsTimeouts(environment)
-        self._topologies = TopologyUpdates(environment)
+        self.topologies = TopologyUpdates(environment)
         self._assignments = TaskAssignments(environment, self.timeouts)
 
     def loaded(self, group: StreamsGroup) -> None:
@@ -89,7 +89,7 @@ class StreamsHeartbeats:
         if after != before:
             update.records.append(records.member_record(group.group_id, after))
             update.bumps = True
-        configured = self._topologies.update(update, request, prepared)
+        configured = self.topologies.update(update, request, prepared)
         settings = self._environment.configs.of(group.group_id, StreamsGroupSettings)
         target_epoch, target = self._assignments.assign(update, configured, settings.standby_replicas)
         reconciled = self._reconcile(update, target_epoch, target, request)

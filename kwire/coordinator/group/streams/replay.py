@@ -12,7 +12,7 @@ from typing import Any
 from kwire.coordinator.group.streams.member import LEAVE_EPOCH, StreamsMember, replayed_tasks
 from kwire.coordinator.group.streams.streams_group import StreamsGroup
 from kwire.coordinator.group.streams.tasks import Tasks
-from kwire.coordinator.group.streams.topology import replayed_topology
+from kwire.coordinator.group.streams.topology import WrittenTopology
 from kwire.protocol.messages.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentKey,
     StreamsGroupCurrentMemberAssignmentValue,
@@ -32,7 +32,10 @@ NO_TARGET_EPOCH = -1
 
 
 def _replay_metadata(
-    group: StreamsGroup, _key: StreamsGroupMetadataKey, value: StreamsGroupMetadataValue | None
+    group: StreamsGroup,
+    _key: StreamsGroupMetadataKey,
+    value: StreamsGroupMetadataValue | None,
+    _written: WrittenTopology,
 ) -> None:
     if value is not None:
         group.epoch = value.epoch
@@ -45,13 +48,19 @@ def _replay_metadata(
 
 
 def _replay_topology(
-    group: StreamsGroup, _key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None
+    group: StreamsGroup,
+    _key: StreamsGroupTopologyKey,
+    value: StreamsGroupTopologyValue | None,
+    written: WrittenTopology,
 ) -> None:
-    group.topology = None if value is None else replayed_topology(value)
+    group.topology = None if value is None else written.replayed(value)
 
 
 def _replay_member(
-    group: StreamsGroup, key: StreamsGroupMemberMetadataKey, value: StreamsGroupMemberMetadataValue | None
+    group: StreamsGroup,
+    key: StreamsGroupMemberMetadataKey,
+    value: StreamsGroupMemberMetadataValue | None,
+    _written: WrittenTopology,
 ) -> None:
     member = group.members.get(key.member_id)
     if value is not None:
@@ -66,6 +75,7 @@ def _replay_target_metadata(
     group: StreamsGroup,
     _key: StreamsGroupTargetAssignmentMetadataKey,
     value: StreamsGroupTargetAssignmentMetadataValue | None,
+    _written: WrittenTopology,
 ) -> None:
     if value is not None:
         group.replace_target_metadata(value.assignment_epoch, value.assignment_timestamp)
@@ -78,6 +88,7 @@ def _replay_target(
     group: StreamsGroup,
     key: StreamsGroupTargetAssignmentMemberKey,
     value: StreamsGroupTargetAssignmentMemberValue | None,
+    _written: WrittenTopology,
 ) -> None:
     if value is None:
         group.remove_target(key.member_id)
@@ -92,6 +103,7 @@ def _replay_assignment(
     group: StreamsGroup,
     key: StreamsGroupCurrentMemberAssignmentKey,
     value: StreamsGroupCurrentMemberAssignmentValue | None,
+    _written: WrittenTopology,
 ) -> None:
     member = group.members.get(key.member_id)
     if value is not None:
@@ -100,7 +112,7 @@ def _replay_assignment(
         group.put_member(member.without_assignment())
 
 
-REPLAY: dict[type, Callable[[StreamsGroup, Any, Any], None]] = {
+REPLAY: dict[type, Callable[[StreamsGroup, Any, Any, WrittenTopology], None]] = {
     StreamsGroupMetadataKey: _replay_metadata,
     StreamsGroupTopologyKey: _replay_topology,
     StreamsGroupMemberMetadataKey: _replay_member,

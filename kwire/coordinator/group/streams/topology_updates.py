@@ -18,9 +18,9 @@ from kwire.coordinator.group.streams.statuses import Status
 from kwire.coordinator.group.streams.streams_group import NO_TOPOLOGY_EPOCH, Configured, StreamsGroup
 from kwire.coordinator.group.streams.topology import (
     Topology,
+    WrittenTopology,
     are_equal,
     invalid_topology,
-    keep_for_replay,
     topology_of,
     topology_value,
 )
@@ -37,6 +37,7 @@ class TopologyUpdates:
 
     def __init__(self, environment: GroupEnvironment) -> None:
         self._environment = environment
+        self.written_topology = WrittenTopology()
 
     def update(
         self, update: MemberUpdate, request: StreamsGroupHeartbeatRequest, prepared: PreparedTopology | None
@@ -105,7 +106,7 @@ class TopologyUpdates:
             value, topology, is_same = prepared.value, prepared.given, prepared.is_same
         if present is None:
             update.records.append(records.topology_record(group.group_id, value))
-            keep_for_replay(value, topology)
+            self.written_topology.keep(value, topology)
             return topology
         if not is_same:
             raise invalid("Topology updates are not supported yet.")
