@@ -5,18 +5,13 @@ from collections.abc import Mapping
 from benchmarks.brokers import Run
 from benchmarks.rows.perf import produce, tool
 from benchmarks.topics import delete_topic, make_topic
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.support.raw_client import RawClient
+from tests.support.requests import group_configs
 
 RECORDS = 200_000
 WARM_UP_RECORDS = 50_000
 RECORD_BYTES = 100
 CONSUMERS = (1, 10)
-GROUP_RESOURCE = 32
 
 
 def share_groups(run: Run) -> Mapping[str, float]:
@@ -49,13 +44,9 @@ def _consume(run: Run, topic: str, records: int, consumers: int) -> float:
 
 
 def _start_at_the_beginning(run: Run, group: str) -> None:
-    config = IncrementalAlterConfigsAlterableConfig(name="share.auto.offset.reset", value="earliest")
-    resource = IncrementalAlterConfigsAlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=group, configs=[config]
-    )
     client = RawClient(run.broker.bootstrap)
     try:
-        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        answer = client.ask(group_configs(group, {"share.auto.offset.reset": "earliest"}), 1)
     finally:
         client.close()
     assert [each.error_code for each in answer.responses] == [0]

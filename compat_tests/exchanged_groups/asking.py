@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from compat_tests.confluent_kafka_client.client import dotted
 from compat_tests.differential.wire import Side
 from compat_tests.group_script.playing import Player
 from compat_tests.group_script.stored import stored_records
@@ -15,11 +16,6 @@ from kwire.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequestGroup,
 )
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kwire.protocol.messages.list_groups import ListGroupsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kwire.protocol.messages.offset_commit import (
@@ -30,8 +26,8 @@ from kwire.protocol.messages.offset_commit import (
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
+from tests.support.requests import group_configs
 
-GROUP_RESOURCE = 32
 NOT_READY = {14, 15, 16}
 
 
@@ -87,14 +83,7 @@ class Asker(Player):
 
     def configure(self, group: str, **configs: object) -> None:
         """Set configurations of a group."""
-        entries = [
-            IncrementalAlterConfigsAlterableConfig(name=name.replace("_", "."), value=str(value))
-            for name, value in configs.items()
-        ]
-        resource = IncrementalAlterConfigsAlterConfigsResource(
-            resource_type=GROUP_RESOURCE, resource_name=group, configs=entries
-        )
-        (altered,) = self.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+        (altered,) = self.ask(group_configs(group, dotted(configs)), 1).responses
         assert not altered.error_code, altered
 
     def commit(self, group: str, topic: str, offset: int, member: str = "", epoch: int = -1) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from compat_tests.group_script.pair import ASSIGNED_AT_ONCE
 from compat_tests.harness.kwire_broker import KwireBroker
 from compat_tests.harness.ports import free_ports
 from compat_tests.harness.process import BrokerProcess
@@ -26,14 +27,7 @@ SETTINGS: Mapping[str, str] = {
     "group.share.record.lock.duration.ms": "300000",
     # Brokers load a snapshot of a share partition with the updates after it.
     "share.coordinator.snapshot.update.records.per.snapshot": "3",
-    # Each heartbeat sees the newest assignment.
-    "group.consumer.min.assignment.interval.ms": "0",
-    "group.consumer.assignment.interval.ms": "0",
-    "group.share.min.assignment.interval.ms": "0",
-    "group.share.assignment.interval.ms": "0",
-    "group.streams.min.assignment.interval.ms": "0",
-    "group.streams.assignment.interval.ms": "0",
-    "group.streams.initial.rebalance.delay.ms": "0",
+    **ASSIGNED_AT_ONCE,
     "auto.create.topics.enable": "false",
 }
 

@@ -50,6 +50,16 @@ class Member:
             self.epoch = max(answer.member_epoch, 0)
         return answer
 
+    def ask_for_partitions(self, request: Any) -> Any:
+        """Send a heartbeat of a consumer or share group, and keep the partitions that its response assigns."""
+        answer = self.ask(request, 1)
+        if not answer.error_code and answer.assignment is not None:
+            topic_name = self.asker.known.topic_name
+            self.assigned = sorted_assigned(
+                {topic_name(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
+            )
+        return answer
+
     def beat(self, *, owns: bool = False) -> Any:
         """Send a heartbeat: the first one joins, others name what the member owns only if `owns`."""
         raise NotImplementedError
@@ -83,13 +93,7 @@ class ConsumerMember(Member):
                 ConsumerGroupHeartbeatTopicPartitions(topic_id=self.asker.known.topic_id(topic), partitions=partitions)
                 for topic, partitions in self.owned.items()
             ]
-        answer = self.ask(request, 1)
-        if not answer.error_code and answer.assignment is not None:
-            topic_name = self.asker.known.topic_name
-            self.assigned = sorted_assigned(
-                {topic_name(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
-            )
-        return answer
+        return self.ask_for_partitions(request)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,13 +115,7 @@ class ShareMember(Member):
         request = ShareGroupHeartbeatRequest(group_id=self.group, member_id=self.name, member_epoch=self.epoch)
         if self.epoch == 0:
             request.subscribed_topic_names = list(self.topics)
-        answer = self.ask(request, 1)
-        if not answer.error_code and answer.assignment is not None:
-            topic_name = self.asker.known.topic_name
-            self.assigned = sorted_assigned(
-                {topic_name(each.topic_id): each.partitions for each in answer.assignment.topic_partitions}
-            )
-        return answer
+        return self.ask_for_partitions(request)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,15 +9,20 @@ from compat_tests.group_script.topics import CHANGELOGS, PARTITIONS
 from compat_tests.harness.brokers import started_broker
 from compat_tests.log_format.taking_over import on_copy_of
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
+from tests.support.requests import group_configs
 
-GROUP_RESOURCE = 32
 FROM_THE_START = "share-2"
 """Share group that reads its topics from the first record; others read from the latest one."""
+ASSIGNED_AT_ONCE: Mapping[str, str] = {
+    "group.consumer.min.assignment.interval.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.min.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.streams.min.assignment.interval.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
+"""Settings with which each heartbeat sees the newest assignment."""
 SETTINGS: Mapping[str, str] = {
     # Members are there until they leave, and records stay acquired until they are acknowledged.
     "group.consumer.max.session.timeout.ms": "3600000",
@@ -28,14 +33,7 @@ SETTINGS: Mapping[str, str] = {
     "group.streams.session.timeout.ms": "3600000",
     "group.share.max.record.lock.duration.ms": "3600000",
     "group.share.record.lock.duration.ms": "3600000",
-    # Each heartbeat sees the newest assignment.
-    "group.consumer.min.assignment.interval.ms": "0",
-    "group.consumer.assignment.interval.ms": "0",
-    "group.share.min.assignment.interval.ms": "0",
-    "group.share.assignment.interval.ms": "0",
-    "group.streams.min.assignment.interval.ms": "0",
-    "group.streams.assignment.interval.ms": "0",
-    "group.streams.initial.rebalance.delay.ms": "0",
+    **ASSIGNED_AT_ONCE,
     "group.consumer.max.size": "4",
     "auto.create.topics.enable": "false",
 }
@@ -72,9 +70,5 @@ def _create(side: Side) -> None:
     ]
     made = side.ask(CreateTopicsRequest(topics=topics), 7).topics
     assert not any(each.error_code for each in made), made
-    earliest = IncrementalAlterConfigsAlterableConfig(name="share.auto.offset.reset", value="earliest")
-    resource = IncrementalAlterConfigsAlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=FROM_THE_START, configs=[earliest]
-    )
-    (altered,) = side.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    (altered,) = side.ask(group_configs(FROM_THE_START, {"share.auto.offset.reset": "earliest"}), 1).responses
     assert not altered.error_code, altered

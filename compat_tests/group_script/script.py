@@ -10,15 +10,10 @@ from typing import Any
 from compat_tests.group_script import consumer_steps, share_steps, streams_steps, topics
 from compat_tests.group_script.known import Step, often
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kwire.protocol.messages.list_groups import ListGroupsRequest
+from tests.support.requests import group_configs
 
 ALL_GROUPS = (*consumer_steps.GROUPS, *share_steps.GROUPS, *streams_steps.GROUPS)
-GROUP_RESOURCE = 32
 
 
 class Script:
@@ -76,11 +71,7 @@ def _configure_group(source: random.Random) -> Step:
             ("consumer-1", "consumer.heartbeat.interval.ms", ("6000", "0")),
         )
     )
-    entry = IncrementalAlterConfigsAlterableConfig(name=name, value=source.choice(values))
-    resource = IncrementalAlterConfigsAlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=group, configs=[entry]
-    )
-    return _same(1, IncrementalAlterConfigsRequest(resources=[resource]), groups=(group,))
+    return _same(1, group_configs(group, {name: source.choice(values)}), groups=(group,))
 
 
 def _same(version: int, request: Any, groups: tuple[str, ...] = ()) -> Step:

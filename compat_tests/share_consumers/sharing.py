@@ -6,26 +6,17 @@ from confluent_kafka import ShareConsumer
 
 from compat_tests.confluent_kafka_client.client import BACK_OFF, dotted
 from compat_tests.harness.waiting import eventually
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.support.raw_client import RawClient
+from tests.support.requests import group_configs
 
-GROUP_RESOURCE = 32
 SECONDS = 60
 
 
 def configure(bootstrap, group, **configs):
     """Set configurations of a group; without others it starts at the first record."""
     values = {"share.auto.offset.reset": "earliest"} | dotted(configs)
-    changes = [IncrementalAlterConfigsAlterableConfig(name=name, value=str(value)) for name, value in values.items()]
-    resource = IncrementalAlterConfigsAlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=group, configs=changes
-    )
     with RawClient(bootstrap) as client:
-        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        answer = client.ask(group_configs(group, values), 1)
     assert [each.error_code for each in answer.responses] == [0]
 
 

@@ -12,20 +12,15 @@ from kwire.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from tests.cluster_processes.broker_cluster import RECOVERY_SECONDS, BrokerCluster
 from tests.cluster_processes.probe import SETTINGS
 from tests.history.checks.shares import DELIVERIES_MAX, LOCK_SECONDS
 from tests.history.clients.common import PARTITIONS, TOPIC, key_of
 from tests.history.clients.share_member import GROUP
 from tests.history.operations import INFO, OK
+from tests.support.requests import group_configs
 from tests.support.waiting import eventually
 
-GROUP_RESOURCE = 32
 CONFIGS = {
     "share.auto.offset.reset": "earliest",
     "share.record.lock.duration.ms": str(int(LOCK_SECONDS * 1000)),
@@ -36,12 +31,8 @@ DRAIN_SECONDS = RECOVERY_SECONDS + DELIVERIES_MAX * LOCK_SECONDS
 
 def configure(cluster: BrokerCluster) -> None:
     """Let the group start at the first record, with the locks and deliveries that the checks assume."""
-    configs = [IncrementalAlterConfigsAlterableConfig(name=name, value=value) for name, value in CONFIGS.items()]
-    resource = IncrementalAlterConfigsAlterConfigsResource(
-        resource_type=GROUP_RESOURCE, resource_name=GROUP, configs=configs
-    )
     with cluster.nodes[1].connect(RECOVERY_SECONDS) as client:
-        answer = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        answer = client.ask(group_configs(GROUP, CONFIGS), 1)
     assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
 
 

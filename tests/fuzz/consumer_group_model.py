@@ -17,7 +17,6 @@ Rules, by the names that a failure begins with:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable
 from typing import Any, Final
 from uuid import UUID
@@ -40,11 +39,8 @@ from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from tests.coordinator.clients import client_named
-from tests.coordinator.group_script import settle
-from tests.coordinator.world import World, topic_image
-from tests.crash.disk import RecordingDisk
 from tests.fuzz.fuzzing import Fuzzer, Operation
-from tests.virtual_loop import VirtualLoop
+from tests.fuzz.group_world import GroupWorld
 
 GROUP: Final = "g"
 NAMES: Final = ("t", "u", "v")
@@ -89,31 +85,15 @@ class Client:
         self.sends_all_fields = True
 
 
-class ConsumerGroupModel:
+class ConsumerGroupModel(GroupWorld):
     """Model of a consumer group."""
 
     def __init__(self) -> None:
-        self._loop = VirtualLoop()
-        self._world = World("/kafka", self._loop, disk=RecordingDisk({"kafka": {}}))
+        super().__init__()
         self._world.settings = {**self._world.settings, "group.consumer.assignment.interval.ms": 0}
         self._clients = [Client("a", None), Client("b", None), Client("c", None), Client("x", "ix")]
         self._group_epoch = 0
-        self._is_rejecting = False
-        self._topics = 300
         self._run(self._world.start())
-
-    def close(self) -> None:
-        self._world.stop()
-        self._loop.run_until_complete(settle())
-        self._loop.close()
-
-    def _run(self, awaited: Awaitable[Any]) -> Any:
-        async def run() -> Any:
-            answer = await awaited
-            await settle()
-            return answer
-
-        return self._loop.run_until_complete(run())
 
     # --- operations
 
@@ -206,19 +186,7 @@ class ConsumerGroupModel:
 
     def change_topics(self, a: int, b: int, _c: int) -> None:
         """Create, grow or delete a topic."""
-        name = NAMES[a % len(NAMES)]
-        topic = self._world.image.topics.get(name)
-        if topic is None:
-            self._topics += 1
-            self._world.change_topic(topic_image(name, self._topics, 1 + b % 4))
-        elif b % 3 == 0:
-            self._world.delete_topic(name)
-        else:
-            self._world.change_topic(topic_image(name, topic.topic_id.int, len(topic.partitions) + 1))
-
-    def reject_appends(self, a: int, _b: int, _c: int) -> None:
-        self._is_rejecting = a % 2 == 0
-        self._world.reject_appends(reject=self._is_rejecting)
+        self._change_topic(NAMES, a, b)
 
     def restart(self, _a: int, _b: int, _c: int) -> None:
         """Load the group again from its log."""
@@ -284,9 +252,6 @@ class ConsumerGroupModel:
 
         (answered,) = self._run(send())
         return ErrorCode(answered.partitions[0].error_code)
-
-    def _sleep(self, seconds: float) -> None:
-        self._run(asyncio.sleep(seconds))
 
     # --- rules
 

@@ -37,8 +37,6 @@ from kwire.protocol.messages.offset_fetch import OffsetFetchRequestGroup, Offset
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.coordinator.clients import client_named
 from tests.coordinator.group_script import settle
-from tests.coordinator.world import World
-from tests.crash.disk import RecordingDisk
 from tests.fuzz.fuzzing import Fuzzer, Operation
 from tests.fuzz.group_clients import (
     GROUP,
@@ -51,19 +49,18 @@ from tests.fuzz.group_clients import (
     Generation,
     join_request,
 )
-from tests.virtual_loop import VirtualLoop
+from tests.fuzz.group_world import GroupWorld
 
 INITIAL_DELAY_MS: Final = 2
 WAITS_MS: Final = (10, 1000, 3500, 5500, 6500)
 RETRIED: Final = (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION)
 
 
-class GroupModel:
+class GroupModel(GroupWorld):
     """Model of a classic group."""
 
     def __init__(self) -> None:
-        self._loop = VirtualLoop()
-        self._world = World("/kafka", self._loop, disk=RecordingDisk({"kafka": {}}))
+        super().__init__()
         self._world.config = replace(self._world.config, initial_rebalance_delay_ms=INITIAL_DELAY_MS)
         self._clients = [Client("a", None), Client("b", None), Client("x", "ix"), Client("y", "iy")]
         self._waiting: dict[asyncio.Future[Any], Call | None] = {}
@@ -85,19 +82,12 @@ class GroupModel:
 
     def close(self) -> None:
         self._failure = None
-        self._world.stop()
-        self._loop.run_until_complete(settle())
-        self._loop.close()
+        super().close()
         self._logger.removeHandler(self._errors)
         self._logger.setLevel(self._level)
 
     def _run(self, awaited: Awaitable[Any]) -> Any:
-        async def run() -> Any:
-            answer = await awaited
-            await settle()
-            return answer
-
-        answer = self._loop.run_until_complete(run())
+        answer = super()._run(awaited)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

@@ -25,11 +25,9 @@ from kwire.coordinator.share.state import ShareSummary
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from tests.coordinator.clients import client_named
-from tests.coordinator.group_script import settle
-from tests.coordinator.world import World, topic_image
-from tests.crash.disk import RecordingDisk
+from tests.coordinator.world import World
 from tests.fuzz.fuzzing import Fuzzer, Operation
-from tests.virtual_loop import VirtualLoop
+from tests.fuzz.group_world import GroupWorld
 
 GROUP: Final = "g"
 NAMES: Final = ("t", "u", "v")
@@ -113,18 +111,15 @@ class Client:
         self.assigned: set[Partition] = set()
 
 
-class ShareGroupModel:
+class ShareGroupModel(GroupWorld):
     """Model of a share group."""
 
     def __init__(self) -> None:
-        self._loop = VirtualLoop()
-        self._world = World("/kafka", self._loop, disk=RecordingDisk({"kafka": {}}))
+        super().__init__()
         self._world.settings = {**self._world.settings, "group.share.assignment.interval.ms": 0}
         self._states = States(self._world)
         self._clients = [Client("a"), Client("b"), Client("c")]
         self._changes: list[asyncio.Task[None]] = []
-        self._is_rejecting = False
-        self._topics = 300
         self._run(self._start())
 
     async def _start(self) -> None:
@@ -132,22 +127,9 @@ class ShareGroupModel:
         self._world.groups.share.use_states(self._states, _no_offset)
 
     def close(self) -> None:
-        self._world.stop()
         for change in self._changes:
             change.cancel()
-        self._loop.run_until_complete(settle())
-        self._loop.close()
-
-    def _run(self, awaited: Awaitable[Any]) -> Any:
-        async def run() -> Any:
-            answer = await awaited
-            await settle()
-            return answer
-
-        return self._loop.run_until_complete(run())
-
-    def _sleep(self, seconds: float) -> None:
-        self._run(asyncio.sleep(seconds))
+        super().close()
 
     # --- operations
 
@@ -200,22 +182,11 @@ class ShareGroupModel:
         """Create, grow or delete a topic."""
 
         async def change() -> None:
-            name = NAMES[a % len(NAMES)]
-            topic = self._world.image.topics.get(name)
-            if topic is None:
-                self._topics += 1
-                self._world.change_topic(topic_image(name, self._topics, 1 + b % 4))
-            elif b % 3 == 0:
-                self._world.delete_topic(name)
-                self._states.topic_deleted(topic.topic_id)
-            else:
-                self._world.change_topic(topic_image(name, topic.topic_id.int, len(topic.partitions) + 1))
+            deleted = self._change_topic(NAMES, a, b)
+            if deleted is not None:
+                self._states.topic_deleted(deleted)
 
         self._run(change())
-
-    def reject_appends(self, a: int, _b: int, _c: int) -> None:
-        self._is_rejecting = a % 2 == 0
-        self._world.reject_appends(reject=self._is_rejecting)
 
     def change_coordinator(self, a: int, b: int, _c: int) -> None:
         """Let the share coordinator become slow, unavailable or available."""

@@ -10,13 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.error_codes import ErrorCode
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.simulation import ClusterBroker, SimulatedCluster, Simulation
 from kwire.simulation.random_source import SeededRandomSource
@@ -26,6 +20,7 @@ from tests.simulation.cluster_end import HEAL_SECONDS
 from tests.simulation.cluster_ledger import Ledger
 from tests.simulation.share_history import PARTITIONS, SHARE_GROUP, TOPIC, ShareHistory
 from tests.simulation.share_members import Ending, Session, ShareMember, ShareProducer, ranges_of
+from tests.support.requests import group_configs
 
 MEMBERS: Final = ("s0", "s1", "s2")
 SET: Final = 0
@@ -86,13 +81,7 @@ class ShareGroup:
 
     async def prepare(self, administrator: Administrator) -> None:
         """Create the topic, and let the group begin with the earliest records."""
-        config = IncrementalAlterConfigsAlterableConfig(
-            name="share.auto.offset.reset", config_operation=SET, value="earliest"
-        )
-        resource = IncrementalAlterConfigsAlterConfigsResource(
-            resource_type=ConfigResourceType.GROUP, resource_name=SHARE_GROUP, configs=[config]
-        )
-        request = IncrementalAlterConfigsRequest(resources=[resource])
+        request = group_configs(SHARE_GROUP, {"share.auto.offset.reset": "earliest"})
         (answer,) = (await administrator.ask(1, request, 1)).responses
         assert answer.error_code == ErrorCode.NONE, answer.error_message
         self.history.topic_id = await administrator.create_for_good(TOPIC, PARTITIONS)  # brokers learn of it later

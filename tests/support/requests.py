@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.protocol.compression import Codec
 from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kwire.protocol.messages.fetch import FetchForgottenTopic, FetchPartition, FetchRequest, FetchTopic
+from kwire.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kwire.protocol.records import Record, decode_all, encode_batch
@@ -136,3 +143,12 @@ def list_offset(
     asked = ListOffsetsPartition(partition_index=0, timestamp=timestamp, current_leader_epoch=epoch)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])], **more)
     return client.ask(request, version).topics[0].partitions[0]
+
+
+def group_configs(group: str, configs: Mapping[str, object]) -> IncrementalAlterConfigsRequest:
+    """Return the request that sets configurations of a group."""
+    entries = [IncrementalAlterConfigsAlterableConfig(name=name, value=str(value)) for name, value in configs.items()]
+    resource = IncrementalAlterConfigsAlterConfigsResource(
+        resource_type=ConfigResourceType.GROUP, resource_name=group, configs=entries
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource])

@@ -5,11 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from kwire.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsAlterableConfig,
-    IncrementalAlterConfigsAlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from kwire.protocol.messages.share_acknowledge import (
     AcknowledgePartition,
     AcknowledgeTopic,
@@ -24,7 +19,7 @@ from kwire.protocol.messages.share_fetch import (
     ShareFetchTopic,
 )
 from tests.support.raw_client import RawClient
-from tests.support.requests import values_in
+from tests.support.requests import group_configs, values_in
 
 GROUP = 32
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -35,12 +30,8 @@ Acks = dict[int, list[tuple[int, int, list[int]]]]
 
 def configure_group(client: RawClient, group: str, **configs: str) -> None:
     """Set configurations of a group; names are written with underscores."""
-    entries = [
-        IncrementalAlterConfigsAlterableConfig(name=name.replace("_", "."), value=value)
-        for name, value in configs.items()
-    ]
-    resource = IncrementalAlterConfigsAlterConfigsResource(resource_type=GROUP, resource_name=group, configs=entries)
-    (answer,) = client.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+    values = {name.replace("_", "."): value for name, value in configs.items()}
+    (answer,) = client.ask(group_configs(group, values), 1).responses
     assert answer.error_code == 0, answer.error_message
 
 
