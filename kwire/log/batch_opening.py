@@ -31,7 +31,7 @@ def needs_decompression(header: BatchHeader, config: LogConfig, now_ms: int) -> 
 
     The header suffices as long as its base and max timestamp are within the topic's bounds.
     """
-    if config.needs_keys:
+    if config.is_compacted:
         return True
     if config.is_log_append_time:
         return header.is_log_append_time

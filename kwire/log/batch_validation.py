@@ -237,7 +237,7 @@ def validate_batch(
     """Validate one batch from a client or coordinator, and return it complete except for offset and leader epoch."""
     _check_header(batch, header, config, origin)
     if config.stores_plain_batches_as_they_are and not header.attributes & _NOT_PLAIN_FLAGS:
-        span = walk_plain(batch, header.record_count, config.needs_keys, start=BATCH_HEADER_BYTES)
+        span = walk_plain(batch, header.record_count, config.is_compacted, start=BATCH_HEADER_BYTES)
         base_timestamp = header.base_timestamp
         if (
             span is not None
@@ -312,7 +312,7 @@ def _check_client_header(header: BatchHeader) -> None:
 def _check_records(body: bytes, header: BatchHeader, config: LogConfig, now_ms: int) -> Generator[None, None, int]:
     """Parse the records, some at a time, and return their largest timestamp."""
     rules = WalkRules(
-        needs_key=config.needs_keys,
+        needs_key=config.is_compacted,
         oldest=NO_TIMESTAMP,
         newest=INT64_MAX,
         fixed_timestamp=header.max_timestamp if header.is_log_append_time else None,

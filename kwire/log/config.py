@@ -54,7 +54,7 @@ class LogConfig:
     is_log_append_time: bool = field(init=False)
     roll_ms: int = field(init=False)
     """Milliseconds after which a segment is closed; compaction reads closed segments only."""
-    needs_keys: bool = field(init=False)
+    is_compacted: bool = field(init=False)
     """True if the topic is compacted and therefore rejects records without a key."""
     stores_plain_batches_as_they_are: bool = field(init=False)
     """True if an uncompressed batch with its own timestamps is stored unchanged."""
@@ -63,9 +63,8 @@ class LogConfig:
         object.__setattr__(self, "index_interval_bytes", min(self.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX))
         is_log_append_time = self.message_timestamp_type == "LogAppendTime"
         object.__setattr__(self, "is_log_append_time", is_log_append_time)
-        is_compacted = "compact" in self.cleanup_policy
-        object.__setattr__(self, "needs_keys", is_compacted)
-        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
+        object.__setattr__(self, "is_compacted", "compact" in self.cleanup_policy)
+        roll_ms = min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
         object.__setattr__(self, "roll_ms", roll_ms)
         keeps_plain = self.compression_type in ("producer", "uncompressed") and not is_log_append_time
         object.__setattr__(self, "stores_plain_batches_as_they_are", keeps_plain)

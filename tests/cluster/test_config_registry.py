@@ -53,7 +53,7 @@ def test_honoured_topic_keys_are_read() -> None:
         for name, key in TOPIC_KEYS.items()
         if key.use is Use.HONOURED and not key.internal
     }
-    derived = {"cleanup.policy", "message.timestamp.type"}  # read as is_deleted, needs_keys, is_log_append_time
+    derived = {"cleanup.policy", "message.timestamp.type"}  # read as is_deleted, is_compacted, is_log_append_time
     derived |= {f"{side}.replication.throttled.replicas" for side in ("leader", "follower")}  # by replication quotas
     derived |= {"unclean.leader.election.enable"}  # read by the controller
     assert not [

@@ -124,7 +124,7 @@ class Writer:
 
     def _key(self) -> bytes | None:
         keys = [b"key-%d" % self.random_source.randrange(9), b"", "schlüssel".encode()]
-        return self.random_source.choice(keys if self.log.config.needs_keys else [*keys, None])
+        return self.random_source.choice(keys if self.log.config.is_compacted else [*keys, None])
 
     def _value(self) -> bytes | None:
         sort = self.random_source.randrange(20)

@@ -87,7 +87,7 @@ def dirtiest(
     found = [
         candidate
         for log in logs
-        if log.config.needs_keys and log.failure is None and log.pending_truncation is None
+        if log.config.is_compacted and log.failure is None and log.pending_truncation is None
         if (candidate := _sound_candidate(log, last_stable_offset_of(log), now_ms)) is not None
     ]
     return max(found, key=lambda candidate: candidate.dirty_ratio, default=None)

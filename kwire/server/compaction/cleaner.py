@@ -126,7 +126,7 @@ class LogCleaner:
             return False
         found: list[PartitionLog] = []
         best: Candidate | None = None
-        logs = [log for log in self._parts.logs.logs() if log.config.needs_keys and not self._is_given_up(log)]
+        logs = [log for log in self._parts.logs.logs() if log.config.is_compacted and not self._is_given_up(log)]
         for start in range(0, len(logs), CHECKED_AT_ONCE):
             best = await self._dirtiest([*found, *logs[start : start + CHECKED_AT_ONCE]])
             found = [] if best is None else [best.log]

@@ -80,7 +80,8 @@ def _partition(
         partition = context.services.partitions.find(topic, asked.partition_index)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}.")
-        if "delete" not in partition.log.config.cleanup_policy:
+        config = partition.log.config
+        if config.is_compacted and not config.is_deleted:
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         log_start_offset = partition.delete_records_before(asked.offset)
     except KafkaError as error:
