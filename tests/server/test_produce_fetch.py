@@ -252,6 +252,15 @@ def test_followers_are_not_served_by_a_cluster_of_one(client: RawClient) -> None
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+def test_a_broker_without_a_replica_is_rejected_before_the_logs_are_compared(client: RawClient) -> None:
+    topic, _ = create_topic(client)
+    produce(client, topic, batch(b"a", b"b"))
+    request = fetch_request(topic, offset=1, leader_epoch=0, last_fetched_epoch=5)
+    request.replica_id = 2
+    answer = client.ask(request, 12).responses[0].partitions[0]
+    assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
 def delete_records(client: RawClient, topic: str, offset: int, partition: int = 0, version: int = 2) -> tuple[int, int]:
     asked = [DeleteRecordsPartition(partition_index=partition, offset=offset)]
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=topic, partitions=asked)], timeout_ms=5000)
@@ -282,6 +291,12 @@ def test_records_of_some_topics_are_not_deleted(client: RawClient) -> None:
     client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)  # creates the topic
     assert delete_records(client, "__consumer_offsets", 0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
     assert delete_records(client, "never-made", 0) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+
+
+def test_records_of_a_topic_without_a_cleanup_policy_are_deleted(client: RawClient) -> None:
+    topic, _ = create_topic(client, cleanup_policy="")
+    produce(client, topic, batch(b"a", b"b"))
+    assert delete_records(client, topic, 1) == (0, 1)
 
 
 def epoch_end(

@@ -274,6 +274,14 @@ class Partition:
             self._advance_over_in_sync()
             self._recheck_log_end_waiters()
 
+    def check_replica(self, broker_id: int, epoch: int) -> InSync:
+        """Return the in-sync replicas. Raises KafkaError if the broker has no replica, or this broker does not lead."""
+        if self.in_sync is None or not self.in_sync.has(broker_id):
+            # A broker that sends a leader epoch may have newer metadata than this broker.
+            knows_epoch = epoch != NO_EPOCH
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return self.in_sync
+
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
     ) -> None:
@@ -281,11 +289,7 @@ class Partition:
 
         Call it only if the follower's log agrees with this one up to the offset.
         """
-        in_sync = self.in_sync
-        if in_sync is None or not in_sync.has(broker_id):
-            # A broker that sends a leader epoch may have newer metadata than this broker.
-            knows_epoch = epoch != NO_EPOCH
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        in_sync = self.check_replica(broker_id, epoch)
         if self._peers.is_superseded(broker_id, broker_epoch):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the restarted broker may have lost records
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:

@@ -172,6 +172,8 @@ class Reading:
             aborted_transactions=None,
             records=b"",
         )
+        if self.replica_id >= 0:
+            partition.check_replica(self.replica_id, asked.current_leader_epoch)
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
         if self.replica_id >= 0:
