@@ -6,10 +6,11 @@ from typing import Any
 from compat_tests.differential.batches import is_unreadable
 from compat_tests.differential.comparing import Difference
 from compat_tests.differential.lazy import Made
-from compat_tests.differential.rule import Rule, at, codes
+from compat_tests.differential.rule import Rule, at, beside, codes
 
 UNKNOWN_SERVER_ERROR = -1
 CORRUPT = 2
+UNKNOWN_TOPIC_OR_PARTITION = 3
 INVALID_REQUIRED_ACKS = 21
 INVALID_CONFIG = 40
 INVALID_REQUEST = 42
@@ -95,6 +96,46 @@ def _producer_twice(found: Difference) -> bool:
     return len(set(producers)) < len(producers)
 
 
+def _missing_partitions_of_a_marker(found: Difference) -> bool:
+    """Return True if one of several markers names missing partitions only: Kafka may send no response."""
+    if found.api != "WriteTxnMarkers" or len(found.step.request.markers) == 1 or not _is_silent(found):
+        return False
+    results = [
+        {each["error_code"] for topic in marker["topics"] for each in topic["partitions"]}
+        for marker in found.whole[0]["markers"]
+    ]
+    return {UNKNOWN_TOPIC_OR_PARTITION} in results
+
+
+def _is_silent(found: Difference) -> bool:
+    """Return True if only Kafka sent no response in time."""
+    ours, theirs = found.whole
+    return "outcome" not in ours and str(theirs.get("outcome")).startswith("no answer")
+
+
+def _share_offsets(found: Difference) -> bool:
+    """Return True for share group offsets of a missing partition: Kafka responds only after 30 seconds of retries."""
+    if found.api != "DescribeShareGroupOffsets" or not _is_silent(found):
+        return False
+    topics = [topic for group in found.whole[0]["groups"] for topic in group["topics"]]
+    return any(each["start_offset"] == -1 for topic in topics for each in topic["partitions"])
+
+
+def _spaces(found: Difference) -> bool:
+    """Return True for a reassignment that Kafka fails: a min.insync.replicas with spaces, which Kafka accepted."""
+    if found.api != "AlterPartitionReassignments" or not found.path.endswith("error_code"):
+        return False
+    return (found.kwire, found.kafka) == (0, UNKNOWN_SERVER_ERROR)
+
+
+def _timestamp_below_the_log(found: Difference) -> bool:
+    """Return True if kwire finds a later timestamp: Kafka searches the first segment with the timestamp only."""
+    if not _in_a_partition(found, "ListOffsets") or not found.path.endswith(("leader_epoch", "offset", "timestamp")):
+        return False
+    ours, theirs = beside(found)
+    return (theirs["offset"], theirs["error_code"], ours["error_code"]) == (-1, 0, 0) and ours["offset"] >= 0
+
+
 def _coordinators(found: Difference) -> bool:
     if found.api != "FindCoordinator" or found.step.request.key_type != SHARE:
         return False
@@ -158,17 +199,19 @@ def _token(found: Difference) -> bool:
 
 def _empty_name(found: Difference) -> bool:
     """Return True if one topic has an empty name: Kafka then fails all topics of the request."""
-    if found.api != "DescribeTopicPartitions" or not found.path.startswith("topics."):
+    if found.api != "DescribeTopicPartitions" or not found.path.startswith(("topics", "next_cursor")):
         return False
     is_asked = any(each.name == "" for each in found.step.request.topics)
-    return is_asked and codes(found, 2)[1] == UNKNOWN_SERVER_ERROR
+    return is_asked and {each["error_code"] for each in found.whole[1]["topics"]} == {UNKNOWN_SERVER_ERROR}
 
 
 def _cursor(found: Difference) -> bool:
     """Return True for a cursor at the largest partition number, which Kafka increments to the smallest number."""
     cursor = found.step.request.cursor if found.api == "DescribeTopicPartitions" else None
-    is_largest = cursor is not None and cursor.partition_index == 2**31 - 1
-    return is_largest and found.path == "next_cursor" and found.kwire is None and found.kafka["partition_index"] < 0
+    if cursor is None or cursor.partition_index != 2**31 - 1 or not found.path.startswith(("topics", "next_cursor")):
+        return False
+    theirs = found.whole[1]["next_cursor"]
+    return theirs is not None and theirs["partition_index"] < 0
 
 
 def _instance(found: Difference) -> bool:
@@ -181,12 +224,8 @@ def _instance(found: Difference) -> bool:
 
 def _sync_of_who_left(found: Difference) -> bool:
     """Return True if a member left during its SyncGroup: Kafka removes the member and never sends the response."""
-    ours, theirs = found.whole
-    return (
-        found.api == "SyncGroup"
-        and ours.get("error_code") == UNKNOWN_MEMBER_ID
-        and str(theirs.get("outcome")).startswith("no answer")
-    )
+    is_meant = found.api == "SyncGroup" and found.whole[0].get("error_code") == UNKNOWN_MEMBER_ID
+    return is_meant and _is_silent(found)
 
 
 RULES_OF_FAILURES: tuple[Rule, ...] = (
@@ -197,7 +236,7 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="a batch that cannot be read, for a topic that is not there", excuses=_unreadable),
     Rule(name="a part of a batch that the version could not carry", excuses=_zstd_in_pieces, is_rare=True),
     Rule(name="the start of the log beside an invalid record", excuses=_invalid_record),
-    Rule(name="two faults in one resource", excuses=_two_faults),
+    Rule(name="two faults in one resource", excuses=_two_faults, is_rare=True),
     Rule(name="Kafka fails: an isolation level that is none", excuses=_isolation_level),
     Rule(name="Kafka fails: a codec or length that cannot be, or no records", excuses=_batch),
     Rule(name="Kafka fails: a topic with neither name nor id", excuses=_metadata),
@@ -207,5 +246,9 @@ RULES_OF_FAILURES: tuple[Rule, ...] = (
     Rule(name="Kafka fails: a topic with an empty name", excuses=_empty_name, is_rare=True),
     Rule(name="Kafka fails: a cursor at the largest number", excuses=_cursor, is_rare=True),
     Rule(name="Kafka fails: a SyncGroup that waits when its member leaves", excuses=_sync_of_who_left),
-    Rule(name="Kafka fails: a group.instance.id that is empty or beside a member id that waits", excuses=_instance),
+    Rule(name="Kafka fails: a group.instance.id that is empty or that waits", excuses=_instance, is_rare=True),
+    Rule(name="Kafka fails: a marker of missing partitions", excuses=_missing_partitions_of_a_marker, is_rare=True),
+    Rule(name="Kafka retries: share offsets of a missing partition", excuses=_share_offsets, is_rare=True),
+    Rule(name="Kafka fails: a min.insync.replicas with spaces", excuses=_spaces, is_rare=True),
+    Rule(name="a timestamp below the log start offset", excuses=_timestamp_below_the_log, is_rare=True),
 )
