@@ -89,7 +89,7 @@ class LocalMarkerWriter:
             try:
                 partition, result = self._append(topic, index, marker)
             except KafkaError as error:
-                outcomes[topic, index] = _coordinator_code(error.code)
+                outcomes[topic, index] = _partition_code(error.code)
                 continue
             except DiskFailure as failure:
                 logger.error("%s-%d: %s", topic, index, failure)  # noqa: TRY400 no traceback needed
@@ -107,8 +107,8 @@ class LocalMarkerWriter:
         return partition, append_marker(partition, marker, self._clock.wall_ms())
 
 
-def _coordinator_code(code: ErrorCode) -> ErrorCode:
-    """Return the error code for the transaction coordinator, in place of a group coordinator's code."""
+def _partition_code(code: ErrorCode) -> ErrorCode:
+    """Return NOT_LEADER_OR_FOLLOWER for a group coordinator's code, since the sender addresses a partition leader."""
     return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in _NOT_COORDINATING else code
 
 

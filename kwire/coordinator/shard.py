@@ -11,7 +11,7 @@ nothing. An answer that depends on uncommitted writes, such as a read of their d
 - ACTIVE -> CLOSED: an invariant of the machine is broken; the runtime loads a new shard in its place.
 
 A broken invariant never spreads beyond the shard (docs/decisions/0013). Code that uses the machine runs inside
-`with shard:`, which converts it to COORDINATOR_LOAD_IN_PROGRESS, a retriable error.
+`with shard:`, which raises COORDINATOR_LOAD_IN_PROGRESS, a retriable error, for a broken invariant.
 """
 
 from __future__ import annotations

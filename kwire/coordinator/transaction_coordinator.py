@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import TypeVar
 
 from kwire.chunks import chunks
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
@@ -27,11 +26,11 @@ from kwire.coordinator.transaction.completion import RETRY_PAUSE_S, MarkerWriter
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.ending import (
     completed,
-    ended,
-    ended_classic,
     fenced,
     fencing_needs_producer_id,
     needs_next_producer_id,
+    prepared_end,
+    prepared_end_classic,
 )
 from kwire.coordinator.transaction.initialising import (
     Producer,
@@ -50,6 +49,7 @@ from kwire.coordinator.transaction.transaction import (
     Transaction,
     check_step,
 )
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kwire.seams import Clock
@@ -106,7 +106,7 @@ class TransactionCoordinator:
             clock=self._clock,
             memory=self._memory,
             allocate_producer_id=self._take_producer_id,
-            decided=self._send_markers,
+            send_markers=self._send_markers,
         )
 
     # --- start and stop
@@ -199,7 +199,7 @@ class TransactionCoordinator:
                 shard, transactional_id, before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms
             )
         producer = await _awaited(answer)
-        if producer is NO_PRODUCER:  # the open transaction is being aborted
+        if producer is None:  # the open transaction is being aborted
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         return producer
 
@@ -212,8 +212,8 @@ class TransactionCoordinator:
         *,
         new_producer_id: int,
         timeout_ms: int,
-    ) -> Answer[Producer]:
-        """Store the initial state of a producer; return `NO_PRODUCER` if an open transaction is aborted first."""
+    ) -> Answer[Producer | None]:
+        """Store the initial state of a producer; return None if an open transaction is aborted first."""
         now_ms = self._clock.wall_ms()
         if before is None:
             after = new_transaction(transactional_id, new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
@@ -221,7 +221,7 @@ class TransactionCoordinator:
             version = self._version()
             next_id = new_producer_id if fencing_needs_producer_id(before, version) else NO_PRODUCER_ID
             after = fenced(before, version=version, next_producer_id=next_id, now_ms=now_ms)
-            return self._decide(shard, before, after, NO_PRODUCER)
+            return self._decide(shard, before, after, None)
         else:
             after = initialised(before, expected, new_producer_id=new_producer_id, timeout_ms=timeout_ms, now_ms=now_ms)
         return self._store(shard, before, after, Producer(after.producer_id, after.producer_epoch))
@@ -279,7 +279,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
     ) -> Answer[Producer]:
-        """Decide a transaction; return the next producer id and epoch, `NO_PRODUCER` for a classic client.
+        """Commit or abort a transaction. Return the next producer id and epoch, or `NO_PRODUCER` for a classic client.
 
         Raises KafkaError.
         """
@@ -287,7 +287,7 @@ class TransactionCoordinator:
         with shard:
             if client_version < EPOCH_PER_TRANSACTION:
                 before = shard.machine.transactions.get(transactional_id)
-                after = ended_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
+                after = prepared_end_classic(before, *producer, is_commit=is_commit, now_ms=self._clock.wall_ms())
                 assert before is not None
                 return shard.read(NO_PRODUCER) if after is before else self._decide(shard, before, after, NO_PRODUCER)
             if needs_next_producer_id(shard.machine.transactions.get(transactional_id)):
@@ -314,7 +314,7 @@ class TransactionCoordinator:
     ) -> Answer[Producer]:
         now_ms = self._clock.wall_ms()
         before = shard.machine.transactions.get(transactional_id)
-        after = ended(before, *producer, is_commit=is_commit, next_producer_id=next_producer_id, now_ms=now_ms)
+        after = prepared_end(before, *producer, is_commit=is_commit, next_producer_id=next_producer_id, now_ms=now_ms)
         assert before is not None
         if after is before:
             return shard.read(Producer(after.producer_id, after.producer_epoch))
@@ -327,7 +327,7 @@ class TransactionCoordinator:
         try:
             partition = self._partitions.find(TRANSACTION_STATE_TOPIC, self.partition_for(transactional_id))
         except KafkaError:
-            return  # the topic was deleted, and the transaction with it
+            return  # the topic was deleted, or another broker coordinates now and sends the markers
         self._markers.send(
             decided, coordinator_epoch=partition.leader_epoch, done=lambda: self._complete(transactional_id)
         )
@@ -384,7 +384,7 @@ class TransactionCoordinator:
 
     def _decide(self, shard: TransactionShard, before: Transaction, after: Transaction, answer: T) -> Answer[T]:
         check_step(before, after)
-        return shard.write(shard.machine.write_decision(after, answer))
+        return shard.write(shard.machine.decision_write(after, answer))
 
 
 async def _awaited(answer: Answer[T]) -> T:

@@ -76,18 +76,18 @@ def aborted_transactions(
     Entries are in the order of their markers; those whose marker is below start_offset are skipped.
     """
     found: list[AbortedTransaction] = []
-    are_decided = False
+    previous_entry_is_past_end = False
     for segment in segments.from_offset(start_offset):
         entries = entries_of(segment)
         for index in range(bisect_left(entries, start_offset, key=_marker_offset), len(entries)):
             transaction = entries[index]
             if transaction.first_offset < end_offset:
                 found.append(transaction)
-            # When this marker was written, all transactions below end_offset were complete: later entries concern later
-            # records. No batch confirms the stored last stable offset, so two entries must agree.
-            if are_decided and transaction.last_stable_offset >= end_offset:
+            # If the stored last stable offset is at or above end_offset, no later entry begins below end_offset.
+            # transaction_check cannot verify this field against the log, so two consecutive entries must agree.
+            if previous_entry_is_past_end and transaction.last_stable_offset >= end_offset:
                 return found
-            are_decided = transaction.last_stable_offset >= end_offset
+            previous_entry_is_past_end = transaction.last_stable_offset >= end_offset
     return found
 
 

@@ -34,7 +34,7 @@ from kwire.log.segment import Segment
 from kwire.log.transaction_index import AbortedTransaction
 from kwire.log.truncation import PendingTruncation
 from kwire.log.verify_budget import VerifyBudget
-from kwire.protocol.control_records import decode_marker
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION, decode_marker
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import (
     CONTROL_FLAG,
@@ -123,7 +123,8 @@ class PartitionLog(LogState):
     ) -> AppendResult | None:
         if header.attributes & CONTROL_FLAG:
             if (marker := decode_marker(batch)) is not None:
-                self.producers.check_marker(header, marker, supports_epoch_bump=transaction_version >= 2)
+                has_next_epoch = transaction_version >= EPOCH_PER_TRANSACTION
+                self.producers.check_marker(header, marker, has_next_epoch=has_next_epoch)
             return None
         stored = self.producers.check(header, from_client=origin is AppendOrigin.CLIENT)
         if stored is None:

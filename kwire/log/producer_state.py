@@ -85,7 +85,10 @@ class CompletedTransaction(NamedTuple):
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
-    """Last stable offset after this marker, which the transaction index stores."""
+    """First offset of the earliest transaction still open after this marker, else the offset after the marker.
+
+    The transaction index stores it; replication does not count.
+    """
 
 
 class ProducerState:
@@ -141,17 +144,19 @@ class ProducerState:
             )
         return None
 
-    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, *, supports_epoch_bump: bool) -> None:
+    def check_marker(self, header: BatchHeader, marker: EndTransactionMarker, *, has_next_epoch: bool) -> None:
         """Validate an end-of-transaction marker on the leader. Raises KafkaError."""
         entry = self.entries.get(header.producer_id) or ProducerEntry(producer_id=header.producer_id)
         _check_epoch(entry, header.producer_epoch)
         is_open = entry.current_transaction_first_offset != NO_TRANSACTION
-        if supports_epoch_bump and header.producer_epoch == entry.producer_epoch and is_open:
+        if has_next_epoch and header.producer_epoch == entry.producer_epoch and is_open:
             # KIP-890: the coordinator increments the epoch before it ends a transaction. A marker with the epoch of the
-            # open transaction is therefore late. If no transaction is open, it is the retry of a stored marker.
+            # open transaction is therefore a late retry for the previous one. If none is open, the marker is a retry
+            # and is stored again.
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"the marker of producer {header.producer_id} has epoch {header.producer_epoch}, which is not newer",
+                f"the marker of producer {header.producer_id} has epoch {header.producer_epoch}, which is not above "
+                "the epoch of its open transaction",
             )
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise KafkaError(
@@ -205,7 +210,10 @@ class ProducerState:
         return CompletedTransaction(header.producer_id, first_offset, offset, not marker.is_commit, last_stable_offset)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Return the first offset of a transaction that is open or not replicated, None if there is none."""
+        """Return the lowest first offset of the transactions that are open or whose marker is not below high_watermark.
+
+        None if there is none; 0 while the state is being rebuilt.
+        """
         if not self.is_derived:
             return 0
         first = next(iter(self._ongoing.values()), None)
@@ -221,7 +229,7 @@ class ProducerState:
         while unreplicated and unreplicated[0][1] < high_watermark:
             unreplicated.popleft()
 
-    def derived(self) -> None:
+    def mark_derived(self) -> None:
         """Mark the state as complete after all batches of the log were added again."""
         self.is_derived = True
         self.replicated(self._high_watermark)

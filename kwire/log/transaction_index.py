@@ -116,7 +116,7 @@ class TransactionIndex:
         self._entries = kept
 
     def reset(self) -> None:
-        """Remove all entries, for a rebuild of a log that is not served before it is complete."""
+        """Remove all entries. Call it only before the log is served, or if there are no entries."""
         file = self.file()
         if file is not None and file.size:
             file.truncate(0)

@@ -37,7 +37,7 @@ class PendingTruncation:
         for _ in steps:
             self._replay = steps
             return True
-        self._log.producers.derived()
+        self._log.producers.mark_derived()
         return False
 
     def complete(self) -> None:

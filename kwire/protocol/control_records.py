@@ -1,4 +1,4 @@
-"""Control records: information for brokers, which clients skip.
+"""Control records: read by nodes and consumers, never returned to applications.
 
 key     int16 version (0), int16 type
 value   transaction markers (abort, commit): int16 version (0), int32 coordinator epoch
@@ -14,6 +14,11 @@ from typing import Final
 
 from kwire.protocol.records import InvalidRecordsError, Record, decode_batch, encode_batch
 
+EPOCH_PER_TRANSACTION: Final = 2
+"""transaction.version with which a producer receives a new epoch with every EndTxn (KIP-890).
+
+The marker of the transaction has this next epoch.
+"""
 _KEY: Final = struct.Struct(">hh")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.transaction.records import (
     TransactionRecord,
     decode_transaction_record,
@@ -17,6 +16,7 @@ from kwire.coordinator.transaction.records import (
 )
 from kwire.coordinator.transaction.states import TransactionState
 from kwire.coordinator.transaction.transaction import Transaction
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ProtocolError, UnknownRecordTypeError
 
 S = TransactionState

@@ -9,11 +9,11 @@ import pytest
 
 from kwire.coordinator.transaction.ending import (
     completed,
-    ended,
-    ended_classic,
     fenced,
     fencing_needs_producer_id,
     needs_next_producer_id,
+    prepared_end,
+    prepared_end_classic,
 )
 from kwire.coordinator.transaction.initialising import Producer, check_can_initialise, initialised, needs_producer_id
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
@@ -93,7 +93,7 @@ def test_only_listed_state_transitions_are_allowed(before: TransactionState, aft
         (transaction(S.EMPTY), transaction(S.EMPTY, previous_producer_id=6), "does not name the producer"),
         (transaction(S.ONGOING), transaction(S.ONGOING, partitions=frozenset()), "has lost a partition"),
         (transaction(S.ONGOING), transaction(S.PREPARE_COMMIT, partitions=frozenset()), "has lost a partition"),
-        (transaction(S.PREPARE_COMMIT), transaction(S.COMPLETE_COMMIT, partitions=HELD), "is over"),
+        (transaction(S.PREPARE_COMMIT), transaction(S.COMPLETE_COMMIT, partitions=HELD), "has partitions"),
     ],
 )
 def test_invalid_transaction_changes_fail(before: Transaction | None, after: Transaction, why: str) -> None:
@@ -127,7 +127,9 @@ CLASSIC_ENDS = {
 @pytest.mark.parametrize("state", ENDS)
 def test_end_txn_result_for_each_state_and_epoch(state: TransactionState) -> None:
     found = tuple(
-        code_of(lambda epoch=epoch, commit=commit: ended(transaction(state), 5, epoch, is_commit=commit, now_ms=200))
+        code_of(
+            lambda epoch=epoch, commit=commit: prepared_end(transaction(state), 5, epoch, is_commit=commit, now_ms=200)
+        )
         for commit in (False, True)
         for epoch in (6, 7)
     )
@@ -138,24 +140,27 @@ def test_end_txn_result_for_each_state_and_epoch(state: TransactionState) -> Non
 @pytest.mark.parametrize("epoch", [5, 8, -1])
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_other_epochs_are_fenced(state: TransactionState, epoch: int, is_commit: bool) -> None:
-    assert code_of(lambda: ended(transaction(state), 5, epoch, is_commit=is_commit, now_ms=200)) is FENCED
+    assert code_of(lambda: prepared_end(transaction(state), 5, epoch, is_commit=is_commit, now_ms=200)) is FENCED
 
 
 @pytest.mark.parametrize("state", CLASSIC_ENDS)
 def test_classic_end_txn_result_for_each_state_and_epoch(state: TransactionState) -> None:
     found = tuple(
-        code_of(lambda commit=commit: ended_classic(transaction(state), 5, 7, is_commit=commit, now_ms=200))
+        code_of(lambda commit=commit: prepared_end_classic(transaction(state), 5, 7, is_commit=commit, now_ms=200))
         for commit in (False, True)
     )
     assert found == CLASSIC_ENDS[state]
     for epoch in (6, 8):
-        assert code_of(lambda e=epoch: ended_classic(transaction(state), 5, e, is_commit=True, now_ms=200)) is FENCED
+        assert (
+            code_of(lambda e=epoch: prepared_end_classic(transaction(state), 5, e, is_commit=True, now_ms=200))
+            is FENCED
+        )
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
 def test_ending_and_completing_a_transaction_are_valid_transitions(state: TransactionState) -> None:
     before = transaction(state)
-    after = ended(before, 5, 7, is_commit=False, now_ms=200)
+    after = prepared_end(before, 5, 7, is_commit=False, now_ms=200)
     check_step(before, after)
     assert (after.producer_epoch, after.last_producer_epoch, after.partitions) == (8, 7, before.partitions)
     assert after.start_ms == (100 if state is S.ONGOING else 200)
@@ -169,27 +174,27 @@ def test_ending_with_the_last_epoch_assigns_a_new_producer_id() -> None:
     assert needs_next_producer_id(before)
     assert not needs_next_producer_id(transaction(S.ONGOING))
     assert not needs_next_producer_id(transaction(S.PREPARE_COMMIT, producer_epoch=EPOCH_MAX))
-    after = ended(before, 5, EPOCH_MAX - 1, is_commit=True, next_producer_id=9, now_ms=200)
+    after = prepared_end(before, 5, EPOCH_MAX - 1, is_commit=True, next_producer_id=9, now_ms=200)
     check_step(before, after)
     assert (after.producer_id, after.producer_epoch, after.next_producer_id) == (5, EPOCH_MAX, 9)
-    assert code_of(lambda: ended(after, 5, EPOCH_MAX - 1, is_commit=True, now_ms=200)) is AGAIN
-    assert code_of(lambda: ended(after, 9, 0, is_commit=False, now_ms=200)) is AGAIN
-    assert code_of(lambda: ended(after, 5, EPOCH_MAX, is_commit=False, now_ms=200)) is FENCED
+    assert code_of(lambda: prepared_end(after, 5, EPOCH_MAX - 1, is_commit=True, now_ms=200)) is AGAIN
+    assert code_of(lambda: prepared_end(after, 9, 0, is_commit=False, now_ms=200)) is AGAIN
+    assert code_of(lambda: prepared_end(after, 5, EPOCH_MAX, is_commit=False, now_ms=200)) is FENCED
     done = completed(after, now_ms=300)
     check_step(after, done)
     assert (done.producer_id, done.producer_epoch, done.previous_producer_id) == (9, 0, 5)
-    assert ended(done, 5, EPOCH_MAX - 1, is_commit=True, now_ms=400) is done
+    assert prepared_end(done, 5, EPOCH_MAX - 1, is_commit=True, now_ms=400) is done
     for producer, epoch in ((5, EPOCH_MAX - 2), (5, EPOCH_MAX), (6, EPOCH_MAX - 1)):
-        found = code_of(lambda p=producer, e=epoch: ended(done, p, e, is_commit=True, now_ms=400))
+        found = code_of(lambda p=producer, e=epoch: prepared_end(done, p, e, is_commit=True, now_ms=400))
         assert found is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
 def test_a_transaction_is_ended_by_its_own_producer_only() -> None:
     mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert code_of(lambda: ended(None, 5, 7, is_commit=True, now_ms=1)) is mapping
-    assert code_of(lambda: ended_classic(None, 5, 7, is_commit=True, now_ms=1)) is mapping
-    assert code_of(lambda: ended(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
-    assert code_of(lambda: ended_classic(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: prepared_end(None, 5, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: prepared_end_classic(None, 5, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: prepared_end(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
+    assert code_of(lambda: prepared_end_classic(transaction(S.ONGOING), 6, 7, is_commit=True, now_ms=1)) is mapping
 
 
 @pytest.mark.parametrize("version", [0, 2])
@@ -198,7 +203,7 @@ def test_fencing_raises_the_epoch(version: int) -> None:
     after = fenced(before, version=version, now_ms=200)
     check_step(before, after)
     assert (after.state, after.producer_epoch) == (S.PREPARE_ABORT, 8)
-    assert code_of(lambda: ended_classic(after, 5, 7, is_commit=True, now_ms=200)) is FENCED
+    assert code_of(lambda: prepared_end_classic(after, 5, 7, is_commit=True, now_ms=200)) is FENCED
 
 
 def test_fencing_with_the_last_epoch_takes_a_new_producer_id() -> None:
@@ -211,7 +216,7 @@ def test_fencing_with_the_last_epoch_takes_a_new_producer_id() -> None:
     after = completed(prepared, now_ms=201)
     check_step(prepared, after)
     assert (after.producer_id, after.producer_epoch, after.previous_producer_id) == (9, 0, 5)
-    repeated = ended(after, 5, EPOCH_MAX - 1, is_commit=False, now_ms=202)
+    repeated = prepared_end(after, 5, EPOCH_MAX - 1, is_commit=False, now_ms=202)
     assert repeated is after
 
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.markers import TransactionMarker, append_marker
@@ -19,6 +18,7 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, TopicPartition
 from kwire.coordinator.transaction.verifier import TransactionClaim, TransactionVerifier, UnverifiedBatch
 from kwire.log.rejected_batches import PRODUCERS_MAX
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from tests.coordinator.transaction_script import settle
 from tests.coordinator.world import no_group_commit, topic_image

@@ -143,7 +143,7 @@ class ProducerModel(RuleBasedStateMachine):
             elif coordinator < known.coordinator_epoch:
                 expected = ErrorCode.TRANSACTION_COORDINATOR_FENCED
         try:
-            self.state.check_marker(header, marker, supports_epoch_bump=v2)
+            self.state.check_marker(header, marker, has_next_epoch=v2)
         except KafkaError as rejection:
             assert rejection.code is expected
             return

@@ -78,12 +78,12 @@ def _close_in_haste(log: PartitionLog, *, clean: bool) -> None:
     _CLOSE(log, clean=clean and not log.directory.endswith("-future"))
 
 
-_WRITE_DECISION = TransactionMachine.write_decision
+_DECISION_WRITE = TransactionMachine.decision_write
 
 
 def _decide_at_once(machine: TransactionMachine, decision: Any, answer: Any) -> Any:
-    machine._decided(decision)
-    write = _WRITE_DECISION(machine, decision, answer)
+    machine._send_markers(decision)
+    write = _DECISION_WRITE(machine, decision, answer)
     write.outcome = None
     return write
 
@@ -245,7 +245,7 @@ _ROWS: Final[list[tuple[str, str, str, str, Any, str, Callable[..., Any]]]] = [
         "T8",
         "coordinator",
         TransactionMachine,
-        "write_decision",
+        "decision_write",
         _decide_at_once,
     ),
     (

@@ -58,13 +58,13 @@ def a_marker_does_not_make_a_wait_void(patch: pytest.MonkeyPatch) -> None:
 )
 def an_end_leaves_the_epoch(patch: pytest.MonkeyPatch) -> None:
     """The next transaction has the same epoch as the previous one, so that a late batch becomes part of it."""
-    ended = ending.ended
+    prepared_end = ending.prepared_end
 
-    def ended_alike(transaction: Transaction | None, *arguments: Any, **named: Any) -> Transaction:
-        after = ended(transaction, *arguments, **named)
+    def with_same_epoch(transaction: Transaction | None, *arguments: Any, **named: Any) -> Transaction:
+        after = prepared_end(transaction, *arguments, **named)
         return after if transaction is None else replace(after, producer_epoch=transaction.producer_epoch)
 
-    patch.setattr(transaction_coordinator, "ended", ended_alike)
+    patch.setattr(transaction_coordinator, "prepared_end", with_same_epoch)
 
 
 @_bug(
@@ -110,15 +110,15 @@ def an_old_instance_may_add(patch: pytest.MonkeyPatch) -> None:
 @_bug("T8", _script("a_decision_goes_out_when_it_is_durable"))
 def a_decision_goes_out_at_once(patch: pytest.MonkeyPatch) -> None:
     """Markers are written before the decision is durable."""
-    write_decision = TransactionMachine.write_decision
+    decision_write = TransactionMachine.decision_write
 
     def decide(machine: TransactionMachine, decision: Transaction, answer: Any) -> Any:
-        write = write_decision(machine, decision, answer)
+        write = decision_write(machine, decision, answer)
         write.outcome = None
-        machine._decided(decision)
+        machine._send_markers(decision)
         return write
 
-    patch.setattr(TransactionMachine, "write_decision", decide)
+    patch.setattr(TransactionMachine, "decision_write", decide)
 
 
 @_bug(

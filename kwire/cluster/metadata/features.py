@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
+
 METADATA_VERSION = "metadata.version"
 METADATA_VERSION_4_0_IV3 = 25
 """Level of Apache Kafka 4.0, the lowest supported one."""
@@ -21,8 +23,6 @@ KRAFT_VERSION_LEVEL = 1
 in the image."""
 
 TRANSACTION_VERSION = "transaction.version"
-EPOCH_PER_TRANSACTION = 2
-"""Level at which a producer receives a new epoch with every EndTxn (KIP-890)."""
 TRANSACTION_VERSION_LEVEL = EPOCH_PER_TRANSACTION
 """Highest supported level."""
 

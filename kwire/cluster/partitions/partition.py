@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.divergence import EpochEnd, truncation_offset
 from kwire.cluster.partitions.group_commit import GroupCommit
@@ -28,6 +27,7 @@ from kwire.log.append_result import AppendResult
 from kwire.log.batch_validation import AppendOrigin, Validated
 from kwire.log.lookup import appended_bytes
 from kwire.log.partition_log import PartitionLog
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.primitives import Buffer
 from kwire.protocol.records import iterate_headers

@@ -1,7 +1,7 @@
 """Committed offsets of all groups in one shard.
 
-Offsets that a transaction commits are pending until its commit marker. Then each replaces the committed offset, unless
-that was committed after the transaction's own record.
+Offsets in a transaction are pending until its marker. An abort marker drops them. A commit marker commits each one,
+unless the record of the committed offset is later in the log.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Completion of decided transactions: sends the markers to the partition leaders until every partition has one.
 
 A partition of a deleted topic needs no marker. Failed writes are retried after a pause for as long as this broker
-coordinates the transaction: a decision is never dropped, or read_committed consumers would wait forever. If a partition
-has received a later coordinator or producer epoch, it rejects this marker: only one with the later epoch can end the
-transaction there. The transaction stays in its prepared state, visible to clients, and its markers are sent again when
-it is loaded again.
+coordinates the transaction: a decision is never dropped, or read_committed consumers would wait forever.
+
+If a partition has received a later coordinator or producer epoch, it rejects this marker, and this broker stops sending
+it there. The transaction then stays in PrepareCommit or PrepareAbort, which DescribeTransactions shows. When a
+coordinator loads the transaction again, it sends the markers again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_S = 0.1
 
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_REJECTED_FOR_GOOD = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """Error codes of partitions that have received a later coordinator or producer epoch."""
 
 
@@ -48,8 +49,8 @@ class _Ending:
     marker: TransactionMarker
     remaining: frozenset[TopicPartition]
     done: Callable[[], None]
-    fenced: frozenset[TopicPartition] = frozenset()
-    """Remaining partitions that have received a later coordinator or producer epoch."""
+    rejecting: frozenset[TopicPartition] = frozenset()
+    """Remaining partitions that reject the marker: they have received a later coordinator or producer epoch."""
 
 
 class PendingMarkers:
@@ -75,7 +76,7 @@ class PendingMarkers:
         self._send_remaining(ending)
 
     def with_remaining(self, transaction: Transaction) -> Transaction:
-        """Return the transaction, if it is ending, with only those partitions that still need a marker."""
+        """Return the transaction; while its markers are being sent, with only the partitions that still need one."""
         ending = self._endings.get(transaction.transactional_id)
         return transaction if ending is None else replace(transaction, partitions=ending.remaining)
 
@@ -97,7 +98,7 @@ class PendingMarkers:
                 later.append(outcomes)
             else:
                 self._apply_results(ending, outcomes)
-        if not later and not ending.remaining - ending.fenced:
+        if not later and not ending.remaining - ending.rejecting:
             self._finish_sending(ending)
             return
         task = asyncio.get_running_loop().create_task(self._wait(ending, later))
@@ -107,21 +108,24 @@ class PendingMarkers:
     async def _wait(self, ending: _Ending, later: list[Awaitable[Outcomes]]) -> None:
         for outcomes in later:
             self._apply_results(ending, await outcomes)
-        if ending.remaining - ending.fenced:
+        if ending.remaining - ending.rejecting:
             await asyncio.sleep(RETRY_PAUSE_S)
         if self._endings.get(ending.transaction.transactional_id) is not ending:
             return
-        if ending.remaining - ending.fenced:
+        if ending.remaining - ending.rejecting:
             self._send_remaining(ending)
         else:
             self._finish_sending(ending)
 
     def _by_leader(self, ending: _Ending) -> dict[int, frozenset[TopicPartition]]:
-        """Return the remaining partitions by leader, without those of deleted topics, which need no marker."""
+        """Remove partitions of deleted topics from `remaining`, since they need no marker; return the others by leader.
+
+        Partitions without a leader wait for the next attempt, and rejecting ones are left out.
+        """
         topics = self._image().topics
         by_leader: dict[int, set[TopicPartition]] = {}
         deleted = set()
-        for topic, index in sorted(ending.remaining - ending.fenced):  # the order of a set differs between processes
+        for topic, index in sorted(ending.remaining - ending.rejecting):  # the order of a set differs between processes
             image = topics.get(topic)
             if image is None or index >= len(image.partitions):
                 deleted.add((topic, index))
@@ -135,15 +139,15 @@ class PendingMarkers:
         for partition, code in outcomes.items():
             if code is ErrorCode.NONE:
                 written.add(partition)
-            elif code in _FENCED:
+            elif code in _REJECTED_FOR_GOOD:
                 logger.warning("%s-%d rejected %s: %s", *partition, ending.marker, code.name)
-                ending.fenced |= {partition}
+                ending.rejecting |= {partition}
             else:
                 logger.debug("%s-%d has not accepted %s yet: %s", *partition, ending.marker, code.name)
         ending.remaining -= written
 
     def _finish_sending(self, ending: _Ending) -> None:
-        """Stop sending markers: the transaction is complete, unless fenced partitions remain."""
+        """Stop sending markers: the transaction is complete, unless partitions that reject the marker remain."""
         if not ending.remaining:
             del self._endings[ending.transaction.transactional_id]
             ending.done()

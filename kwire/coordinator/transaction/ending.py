@@ -13,22 +13,23 @@ with the previous epoch is a retry. The outcome depends on the stored state and 
     CompleteCommit    invalid state  new end      retry          invalid state
 
 "retry" returns the stored result, "concurrent" is CONCURRENT_TRANSACTIONS. An abort without an open transaction also
-increments the epoch, so that batches of the old epoch that arrive later are rejected. A producer gets the current epoch
-when its decision is stored, and may end its next transaction before all markers of the last one are written: it has to
-retry. In the classic version, a complete transaction accepts only a retry with the same decision.
+increments the epoch, so that batches of the old epoch that arrive later are rejected. The producer receives the new
+epoch once its decision is committed, so its next EndTxn may arrive before all markers of the last transaction are
+written. That request receives CONCURRENT_TRANSACTIONS. In the classic version, a complete transaction accepts only a
+retry with the same decision.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.transaction.states import NOT_OPEN, PREPARED, TransactionState
 from kwire.coordinator.transaction.transaction import (
     CLASSIC,
     EPOCH_MAX,
     Transaction,
 )
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
@@ -37,7 +38,7 @@ _PREPARED = {True: _S.PREPARE_COMMIT, False: _S.PREPARE_ABORT}
 _COMPLETE = {True: _S.COMPLETE_COMMIT, False: _S.COMPLETE_ABORT}
 
 
-def ended_classic(
+def prepared_end_classic(
     transaction: Transaction | None, producer_id: int, epoch: int, *, is_commit: bool, now_ms: int
 ) -> Transaction:
     """Return the transaction with its decision, or unchanged if it has already ended that way. Raises KafkaError."""
@@ -51,11 +52,11 @@ def ended_classic(
 
 
 def needs_next_producer_id(transaction: Transaction | None) -> bool:
-    """Return True if an end in version 2 uses the last epoch."""
+    """Return True if an EndTxn with transaction.version 2 uses the last epoch."""
     return transaction is not None and transaction.state not in PREPARED and transaction.is_exhausted
 
 
-def ended(
+def prepared_end(
     transaction: Transaction | None,
     producer_id: int,
     epoch: int,
@@ -64,7 +65,7 @@ def ended(
     next_producer_id: int = NO_PRODUCER_ID,
     now_ms: int,
 ) -> Transaction:
-    """Return the transaction with its decision and its next epoch (version 2), or unchanged for a retry.
+    """Return the transaction with its decision and its next epoch, or unchanged for a retry (transaction.version 2).
 
     Pass next_producer_id only if it is needed. Raises KafkaError.
     """

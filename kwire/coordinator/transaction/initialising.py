@@ -37,8 +37,8 @@ def needs_producer_id(transaction: Transaction | None, expected: Producer | None
 
 
 def _changes_producer_id(transaction: Transaction, expected: Producer | None) -> bool:
-    is_the_last = expected is None or expected.epoch == transaction.producer_epoch
-    return transaction.state in NOT_OPEN and transaction.is_exhausted and is_the_last
+    is_current = expected is None or expected.epoch == transaction.producer_epoch
+    return transaction.state in NOT_OPEN and transaction.is_exhausted and is_current
 
 
 def new_transaction(transactional_id: str, producer_id: int, *, timeout_ms: int, now_ms: int) -> Transaction:

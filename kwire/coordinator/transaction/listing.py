@@ -17,7 +17,10 @@ class ListingFilter:
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
     longer_than_ms: int = -1
-    """Only transactions that have been open for longer; as in Kafka, those at rest count from the Unix epoch."""
+    """Only transactions that began longer ago.
+
+    As in Kafka, a transactional id in state Empty always matches, because its start time is -1.
+    """
 
     def matches(self, transaction: Transaction, now_ms: int) -> bool:
         if self.producer_ids and transaction.producer_id not in self.producer_ids:

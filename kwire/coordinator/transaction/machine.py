@@ -45,12 +45,12 @@ class TransactionMachine:
         clock: Clock,
         memory: TransactionMemory,
         allocate_producer_id: Callable[[], int],
-        decided: Callable[[Transaction], None],
+        send_markers: Callable[[Transaction], None],
     ) -> None:
         """Create an empty state.
 
-        `version` returns the cluster's transaction.version; `decided` is called with transactions whose markers must be
-        written.
+        `version` returns the cluster's transaction.version; `send_markers` is called with transactions whose markers
+        must be written.
         """
         self.transactions: dict[str, Transaction] = {}
         self.version = version
@@ -59,7 +59,7 @@ class TransactionMachine:
         self._clock = clock
         self._memory = memory
         self._allocate_producer_id = allocate_producer_id
-        self._decided = decided
+        self._send_markers = send_markers
         self._began_ms: dict[str, float] = {}
         """Start of each open transaction, by the monotonic clock."""
         self._timed_out: deque[str] = deque()
@@ -96,7 +96,7 @@ class TransactionMachine:
 
         def outcome(error: KafkaError | None) -> None:
             for transaction in decided if error is None else ():
-                self._decided(transaction)
+                self._send_markers(transaction)
 
         return Write(answer=None, outcome=outcome)
 
@@ -151,13 +151,13 @@ class TransactionMachine:
                 self._timers.schedule("transaction timeouts", NO_ID_PAUSE_MS, self._abort_timed_out)
                 return None
         decision = fenced(late, version=version, next_producer_id=next_producer_id, now_ms=self._clock.wall_ms())
-        return self._write_timeout_abort(late, decision)
+        return self._timeout_abort_write(late, decision)
 
-    def _write_timeout_abort(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:
+    def _timeout_abort_write(self, late: Transaction, decision: Transaction) -> Write[TransactionRecord, None]:
         def outcome(error: KafkaError | None) -> None:
             if error is None:
                 logger.info("%s has timed out and is aborted", late)
-                self._decided(decision)
+                self._send_markers(decision)
             else:
                 logger.debug("%s has timed out and cannot be aborted yet: %s", late, error)
 
@@ -180,12 +180,12 @@ class TransactionMachine:
 
     # --- decisions
 
-    def write_decision(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
+    def decision_write(self, decision: Transaction, answer: T) -> Write[TransactionRecord, T]:
         """Return the write that stores a decision; its outcome sends the markers, once it is committed."""
 
         def outcome(error: KafkaError | None) -> None:
             if error is None:
-                self._decided(decision)
+                self._send_markers(decision)
 
         record = TransactionRecord(decision.transactional_id, decision)
         return Write(answer=answer, records=[record], outcome=outcome)

@@ -8,8 +8,8 @@
         |                              +-- first partition of the next one ----------------------+
         +-----------------------------------------------------------------------------------------+
 
-With an epoch for each transaction (version 2), an abort without partitions also goes from Empty and the complete states
-to PrepareAbort. PrepareCommit and PrepareAbort are decisions, which are never changed once stored.
+With an epoch per transaction (transaction.version 2), an abort without partitions also goes from Empty and the complete
+states to PrepareAbort. PrepareCommit and PrepareAbort are decisions, which are never changed once stored.
 """
 
 from __future__ import annotations

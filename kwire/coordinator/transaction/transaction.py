@@ -28,7 +28,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    """Previous epoch, with which a client may retry; not stored, as in Kafka."""
+    """Previous epoch, with which a client may retry InitProducerId. It is not stored, as in Kafka."""
     previous_producer_id: int = NO_PRODUCER_ID
     """Producer id of the previous state; after a change of the id, a client may retry with it."""
     next_producer_id: int = NO_PRODUCER_ID
@@ -56,7 +56,7 @@ def check_step(before: Transaction | None, after: Transaction) -> None:
     assert after.producer_id >= 0, f"{after} has no producer"
     assert 0 <= after.producer_epoch <= EPOCH_MAX, f"{after} has no epoch"
     assert after.state is TransactionState.ONGOING or after.state in PREPARED or not after.partitions, (
-        f"{after} is over"
+        f"{after} has partitions, but its state has no transaction"
     )
     if before is None:
         assert after.state is TransactionState.EMPTY, f"a transactional id begins as {after}"

@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.verification import Verification
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.config import TransactionConfig
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import TopicPartition
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
 

@@ -38,10 +38,10 @@ class TransactionLogValue:
     """0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete abort, 6 dead,
     7 prepare epoch fence."""
     transaction_partitions: list[TransactionPartitions] | None = field("0+", nullable="0+")
-    """None if there is no transaction."""
+    """None in state Empty; an empty list in the complete states."""
     transaction_last_update_timestamp_ms: int64 = field("0+")
     transaction_start_timestamp_ms: int64 = field("0+")
-    """-1 if there is no transaction."""
+    """-1 in state Empty; the complete states keep the time of their transaction."""
     client_transaction_version: int16 = field("1+", tag=2, tagged="1+")
     """0 and 1 are the classic protocol, 2 has an epoch per transaction."""
 

@@ -32,7 +32,10 @@ class Session(SessionWaiter, Protocol):
 
 
 class StableWaiter:
-    """Filter of notifications for read_committed: none while a transaction is open, then one for all of its bytes."""
+    """Filter of notifications for read_committed.
+
+    While a transaction is open, new bytes notify the fetch only if the last stable offset moves.
+    """
 
     __slots__ = ("_hides", "_partition", "_seen", "_waiter")
 

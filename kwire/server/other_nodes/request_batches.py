@@ -54,7 +54,7 @@ class RequestBatches(Generic[ItemT, ResultT]):
     def add(self, broker_id: int, key: Hashable, item: ItemT, partition_count: int) -> asyncio.Future[ResultT]:
         """Return the future of an item's result.
 
-        Items with the same key never share a request: its response names the key.
+        Items with the same key never share a request, because the response identifies an item only by its key.
 
         An item of more than PARTITIONS_MAX partitions gets its own request.
         """

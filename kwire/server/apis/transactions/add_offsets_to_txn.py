@@ -8,7 +8,7 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
+from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.chunks import CHUNK, Pieces, chunks, finished_in_pieces, mapped_by_group, mapped_in_pieces
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC, TopicPartition
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -24,7 +24,7 @@ from kwire.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from kwire.repeats import once_each
-from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
+from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kwire.cluster.metadata.features import EPOCH_PER_TRANSACTION
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC
+from kwire.protocol.control_records import EPOCH_PER_TRANSACTION
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from kwire.server.apis.transactions.transactional_ids import code_for_version, rejecting
+from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext

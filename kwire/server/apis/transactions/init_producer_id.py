@@ -6,7 +6,7 @@ from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from kwire.server.apis.transactions.transactional_ids import code_for_version
+from kwire.server.apis.transactions.errors import code_for_version
 from kwire.server.requests.api import Api
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext

@@ -63,9 +63,11 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[
 def _rejected(
     marker: WritableTxnMarker, partitions: Iterable[TopicPartition], context: RequestContext
 ) -> Pieces[Outcomes]:
-    """Return the error for an invalid producer id or epoch.
+    """Return the errors for an invalid producer id or epoch, as in Kafka.
 
-    As in Kafka, it is returned only if this broker has one of the partitions, else UNKNOWN_TOPIC_OR_PARTITION.
+    Negative producer id, or epoch -1: UNKNOWN_SERVER_ERROR for all partitions if this broker has one of them, else
+    UNKNOWN_TOPIC_OR_PARTITION for all. Epoch below -1 of a valid producer id: INVALID_PRODUCER_EPOCH for the partitions
+    that this broker has, UNKNOWN_TOPIC_OR_PARTITION for the others.
     """
     here: list[TopicPartition] = []
     for some in chunks(partitions):
