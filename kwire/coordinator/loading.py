@@ -33,7 +33,10 @@ NO_DESCRIPTOR_PAUSE_SECONDS = 1.0
 
 
 class Loader:
-    """Loader of one shard; `run` ends at the first pause after the shard's close, and may be cancelled at pauses."""
+    """Loader of one shard.
+
+    `run` stops at its next pause after the shard was closed; it can be cancelled at a pause.
+    """
 
     def __init__(
         self, shard: Shard[Any, Any], clock: Clock, *, count_loaded: Callable[[int], None] = lambda _: None
@@ -87,7 +90,7 @@ class Loader:
         return self._partition.log.read(offset, READ_BYTES)
 
     def _is_stopped(self) -> bool:
-        """Return True if the machine was unloaded: records replayed into it later would never be unloaded."""
+        """Return True if the shard was closed: nothing would clean up records that are replayed after that."""
         return self._shard.state is not ShardState.LOADING
 
     async def _batch(self, data: bytes, position: int, header: BatchHeader, first_offset: int) -> None:

@@ -1,7 +1,7 @@
 """Runtime of coordinators: one shard for each partition of an internal topic that this broker leads.
 
 The runtime is generic over the state in its shards. The group, transaction and share coordinators use it. One task
-loads the shards, one after another, so that only one of them uses time slices of the event loop.
+per runtime loads the shards one after another, so each coordinator loads at most one shard at a time.
 """
 
 from __future__ import annotations
