@@ -1,4 +1,4 @@
-"""Work in pieces (dispatch.Handler): helpers that split long loops into steps of the event loop."""
+"""Work in pieces (kwire.server.requests.api.Handler): helpers that split long loops into steps of the event loop."""
 
 from __future__ import annotations
 

@@ -79,7 +79,11 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return (largest epoch <= `epoch`, its end offset), or (-1, -1) if unknown (KIP-279)."""
+        """Return (largest known epoch <= `epoch`, its end offset).
+
+        If all known epochs are larger, return (`epoch`, start of the first one). Return (-1, -1) if there is no entry
+        or `epoch` is above the latest one (KIP-279).
+        """
         if epoch < 0 or epoch > self.latest_epoch:
             return NO_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:

@@ -69,6 +69,14 @@ class LogHealth:
         state = "closed" if self.is_closing else "offline"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._name} is {state}")
 
+    def append_rejection(self) -> KafkaError:
+        """Return the error for an append to a log that is offline, is being closed, or is completing a truncation."""
+        if self.rejects_appends:
+            return self.rejection()
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._name} is still completing a truncation; retry"
+        )
+
     def end(self, reason: DiskFailure | CorruptLogError | LogClosedError) -> None:
         """Take the log offline without a log message; the caller has reported the reason."""
         self.failure = self.failure or reason

@@ -1,6 +1,6 @@
-"""Validation of a batch's records: the broker's only loop over single records.
+"""Validation of a batch's records: the only loop over single records on the produce path.
 
-walk_plain() runs for each record of each uncompressed batch, and its time per record is a large part of the cost of a
+walk_plain() visits each record of each uncompressed batch. Its time per record is a large part of the cost of a
 produced byte. It accepts common layouts only, and creates no objects or messages. Any other batch, valid or not, is
 passed to walk_records(), which validates it and reports the errors.
 """

@@ -16,7 +16,10 @@ from kwire.protocol.records import CONTROL_FLAG, NO_PRODUCER_ID, NO_SEQUENCE, Ba
 from kwire.protocol.wrapping import SEQUENCE_MAX
 
 PRODUCERS_MAX: Final = 1_000
-"""Limit per reason; beyond it, the producer with the oldest first rejection is dropped."""
+"""Maximum producers per reason.
+
+Beyond it one is dropped: by its first rejection for a full disk, by its last for verification.
+"""
 FOLLOWING_MAX: Final = 4
 """Batches that may follow a rejected one before its client receives the error, with five requests in flight."""
 

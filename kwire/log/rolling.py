@@ -19,8 +19,8 @@ def is_due(segment: Segment, config: LogConfig, size: int, last_offset: int, max
     """Return True if batches of `size` bytes, up to last_offset, need a new segment."""
     segment_size = segment.file.size
     if segment_size == 0:
-        # The segment may even begin after them: after a wide gap, batches were rejected for lack of space and not
-        # retried.
+        # An empty segment may begin above last_offset: a follower rolled to the first offset after a wide gap, and then
+        # the write failed because the disk was full.
         return not 0 <= last_offset - segment.base_offset <= RELATIVE_OFFSET_MAX
     # segment.ms is measured in record time, if there are timestamps, so that old data is segmented like new data.
     if segment.first_timestamp is not None and segment.first_timestamp >= 0:

@@ -3,8 +3,8 @@
 Waking a client that sleeps costs more than answering it. On a busy broker, each response that is written alone wakes
 its client anew; responses that are written one after the other wake it once. So small responses are held while requests
 arrive. They are written when an iteration of the loop adds no response, when there are ANSWERS_MAX of them, or after
-SECONDS_MAX if the iterations are long. A broker that is not busy holds a response for one poll of its sockets, some
-microseconds.
+SECONDS_MAX if the iterations are long. They are also written after each turn of queued connections (turns.py), and
+before a larger response. A broker that is not busy holds a response for one poll of its sockets, some microseconds.
 """
 
 from __future__ import annotations

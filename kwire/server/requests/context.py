@@ -24,7 +24,7 @@ class Client(Protocol):
     principal: str
     client_software: tuple[str, str]
     work: Work | None
-    """The response that is being written in pieces."""
+    """Response that is being made in pieces; None if there is none."""
     when_lost: list[Callable[[], None]] | None
     """Callbacks for the end of the connection; None once it has ended."""
 

@@ -40,7 +40,7 @@ Their replication, heartbeats and votes go before clients' requests until they h
 ELEMENT_BYTES_PER_MS: Final = 10_000
 """Approximate bytes of a request that are served per millisecond: an element of ten bytes takes 1 to 2 us."""
 RECORD_BYTES_PER_MS: Final = 200_000
-"""Approximate bytes of a Produce request that are served per millisecond: single records are not read."""
+"""Approximate bytes of a Produce request that are served per millisecond: one element is a whole batch."""
 ESTIMATE_MS_MAX: Final = 10.0
 """Highest estimate for a waiting request. A longer one is served in pieces, and each piece is counted afterwards."""
 
