@@ -98,7 +98,7 @@ def write_unsigned_varint(out: bytearray, value: int) -> None:
 
 
 def append_unsigned_varint(out: BytesWriter, value: int) -> None:
-    """Do as `write_unsigned_varint`, for a native type: compiled code calls its methods directly."""
+    """Like `write_unsigned_varint`, for a native type: compiled code calls its methods directly."""
     while value > 127:
         out.append(value & 127 | 128)
         value >>= 7

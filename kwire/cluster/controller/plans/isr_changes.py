@@ -40,7 +40,7 @@ class IsrChanges(RequestedChanges):
         super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """Do as RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
+        """Like RequestedChanges.begin. Raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         super().begin(view)
 
@@ -121,7 +121,8 @@ def _is_possible(
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or leader not in isr:
         return False
     if asked.leader_recovery_state == RECOVERING:
-        # While the leader recovers its log no other replica can be in sync; it recovers only after an election.
+        # A recovering leader is the only in-sync replica. AlterPartition cannot set RECOVERING; an unclean election
+        # does.
         return len(isr) == 1 and partition.leader_recovery_state == RECOVERING
     return asked.leader_recovery_state == RECOVERED
 

@@ -1,8 +1,9 @@
 """Registration of brokers and controllers: checks, and the resulting records (KIP-631, KIP-919).
 
 A broker's epoch is the offset at which its current process was registered. The same process may register again, for
-example with other listeners, and keeps its epoch. Another process with the same id gets a new epoch, and waits until
-the session of the previous process has expired.
+example with other listeners, and keeps its epoch. Another process with the same id gets a new epoch. After an unclean
+end, its registration is rejected until the session of the previous process has expired. After a clean shutdown it is
+accepted at once.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def check_broker_registration(
         )
     existing = view.image.brokers.get(request.broker_id)
     was_clean = _was_clean(existing, request, version)
-    # After a clean shutdown, perhaps under an earlier controller, a broker need not wait for the session to expire. For
-    # a process with recent heartbeats this does not count: any client could guess its epoch by counting.
+    # The previous broker epoch is no proof of a clean shutdown while that process sends heartbeats: clients could guess
+    # it.
     is_other = existing is not None and existing.incarnation_id != request.incarnation_id
     if existing is not None and is_other and (has_heartbeat or not was_clean) and has_session(existing):
         raise KafkaError(

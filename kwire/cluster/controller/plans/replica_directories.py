@@ -34,7 +34,7 @@ class DirectoryAssignments(RequestedChanges):
         super().__init__(view)
 
     def begin(self, view: ControllerView) -> None:
-        """Do as RequestedChanges.begin; raises KafkaError STALE_BROKER_EPOCH."""
+        """Like RequestedChanges.begin. Raises KafkaError STALE_BROKER_EPOCH."""
         view.check_broker_epoch(self._request.broker_id, self._request.broker_epoch)
         super().begin(view)
 
