@@ -84,12 +84,15 @@ class AppendOrigin(Enum):
 _CLIENT: Final = AppendOrigin.CLIENT
 
 
-def check_frame(batches: bytes) -> BatchHeader:
-    """Return the header of the batch of a leader's append, which must be exactly one whole batch."""
-    size = len(batches)
+def check_frame(batch: bytes) -> BatchHeader:
+    """Return the header of a batch that a leader is to append.
+
+    Raises KafkaError unless the bytes are one whole batch.
+    """
+    size = len(batch)
     if size < BATCH_HEADER_BYTES:
-        _reject_fragment(batches)
-    header = read_header(batches, 0)
+        _reject_fragment(batch)
+    header = read_header(batch, 0)
     if header.magic != 2 or header.length + LENGTH_OVERHEAD != size:
         _reject_frame(header, size)
     return header
@@ -143,20 +146,20 @@ def _reject_frame(header: BatchHeader, size: int) -> NoReturn:
     raise KafkaError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch per partition")
 
 
-def _reject_fragment(batches: bytes) -> NoReturn:
+def _reject_fragment(batch: bytes) -> NoReturn:
     """Raise the error for data shorter than a header.
 
     Length and magic are checked first, as far as they are present, as in Kafka's ByteBufferLogInputStream.
     """
-    if len(batches) >= LENGTH_OVERHEAD:
-        _, length = OFFSET_AND_LENGTH.unpack_from(batches)
+    if len(batch) >= LENGTH_OVERHEAD:
+        _, length = OFFSET_AND_LENGTH.unpack_from(batch)
         if length < LENGTH_LEAST:
             _reject_length(length)
-        if len(batches) > MAGIC_POSITION:
-            magic = batches[MAGIC_POSITION]
+        if len(batch) > MAGIC_POSITION:
+            magic = batch[MAGIC_POSITION]
             if magic not in (0, 1, 2):
                 _reject_magic(magic)
-            if length + LENGTH_OVERHEAD <= len(batches):
+            if length + LENGTH_OVERHEAD <= len(batch):
                 if magic != 2:
                     _reject_magic(magic)
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"batch length {length} is smaller than a batch header")
@@ -211,10 +214,10 @@ def validate_in_steps(batch: bytes, config: LogConfig, now_ms: int, large_batche
     return ValidatedBatch(batch, header, config)
 
 
-def ready_batch(
+def prepare_batch(
     batch: bytes, config: LogConfig, origin: AppendOrigin, now_ms: int, validated: Validated | None
 ) -> tuple[bytes, BatchHeader]:
-    """Return a batch that is ready to be appended: the validated one, or `batch` after its validation.
+    """Return a batch that is prepared for its append: the validated one, or `batch` after its validation.
 
     Raises KafkaError REQUEST_TIMED_OUT, which producers retry, if it was validated for another configuration.
     """
@@ -234,7 +237,10 @@ def validate_batch(
     origin: AppendOrigin,
     now_ms: int,
 ) -> tuple[bytes, BatchHeader]:
-    """Validate one batch from a client or coordinator, and return it complete except for offset and leader epoch."""
+    """Validate one batch from a client or coordinator.
+
+    Return it as it will be stored, except for base offset and leader epoch.
+    """
     _check_header(batch, header, config, origin)
     if config.stores_plain_batches_as_they_are and not header.attributes & _NOT_PLAIN_FLAGS:
         span = walk_plain(batch, header.record_count, config.is_compacted, start=BATCH_HEADER_BYTES)
@@ -377,10 +383,10 @@ def _check_and_convert(
             if header.codec is Codec.NONE:
                 body = batch[BATCH_HEADER_BYTES:]
             else:
-                body = yield large_batches.unpack(partial(_body, batch, header, config))
+                body = yield large_batches.run(partial(_body, batch, header, config))
             max_timestamp = yield from _check_records(body, header, config, now_ms)
             if header.codec is not target:
-                packed = yield large_batches.unpack(partial(pack, body, target, config))
+                packed = yield large_batches.run(partial(pack, body, target, config))
         finally:
             large_batches.release()
     if packed is not None:

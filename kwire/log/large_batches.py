@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 class LargeBatches(Protocol):
-    """Decompression of batches that are too large for the event loop: one batch at a time."""
+    """Large batches of all requests, one at a time: decompression and compression run in a worker."""
 
     def acquire(self) -> Awaitable[object]:
-        """Acquire the right to decompress; call `release` when the batch is no longer needed."""
+        """Wait until no other large batch is being processed; call `release` afterwards."""
         ...
 
     def release(self) -> None: ...
 
-    def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
+    def run(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
         """Run the call in a worker."""
         ...

@@ -19,7 +19,7 @@ from typing import Final
 
 from kwire.log import flushing, lookup, retention, rolling, transaction_check, truncation
 from kwire.log.append_result import AppendResult
-from kwire.log.batch_validation import AppendOrigin, Validated, check_assigned_offsets, ready_batch
+from kwire.log.batch_validation import AppendOrigin, Validated, check_assigned_offsets, prepare_batch
 from kwire.log.checkpoints import PARTITION_METADATA_FILE, format_partition_metadata
 from kwire.log.config import LogConfig
 from kwire.log.disk import Data, DiskFailure, DiskFullError
@@ -85,15 +85,16 @@ class PartitionLog(LogState):
     ) -> AppendResult:
         """Append batches and return their offsets; `validated` is the result of validate_in_steps for a client's batch.
 
-        Raises KafkaError with Kafka's error code, or DiskFailure; nothing is stored then.
+        Raises KafkaError with Kafka's error code; nothing is stored then. Raises DiskFailure if a file operation fails;
+        the log is then offline, and the batch may be stored.
         """
         has_offsets = origin in _WITH_OFFSETS
         if self.health.rejects_appends or (self.pending_truncation is not None and not has_offsets):
-            raise self.health.rejection()
+            raise self.health.append_rejection()
         if has_offsets:
             return self._append_with_offsets(memoryview(batches), leader_epoch, origin)
         now_ms = self.clock.wall_ms()
-        batch, header = ready_batch(bytes(batches), self.config, origin, now_ms, validated)
+        batch, header = prepare_batch(bytes(batches), self.config, origin, now_ms, validated)
         size = len(batch)
         if size > self.config.segment_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes are more than segment.bytes")
@@ -243,7 +244,7 @@ class PartitionLog(LogState):
         return self.health.guard(lambda: lookup.max_timestamp(self.segments, self.log_start_offset))
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """Return (largest known epoch <= `epoch`, its end offset), (-1, -1) if unknown."""
+        """Return an epoch and its end offset, as LeaderEpochs.end_offset_for describes."""
         return self.leader_epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property

@@ -106,7 +106,7 @@ class ProducerState:
         Their markers may be above the high watermark.
         """
         self._high_watermark = 0
-        """High watermark of the last `replicated` call."""
+        """High watermark of the last `update_high_watermark` call."""
         self.is_derived = True
         """True if the state covers the whole log; else it is being rebuilt, and no offset is stable."""
         self.rejected = RejectedBatches()
@@ -222,7 +222,7 @@ class ProducerState:
                 first = first_offset
         return first
 
-    def replicated(self, high_watermark: int) -> None:
+    def update_high_watermark(self, high_watermark: int) -> None:
         """Set the high watermark: transactions whose marker is below it no longer hold back the last stable offset."""
         self._high_watermark = high_watermark
         unreplicated = self._unreplicated
@@ -232,7 +232,7 @@ class ProducerState:
     def mark_derived(self) -> None:
         """Mark the state as complete after all batches of the log were added again."""
         self.is_derived = True
-        self.replicated(self._high_watermark)
+        self.update_high_watermark(self._high_watermark)
 
     def ongoing_transactions(self) -> dict[int, int]:
         """Return the first offset of each producer's open transaction, by producer id."""

@@ -97,7 +97,7 @@ class TimestampSearch:
             return None
         batch, header = candidate
         if is_large:
-            body = yield self._large_batches.unpack(partial(batch_body, batch, 0, header))
+            body = yield self._large_batches.run(partial(batch_body, batch, 0, header))
         else:
             body = batch_body(batch, 0, header, OPENED_AT_ONCE_BYTES_MAX)
         times = RecordTimes(header, low, high, start_offset if is_exact else header.base_offset)

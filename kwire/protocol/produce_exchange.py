@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES_MAX: Final = 8 * 1024
 """Size of a request whose batches, if uncompressed, are appended within one or two milliseconds."""
-ATTRIBUTES_LOW_BYTE: Final = 22
+ATTRIBUTES_LOW_BYTE_POSITION: Final = 22
 """Position of the byte of a batch that contains its codec and the transactional flag."""
 PRODUCED_ELEMENTS_MAX: Final = 10_000
 """Most topics and partitions of a request. They are fewer than `kwire.protocol.schema.ELEMENTS_MAX`, which limits other
@@ -174,8 +174,8 @@ def _decode(frame: bytes, position: int) -> tuple[ProduceExchange, int]:
             position += 8
             if size >= 0:
                 topic.partitions.append(ProducedPartition(index, frame[position : position + size]))
-                if size > ATTRIBUTES_LOW_BYTE:
-                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE] & CODEC_MASK
+                if size > ATTRIBUTES_LOW_BYTE_POSITION:
+                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE_POSITION] & CODEC_MASK
                 position += size
             elif size == -1:
                 topic.partitions.append(ProducedPartition(index, None))
@@ -219,8 +219,8 @@ def _decode_flexible(frame: bytes, position: int, version: int) -> tuple[Produce
             records: bytes | None = None
             if size >= 0:
                 records = frame[position : position + size]
-                if size > ATTRIBUTES_LOW_BYTE:
-                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE] & CODEC_MASK
+                if size > ATTRIBUTES_LOW_BYTE_POSITION:
+                    exchange.codecs |= frame[position + ATTRIBUTES_LOW_BYTE_POSITION] & CODEC_MASK
                 position += size
             topic.partitions.append(ProducedPartition(index, records))
             position = _skip_tags(frame, position)

@@ -37,7 +37,7 @@ class InPlace:
         assert self.is_acquired
         self.is_acquired = False
 
-    def unpack(self, call: Callable[[], bytes]) -> Done[bytes]:
+    def run(self, call: Callable[[], bytes]) -> Done[bytes]:
         assert self.is_acquired
         return Done(call())
 

@@ -204,7 +204,7 @@ class ProducerModel(RuleBasedStateMachine):
         waiting = [first for first, marker in self.decided if marker >= self.high_watermark]
         expected = min([*waiting, *self.open_offsets()], default=None)
         assert self.state.first_unstable_offset(self.high_watermark) == expected
-        self.state.replicated(self.high_watermark)
+        self.state.update_high_watermark(self.high_watermark)
         assert self.state.first_unstable_offset(self.high_watermark) == expected
         assert len(self.state._unreplicated) == len(waiting)
 

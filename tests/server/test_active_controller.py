@@ -50,11 +50,11 @@ class Log:
         self.quorum = Quorum(leader)
         self.is_active = False
         self.metadata_age_ms = 14_000.0
-        self.leader_changed: Callable[[], None] = lambda: None
+        self.controller_changed: Callable[[], None] = lambda: None
 
     def led_by(self, leader: Destination | None, *, here: bool = False) -> None:
         self.quorum.leader, self.is_active = leader, here
-        self.leader_changed()
+        self.controller_changed()
 
 
 class Channel:
@@ -101,7 +101,7 @@ def run(
                 itself=RequestOrigin(client=CLIENT.client, client_id=None, listener_name="CONTROLLER", version=None),
                 timeout_ms=1000,
             )
-            log.leader_changed = way.leader_changed
+            log.controller_changed = way.controller_changed
             await scenario(way)
 
         loop.run_until_complete(main())

@@ -20,7 +20,7 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.pending import Pending
-from kwire.server.requests.durable_answers import Append, VerifiedAnswer
+from kwire.server.requests.delayed_produce import Append, VerifiedProduce
 from tests.cluster.replication.world import KnownPeers, append, image, replica
 from tests.support.waiting import until
 
@@ -195,14 +195,14 @@ def test_batches_under_verification_hold_memory_after_a_disconnect() -> None:
     async def main() -> None:
         appends: list[Append] = []
         partitions: Any = None  # nothing is appended yet
-        verified_answer = VerifiedAnswer(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
-        answer = verified_answer.answer()
+        verified_produce = VerifiedProduce(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = verified_produce.answer()
         assert isinstance(answer, asyncio.Task)
         await asyncio.sleep(0)
         answer.cancel()
         done, _ = await asyncio.wait([answer], timeout=0)
         assert not done, "what waits for verification has the request's bytes"
-        verified_answer.batch_verified()
+        verified_produce.batch_verified()
         with pytest.raises(asyncio.CancelledError):
             await answer
 
@@ -215,10 +215,10 @@ def test_verified_batches_hold_no_memory_after_a_disconnect(tmp_path: Path) -> N
         append(partition, b"a")
         partitions: Any = SimpleNamespace(get=lambda topic, index: partition)
         appends: list[Append] = [(partition, ProducedPartition(0, None), 0)]
-        verified_answer = VerifiedAnswer(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
-        answer = verified_answer.answer()
+        verified_produce = VerifiedProduce(ProduceExchange("tx", -1, 2**31 - 1), appends, 1, partitions)
+        answer = verified_produce.answer()
         assert isinstance(answer, asyncio.Task)
-        verified_answer.batch_verified()
+        verified_produce.batch_verified()
         await until(lambda: len(partition._waiters) == 1)
         answer.cancel()
         with pytest.raises(asyncio.CancelledError):

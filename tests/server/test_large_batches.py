@@ -30,7 +30,7 @@ class Worker:
 def searching(place: WorkersForLargeBatches) -> Steps[bytes]:
     yield place.acquire()
     try:
-        body: bytes = yield place.unpack(lambda: b"")
+        body: bytes = yield place.run(lambda: b"")
         return body
     finally:
         place.release()

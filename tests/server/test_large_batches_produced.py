@@ -10,7 +10,7 @@ from typing import Any, Self
 import pytest
 
 from kwire.log.batch_opening import PACKED_AT_ONCE_BYTES_MAX
-from kwire.log.batch_validation import AppendOrigin, ValidatedBatch, needs_steps, ready_batch, validate_in_steps
+from kwire.log.batch_validation import AppendOrigin, ValidatedBatch, needs_steps, prepare_batch, validate_in_steps
 from kwire.log.config import LogConfig
 from kwire.log.record_walk import PLAIN_RECORDS_MAX, RECORDS_AT_ONCE
 from kwire.protocol.compression import Codec
@@ -172,7 +172,7 @@ def test_a_batch_is_validated_again_after_a_config_change(broker: RunningBroker,
 def test_a_batch_validated_for_another_config_is_not_appended() -> None:
     validated = through(validate_in_steps(many_records(), COMPACTED, NOW_MS, InPlace()))
     with pytest.raises(KafkaError) as rejection:
-        ready_batch(many_records(), LogConfig(), AppendOrigin.CLIENT, NOW_MS, validated)
+        prepare_batch(many_records(), LogConfig(), AppendOrigin.CLIENT, NOW_MS, validated)
     assert rejection.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 

@@ -14,7 +14,7 @@ from kwire.log.disk import DiskFailure
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.produce_exchange import ProducedPartition, ProduceExchange
 from kwire.server.fetching.delayed_fetch import DelayedFetch
-from kwire.server.requests.durable_answers import DurableAnswer
+from kwire.server.requests.delayed_produce import DelayedProduce
 from tests.support.compiled import replaces_methods
 from tests.virtual_loop import virtual_loop
 
@@ -44,7 +44,7 @@ class Partition:
         self.high_watermark = self.stable_offset = 0
         self.waiters: list[Any] = []
 
-    def is_answered(self, last_offset: int, acks: int) -> bool:
+    def satisfies_acks(self, last_offset: int, acks: int) -> bool:
         return self.high_watermark > last_offset
 
     def end_offset(self, isolation_level: int) -> int:
@@ -75,7 +75,7 @@ class Produced:
         exchange = ProduceExchange(None, ACKS_ALL, 5000)
         appends = [(cast("Any", each), data, 0) for each, data in zip(self.partitions, self.data, strict=True)]
         known = SimpleNamespace(get=lambda topic, index: self.partitions[index])
-        self.answer = DurableAnswer(exchange, appends, cast("Any", known)).future
+        self.answer = DelayedProduce(exchange, appends, cast("Any", known)).future
 
     def commit(self, index: int) -> None:
         self.partitions[index].high_watermark = 1

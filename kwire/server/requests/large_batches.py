@@ -1,4 +1,4 @@
-"""Decompression of large batches in worker threads."""
+"""Decompression and compression of large batches in worker threads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,10 @@ from kwire.seams import Workers
 
 
 class WorkersForLargeBatches:
-    """Decompresses one batch at a time in a worker, so that memory stays bounded (LargeBatches)."""
+    """Large batches of all requests, one at a time: decompression and compression run in a worker.
+
+    Only one batch is processed, so that memory stays bounded. Implements kwire.log.large_batches.LargeBatches.
+    """
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
@@ -25,7 +28,7 @@ class WorkersForLargeBatches:
         else:
             running.add_done_callback(self._ended)
 
-    def unpack(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
+    def run(self, call: Callable[[], bytes]) -> Awaitable[bytes]:
         self._running = asyncio.ensure_future(self._workers.run(call))
         return asyncio.shield(self._running)
 

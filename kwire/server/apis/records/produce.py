@@ -3,8 +3,8 @@
 The handler appends all batches before it waits for anything, so that the batches of one connection reach their
 partitions in the order in which they were sent. The exception is the first batch of a transaction in a partition. It
 waits for the verification of the transaction, and later batches of its producer wait behind it
-(kwire.coordinator.transaction.verifier). A request whose validation takes long is appended in steps, and later requests
-of its connection wait until the last step.
+(kwire.coordinator.transaction.verifier). A request with many batches, or with a batch that takes long to validate, is
+appended in steps. Later requests of its connection wait until the last step.
 
 The response waits for the verification, for the flush that flush.messages requires, and with acks=all for the in-sync
 replicas. With acks=0 there is no response. If an append with acks=0 fails, the connection is closed, because the client
@@ -32,7 +32,7 @@ from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kwire.protocol.produce_exchange import (
-    ATTRIBUTES_LOW_BYTE,
+    ATTRIBUTES_LOW_BYTE_POSITION,
     ProducedPartition,
     ProducedTopic,
     ProduceExchange,
@@ -47,7 +47,7 @@ from kwire.server.requests.api import Api, HandWrittenCodec
 from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.current_leaders import current_leader, node_endpoint
-from kwire.server.requests.durable_answers import Append, DurableAnswer, VerifiedAnswer
+from kwire.server.requests.delayed_produce import Append, DelayedProduce, VerifiedProduce
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 ZSTD_SINCE: Final = 7
 ABORTABLE_SINCE: Final = 11
 ADDS_TO_TRANSACTION_SINCE: Final = 12
-RECORD_COUNT: Final = 57
+RECORD_COUNT_POSITION: Final = 57
 """Position of the number of records in a batch, four bytes."""
 _WITHOUT_LOG_START: Final = frozenset(
     {
@@ -81,7 +81,7 @@ RECORDS_AS_BATCH: Final = 32
 Unverified = tuple[Partition, ProducedPartition, BatchHeader, Validated | None]
 """Batch that begins its transaction in a partition, with the result of its validation in steps."""
 Appended = tuple[list[Append], list[Unverified]]
-"""Result of a request's appends: those that must become durable, and batches that wait for verification."""
+"""Result of a request's appends: those whose response is delayed, and batches that wait for verification."""
 
 
 class _FencedError(KafkaError):
@@ -124,12 +124,15 @@ def _answer(
     if answer is not None:
         return answer
     if waiting:
-        return DurableAnswer(exchange, waiting, context.services.partitions).future
+        return DelayedProduce(exchange, waiting, context.services.partitions).future
     return exchange
 
 
 def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
-    """Return True if the records of a batch must be read one by one, or if there are many batches."""
+    """Return True if the appends may take longer than one step of the event loop.
+
+    A batch needs validation in steps, or there are many batches or records.
+    """
     work = 0
     for topic in exchange.topics:
         for data in topic.partitions:
@@ -137,17 +140,20 @@ def _takes_long(exchange: ProduceExchange, context: RequestContext) -> bool:
             if records is None or len(records) < BATCH_HEADER_BYTES:
                 work += 1
                 continue
-            is_candidate = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK or len(records) > PACKED_AT_ONCE_BYTES_MAX
-            if is_candidate and _is_long(_partition_of(topic, data, context), data, context.services.clock):
+            # A small uncompressed batch is validated, and compressed for the topic, in one step.
+            may_need_steps = (
+                records[ATTRIBUTES_LOW_BYTE_POSITION] & CODEC_MASK or len(records) > PACKED_AT_ONCE_BYTES_MAX
+            )
+            if may_need_steps and _is_long(_partition_of(topic, data, context), data, context.services.clock):
                 return True
             work += _work(records)  # exceeds the limit for very many uncompressed records
     return work > APPENDED_AT_ONCE
 
 
 def _work(records: bytes) -> int:
-    """Return the number of batches that a batch counts as, if its records are not decompressed."""
-    record_count: int = read_i32_be(records, RECORD_COUNT)
-    if record_count < RECORDS_AS_BATCH or records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+    """Return the cost of an append, in small batches: 1, plus 1 for each RECORDS_AS_BATCH uncompressed records."""
+    record_count: int = read_i32_be(records, RECORD_COUNT_POSITION)
+    if record_count < RECORDS_AS_BATCH or records[ATTRIBUTES_LOW_BYTE_POSITION] & CODEC_MASK:
         return 1
     return 1 + record_count // RECORDS_AS_BATCH
 
@@ -210,8 +216,8 @@ def _append_in_steps(exchange: ProduceExchange, context: RequestContext) -> Step
             _append(name, data, exchange, context, waiting, unverified, validated)
             if validated is not None:
                 if unverified and unverified[-1][1] is data and _is_converted(validated, data):
-                    # A converted batch that waits for verification is not counted as memory: allow one per request at a
-                    # time.
+                    # queued.max.request.bytes does not count a converted batch: at most one per request waits for
+                    # verification.
                     yield _verify_and_append(unverified, exchange, waiting, context)
                     unverified = []
                 work = APPENDED_AT_ONCE
@@ -249,11 +255,13 @@ def _verify(
     context: RequestContext,
 ) -> Awaitable[ProduceExchange] | None:
     """Append the first batches of a transaction, after the coordinator has verified their partitions (KIP-890)."""
-    verified_answer = VerifiedAnswer(exchange, waiting, len(unverified), context.services.partitions)
+    verified_produce = VerifiedProduce(exchange, waiting, len(unverified), context.services.partitions)
     claim = _claim(exchange, context)
-    batches = [_unverified_batch(each, exchange, waiting, claim, verified_answer.batch_verified) for each in unverified]
+    batches = [
+        _unverified_batch(each, exchange, waiting, claim, verified_produce.batch_verified) for each in unverified
+    ]
     context.services.transaction_verifier.verify(claim, batches)
-    return verified_answer.answer()
+    return verified_produce.answer()
 
 
 def _verify_and_append(
@@ -369,7 +377,7 @@ def _append(
             raise KafkaError(
                 ErrorCode.INVALID_RECORD, "Produce requests must have exactly one record batch per partition"
             )
-        attributes = records[ATTRIBUTES_LOW_BYTE] if len(records) > ATTRIBUTES_LOW_BYTE else 0
+        attributes = records[ATTRIBUTES_LOW_BYTE_POSITION] if len(records) > ATTRIBUTES_LOW_BYTE_POSITION else 0
         if attributes:
             _check_attributes(attributes, context, exchange.transactional_id is not None)
         if name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT_ID:
@@ -427,8 +435,8 @@ def _store(
 ) -> KafkaError | None:
     """Append a batch, or return the error.
 
-    A batch that must first become durable, or committed with acks=all, is added to `waiting`. `first_header`
-    is the batch's header if the verification has just added its partition to a transaction.
+    If the response must wait for a flush or a commit, the append is added to `waiting`. `first_header` is the batch's
+    header if the verification has just added its partition to a transaction.
     """
     assert data.records is not None
     try:
@@ -445,7 +453,7 @@ def _store(
     data.base_offset = result.base_offset
     data.log_append_time_ms = result.log_append_time_ms
     data.log_start_offset = result.log_start_offset
-    if not partition.is_answered(result.last_offset, acks):
+    if not partition.satisfies_acks(result.last_offset, acks):
         waiting.append((partition, data, result.last_offset))
     return None
 

@@ -1,5 +1,5 @@
-"""Delayed Produce responses: they wait until appends are durable, as flush.messages requires, or, with acks=all, until
-all in-sync replicas have them.
+"""Delayed Produce responses. With acks=all a response waits until the high watermark is above its last offsets. With
+acks=1 it waits only for the flush that flush.messages requires.
 
 Each append waits at its own partition: the cost of a flush does not depend on how many other appends wait.
 """
@@ -18,7 +18,7 @@ Append = tuple[Partition, ProducedPartition, int]
 """Partition of the append, its part of the response so far, and its last offset."""
 
 
-class DurableAnswer:
+class DelayedProduce:
     """Delayed response to one request; its future returns the exchange when the last append is complete."""
 
     def __init__(self, exchange: ProduceExchange, appends: Iterable[Append], partitions: Partitions) -> None:
@@ -27,13 +27,15 @@ class DurableAnswer:
         acks = exchange.acks
         self._waiting = {_WaitingAppend(self, append, acks, partitions) for append in appends}
         self.future.add_done_callback(self._stop)
-        needs_others = False
+        has_timeout = False
         for waiting in self._waiting:
             has_others = waiting.partition.in_sync is not None
+            # With other replicas, acks=1 waits only for the local flush, of which the log end waiters are notified.
             waiting.partition.wait(waiting, for_log_end=has_others and acks != ACKS_ALL)
-            needs_others = needs_others or has_others
+            # Without other replicas only the flush is awaited: no timeout.
+            has_timeout = has_timeout or has_others
         self._timer: asyncio.TimerHandle | None = None
-        if needs_others:
+        if has_timeout:
             self._timer = self.future.get_loop().call_later(max(exchange.timeout_ms, 0) / 1000, self._time_out)
 
     def append_ended(self, append: _WaitingAppend) -> None:
@@ -61,8 +63,8 @@ class DurableAnswer:
         self._waiting.clear()
 
 
-class VerifiedAnswer:
-    """Response to a request whose batches wait for verification of their transaction, and then for durability."""
+class VerifiedProduce:
+    """Response to a request whose batches wait for verification of their transaction, and then for their acks."""
 
     def __init__(
         self, exchange: ProduceExchange, appends: list[Append], unverified: int, partitions: Partitions
@@ -82,7 +84,7 @@ class VerifiedAnswer:
     def answer(self) -> Awaitable[ProduceExchange] | None:
         """Return an awaitable of the response; None if it is ready."""
         if self._unverified == 0:
-            return DurableAnswer(self._exchange, self._appends, self._partitions).future if self._appends else None
+            return DelayedProduce(self._exchange, self._appends, self._partitions).future if self._appends else None
         self._all_verified = asyncio.get_running_loop().create_future()
         return asyncio.ensure_future(self._later(self._all_verified))
 
@@ -94,31 +96,31 @@ class VerifiedAnswer:
             await all_verified
             raise
         if self._appends:
-            durable = DurableAnswer(self._exchange, self._appends, self._partitions)
-            durable.check()
-            await durable.future
+            delayed = DelayedProduce(self._exchange, self._appends, self._partitions)
+            delayed.check()
+            await delayed.future
         return self._exchange
 
 
 class _WaitingAppend:
-    """Append that waits until it is durable or committed; its partition notifies it of every change."""
+    """Append whose response is delayed. Its partition notifies it of commits, or of flushes with acks=1."""
 
     __slots__ = ("_acks", "_answer", "_data", "_last_offset", "_partitions", "partition")
 
-    def __init__(self, answer: DurableAnswer, append: Append, acks: int, partitions: Partitions) -> None:
+    def __init__(self, answer: DelayedProduce, append: Append, acks: int, partitions: Partitions) -> None:
         self._answer = answer
         self._acks = acks
         self._partitions = partitions
         self.partition, self._data, self._last_offset = append
 
     def data_available(self, size: int) -> None:
-        """Complete the append if it is as durable as the client asked."""
-        self._complete_if_durable()
+        """Complete the append if its acks are satisfied."""
+        self._complete_if_satisfied()
 
     def state_changed(self) -> None:
-        """Complete the append if it is as durable as the client asked; reject it if it will never be."""
+        """Complete the append if its acks are satisfied; reject it if they can never be."""
         partition = self.partition
-        if self._complete_if_durable():
+        if self._complete_if_satisfied():
             return
         if partition.log.failure is not None:
             self.reject(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -127,9 +129,9 @@ class _WaitingAppend:
         elif not partition.is_led:
             self.reject(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _complete_if_durable(self) -> bool:
+    def _complete_if_satisfied(self) -> bool:
         partition = self.partition
-        if not partition.is_answered(self._last_offset, self._acks):
+        if not partition.satisfies_acks(self._last_offset, self._acks):
             return False
         if self._acks == ACKS_ALL and not partition.has_enough_in_sync:
             self.reject(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
