@@ -197,7 +197,7 @@ class GroupCoordinator:
         """Match regular expressions against new topics; the metadata of this offset contain them."""
         self._newest_topics_version = metadata_offset
 
-    def leadership_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic == GROUP_OFFSETS_TOPIC:
             self._runtime.serve_or_release(partition)

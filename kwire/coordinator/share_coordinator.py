@@ -117,7 +117,7 @@ class ShareCoordinator:
         if self._pruning is not None:
             self._pruning.cancel()
 
-    def leadership_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic == SHARE_STATE_TOPIC:
             self._runtime.serve_or_release(partition)

@@ -133,7 +133,7 @@ class TransactionCoordinator:
         if partition.topic == TRANSACTION_STATE_TOPIC:
             self._resign(partition.index)
 
-    def leadership_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
         if partition.topic != TRANSACTION_STATE_TOPIC:
             return

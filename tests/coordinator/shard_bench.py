@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from kwire.cluster.metadata.image import PartitionImage
-from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
+from kwire.cluster.partitions.group_commit import FlushablePartition, GroupCommit
 from kwire.cluster.partitions.partition import Partition
 from kwire.coordinator.runtime import CoordinatorRuntime
 from kwire.coordinator.shard import Shard, Write
@@ -76,7 +76,7 @@ class NoGroupCommit(GroupCommit):
     def __init__(self) -> None:
         """Create it without logs and workers."""
 
-    def request(self, partition: Flushed) -> None:
+    def request(self, partition: FlushablePartition) -> None:
         """Ignore the request."""
 
 

@@ -226,7 +226,7 @@ def test_a_marker_request_of_an_earlier_load_completes_no_transaction_again(
         assert states(world) == ["Empty", "Ongoing", "PrepareCommit"]
         world.reject_appends(STATE, reject=False)
         world.transactions._resign(0)
-        world.transactions.leadership_changed(world.partition(STATE))
+        world.transactions.role_changed(world.partition(STATE))
         await world.transactions.loaded()
         await settle()
         assert states(world) == ["CompleteCommit"]

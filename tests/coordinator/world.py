@@ -13,7 +13,7 @@ from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.configs.settings import read_settings
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
-from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
+from kwire.cluster.partitions.group_commit import FlushablePartition, GroupCommit
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
@@ -60,7 +60,7 @@ class FlushesAtOnce(GroupCommit):
     def __init__(self) -> None:
         super().__init__(cast("LogManager", None), InlineWorkers(), failed=no_failure)
 
-    def request(self, partition: Flushed) -> None:
+    def request(self, partition: FlushablePartition) -> None:
         """Complete a truncation and flush the log."""
         partition.log.complete_truncation()
         partition.log.flush()
@@ -77,7 +77,7 @@ class HeldFlushes(GroupCommit):
 
     is_held = False
 
-    def request(self, partition: Flushed) -> None:
+    def request(self, partition: FlushablePartition) -> None:
         if not self.is_held:
             super().request(partition)
 

@@ -83,10 +83,10 @@ def followers_count_as_up_to_date_in_a_new_epoch(patch: pytest.MonkeyPatch) -> N
 def acknowledged_by_the_leader_alone(patch: pytest.MonkeyPatch) -> None:
     """With acks=all, the response is sent once the leader has the records."""
 
-    def is_answered(partition: Partition, last_offset: int, acks: int) -> bool:
-        return partition.durable_end > last_offset
+    def satisfies_acks(partition: Partition, last_offset: int, acks: int) -> bool:
+        return partition.committable_end > last_offset
 
-    patch.setattr(Partition, "is_answered", is_answered)
+    patch.setattr(Partition, "satisfies_acks", satisfies_acks)
 
 
 @_bug("R7")
@@ -150,7 +150,7 @@ def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
     """The leader proposes every follower that fetches for the in-sync set, whatever its lag is."""
 
-    def propose_joining(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
+    def propose_expand(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
         if in_sync.proposal is not None or broker_id in in_sync._image.isr:
             return False
         if not in_sync._peers.can_join_isr(broker_id, in_sync.follower(broker_id).broker_epoch):
@@ -158,7 +158,7 @@ def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
         in_sync._propose((*in_sync._image.isr, broker_id))
         return True
 
-    patch.setattr(InSync, "propose_joining", propose_joining)
+    patch.setattr(InSync, "propose_expand", propose_expand)
 
 
 @_bug("R10")
@@ -329,16 +329,16 @@ def aborted_transactions_are_listed_up_to_the_last_stable_offset(patch: pytest.M
 @_bug("M1")
 def followers_keep_every_marker(patch: pytest.MonkeyPatch) -> None:
     """Only a read_committed fetch removes replicated markers from memory, and followers serve no such fetch."""
-    replicated = ProducerState.replicated
-    patch.setattr(ProducerState, "replicated", nothing)
-    patch.setattr(Partition, "end_offset", _pruning_end_offset(replicated))
+    update = ProducerState.update_high_watermark
+    patch.setattr(ProducerState, "update_high_watermark", nothing)
+    patch.setattr(Partition, "end_offset", _pruning_end_offset(update))
 
 
-def _pruning_end_offset(replicated: Callable[[ProducerState, int], None]) -> Callable[[Partition, int], int]:
+def _pruning_end_offset(update: Callable[[ProducerState, int], None]) -> Callable[[Partition, int], int]:
     end_offset = Partition.end_offset
 
     def pruning(partition: Partition, isolation_level: int) -> int:
-        replicated(partition.log.producers, partition.high_watermark)
+        update(partition.log.producers, partition.high_watermark)
         return end_offset(partition, isolation_level)
 
     return pruning

@@ -3,8 +3,7 @@
 A change of a broker is planned with all its partitions and written as one batch. Requests that name partitions are
 planned in pieces; each piece is planned on the newest image and is a batch of its own.
 
-The state from heartbeats lasts while this node is the active controller: the next one gives every unfenced broker a
-whole session.
+The state from heartbeats is not stored. A new active controller gives every unfenced broker a whole session.
 """
 
 from __future__ import annotations
@@ -135,7 +134,7 @@ class BrokerControl:
             )
 
         def checked() -> tuple[BrokerSessions, ControllerView]:
-            sessions, view = self._active()
+            sessions, view = self._sessions_and_view()
             check_broker_registration(
                 view,
                 request,
@@ -160,7 +159,7 @@ class BrokerControl:
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         """Return the state that the broker must enter."""
-        sessions, view = self._active()
+        sessions, view = self._sessions_and_view()
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
         sessions.renew_session(request.broker_id, request.broker_epoch, now_ms=self._now)
         decision: Decision | None = None
@@ -168,12 +167,12 @@ class BrokerControl:
             if changes_partitions(view, request, decision):
                 with self._keeping_session(request):
                     prepared = await self._planned(partial(self._plan_heartbeat, request=request, decision=decision))
-                sessions, view = self._active()  # the basis of the decision may have changed
+                sessions, view = self._sessions_and_view()  # the basis of the decision may have changed
             else:
                 records = at_once(plan_heartbeat(view, request=request, decision=decision))
                 prepared = prepare(records, view.image.features)
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX) if prepared else None
-        sessions.record_heartbeat(request, decision.following, end_offset=self._log.next_offset - 1, now_ms=self._now)
+        sessions.record_heartbeat(request, decision.next_state, end_offset=self._log.next_offset - 1, now_ms=self._now)
         if written is not None:
             await self._log.committed(written)
         return decision.answer
@@ -194,14 +193,16 @@ class BrokerControl:
 
     def _has_session(self, incarnation: BrokerIncarnation) -> bool:
         """Return True if a broker's process has sent a heartbeat within its session, or waits for the response."""
-        return incarnation in self._planning_heartbeats or self._active()[0].has_session(*incarnation, now_ms=self._now)
+        return incarnation in self._planning_heartbeats or self._sessions_and_view()[0].has_session(
+            *incarnation, now_ms=self._now
+        )
 
     def _plan_heartbeat(
         self, view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision
     ) -> Pieces[Sequence[Any]]:
-        """Do as plan_heartbeat; return no records if the broker's state has changed since the decision."""
+        """Like plan_heartbeat, but return no records if the broker's state has changed since the decision."""
         view.check_broker_epoch(request.broker_id, request.broker_epoch)
-        if self._active()[0].state(view.image, request.broker_id) is not decision.current:
+        if self._sessions_and_view()[0].state(view.image, request.broker_id) is not decision.current:
             return []
         return (yield from plan_heartbeat(view, request=request, decision=decision))
 
@@ -214,19 +215,19 @@ class BrokerControl:
             return plan_unregistration(view, broker_id)
 
         prepared = await self._planned(make)
-        sessions, view = self._active()
+        sessions, view = self._sessions_and_view()
         written = self._log.append(prepared, bytes_max=PLAN_BYTES_MAX)
         sessions.unregistered(broker_id, view.image.brokers[broker_id].broker_epoch)
         await self._log.committed(written)
 
     async def register_controller(self, request: ControllerRegistrationRequest) -> None:
         """Store a controller's endpoints and supported features."""
-        self._active()
+        self._sessions_and_view()
         await self._log.committed(self._log.append([plan_controller_registration(request)]))
 
     async def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> range:
         """Return a new block of producer ids."""
-        _, view = self._active()
+        _, view = self._sessions_and_view()
         view.check_broker_epoch(broker_id, broker_epoch)
         record, block = plan_producer_ids(view.image, broker_id, broker_epoch)
         await self._log.committed(self._log.append([record]))
@@ -236,29 +237,30 @@ class BrokerControl:
 
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
         """Change in-sync sets, as their leaders propose."""
-        plan = IsrChanges(request, self._active()[1], version=version)
+        plan = IsrChanges(request, self._sessions_and_view()[1], version=version)
         return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def reassign(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         """Start, change or cancel reassignments."""
-        plan = Reassignments(request, self._active()[1])
+        plan = Reassignments(request, self._sessions_and_view()[1])
         return await self._write_in_pieces(plan, plan.answer())
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         """Elect preferred leaders, or unclean ones if requested."""
-        plan = Elections(request, self._active()[1])
+        plan = Elections(request, self._sessions_and_view()[1])
         return await self._write_in_pieces(plan, plan.answer())
 
     async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         """Store the log directories of a broker's replicas."""
-        plan = DirectoryAssignments(request, self._active()[1])
+        plan = DirectoryAssignments(request, self._sessions_and_view()[1])
         return await self._write_in_pieces(plan, plan.answer(), is_preferred=True)
 
     async def _write_in_pieces(self, plan: RequestedChanges, answer: Pieces[T], *, is_preferred: bool = False) -> T:
         """Return the response when all records of the plan are committed; each piece is planned on the newest image.
 
         Each piece is a batch of its own. If this node leads in another epoch before the last one is written, the
-        earlier ones may be lost: NOT_CONTROLLER is raised. Requests of brokers are preferred.
+        earlier ones may be lost: NOT_CONTROLLER is raised. `is_preferred`: run the
+        steps before those of other requests; set for requests of brokers.
         """
         epoch = self._log.epoch
         while True:
@@ -272,7 +274,7 @@ class BrokerControl:
             await turn(is_preferred=is_preferred)
             if self._log.epoch != epoch:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
-            plan.begin(self._active()[1])
+            plan.begin(self._sessions_and_view()[1])
 
     async def _write(self, records: list[Any], answer: T) -> T:
         """Return the answer when the records, and those that it is based on, are committed."""
@@ -329,13 +331,13 @@ class BrokerControl:
         async with self._planning:
             for _ in range(ATTEMPTS_MAX):
                 await turn(is_preferred=True)
-                view = self._active()[1]
+                view = self._sessions_and_view()[1]
                 records = await in_turns(make(view), is_preferred=True)
                 preparing = prepare_in_pieces(records, view.image.features, view.image)
                 prepared = await in_turns(preparing, is_preferred=True)
-                if is_plan_valid(make, records, view, self._active()[1], is_partial=is_partial):
+                if is_plan_valid(make, records, view, self._sessions_and_view()[1], is_partial=is_partial):
                     return prepared
-            view = self._active()[1]
+            view = self._sessions_and_view()[1]
             return prepare(at_once(make(view)), view.image.features)
 
     def _seconds_to_next_check(self) -> float:
@@ -349,8 +351,8 @@ class BrokerControl:
         return min(max(expiry_ms - self._now + 1.0, 1.0), max_ms) / 1000
 
     async def _fence_expired(self) -> None:
-        while (expired := self._active()[0].first_expired(now_ms=self._now)) is not None:
-            sessions = self._active()[0]
+        while (expired := self._sessions_and_view()[0].first_expired(now_ms=self._now)) is not None:
+            sessions = self._sessions_and_view()[0]
             if expired.broker_id == self._controller_id or expired in self._planning_heartbeats:
                 # A broker in this process is alive while the controller is, whatever has delayed both. A broker whose
                 # heartbeat is being planned waits for this controller.
@@ -365,7 +367,7 @@ class BrokerControl:
     async def _fence(self, expired: BrokerIncarnation) -> None:
         """Fence a process whose session is over, unless it sends a heartbeat meanwhile."""
         prepared = await self._planned(partial(plan_expiry, expired=expired))
-        sessions = self._active()[0]
+        sessions = self._sessions_and_view()[0]
         if self._has_session(expired):
             return
         if prepared:
@@ -384,7 +386,7 @@ class BrokerControl:
             if not broker.fenced and not sessions.is_watched(broker.broker_id, broker.broker_epoch)
         ]
 
-    def _active(self) -> tuple[BrokerSessions, ControllerView]:
+    def _sessions_and_view(self) -> tuple[BrokerSessions, ControllerView]:
         """Return the sessions of this leadership, and a view of the newest image. Raises KafkaError NOT_CONTROLLER."""
         if not self._log.is_active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)

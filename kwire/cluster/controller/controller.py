@@ -222,7 +222,7 @@ class Controller:
                 image=self.image, settings=self._defaults.current.at_start, controller_id=controller_id
             )
             after = view.after(records)
-            is_first = after.has_eligible_leaders and not view.has_eligible_leaders
+            is_first = after.is_elr_enabled and not view.is_elr_enabled
             return [*(plan_safe_min_insync(view) if is_first else ()), *records], None
 
         (rejection,) = await self._each([None], plan, validate_only=validate_only)

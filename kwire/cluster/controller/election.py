@@ -44,7 +44,7 @@ class Candidates:
     eligible: Sequence[int]
     can_lead: Callable[[int], bool]
     """Function that returns True if a broker is live and has the replica in an online directory."""
-    has_eligible_leaders: bool
+    is_elr_enabled: bool
 
     def is_clean(self, broker: int) -> bool:
         """Return True if a broker may lead and has all committed records."""
@@ -72,7 +72,7 @@ def _can_last_leader_return(candidates: Candidates) -> bool:
     """Return True if the last known leader leads again, because no replica with all committed records is left."""
     last_known = candidates.partition.last_known_elr
     return (
-        candidates.has_eligible_leaders
+        candidates.is_elr_enabled
         and not candidates.isr
         and not candidates.eligible
         and len(last_known) == 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
-from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView, has_eligible_leaders
+from kwire.cluster.controller.view import MIN_INSYNC_REPLICAS, ControllerView, is_elr_enabled
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.metadata_records import ClearElrRecord, ConfigRecord
@@ -38,7 +38,7 @@ def _config(broker: str, value: str | None) -> ConfigRecord:
 
 def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> None:
     """Reject changes of configurations that the feature does not allow."""
-    if not has_eligible_leaders(image):
+    if not is_elr_enabled(image):
         return
     for change in changes:
         if change.name != MIN_INSYNC_REPLICAS or change.resource_type != ConfigResourceType.BROKER:
@@ -54,7 +54,7 @@ def check_min_insync(image: MetadataImage, changes: Sequence[ConfigRecord]) -> N
 
 def plan_clearing(image: MetadataImage, changes: Sequence[ConfigRecord]) -> list[ClearElrRecord]:
     """Return the ClearElrRecords that must follow changes of min.insync.replicas, for a topic or for all topics."""
-    if not has_eligible_leaders(image):
+    if not is_elr_enabled(image):
         return []
     return [
         ClearElrRecord(topic_name=change.resource_name if change.resource_type == ConfigResourceType.TOPIC else "")

@@ -210,15 +210,15 @@ class Decision(NamedTuple):
     """Change of a broker's state that a heartbeat causes."""
 
     current: BrokerState
-    following: BrokerState
+    next_state: BrokerState
     is_caught_up: bool
 
     @property
     def answer(self) -> BrokerHeartbeatResponse:
         return BrokerHeartbeatResponse(
             is_caught_up=self.is_caught_up,
-            is_fenced=self.following.is_fenced,
-            should_shut_down=self.following is BrokerState.SHUTDOWN_NOW,
+            is_fenced=self.next_state.is_fenced,
+            should_shut_down=self.next_state is BrokerState.SHUTDOWN_NOW,
         )
 
 
@@ -250,7 +250,7 @@ def decide(
 def changes_partitions(view: ControllerView, request: BrokerHeartbeatRequest, decision: Decision) -> bool:
     """Return True if a heartbeat may change partitions; its plan then examines all of them."""
     has_lost = not set(request.offline_log_dirs).isdisjoint(view.image.brokers[request.broker_id].directories)
-    return has_lost or decision.following is not decision.current
+    return has_lost or decision.next_state is not decision.current
 
 
 def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, decision: Decision) -> Pieces[list[Any]]:
@@ -258,8 +258,8 @@ def plan_heartbeat(view: ControllerView, *, request: BrokerHeartbeatRequest, dec
     broker_id = request.broker_id
     view.check_broker_epoch(broker_id, request.broker_epoch)
     records: list[Any] = []
-    if decision.following is not decision.current:
-        records += yield from _PLANS[decision.following](view, broker_id)
+    if decision.next_state is not decision.current:
+        records += yield from _PLANS[decision.next_state](view, broker_id)
     if request.offline_log_dirs:
         # The effect of a lost directory depends on the broker's new state.
         view = yield from view.after_in_pieces(records)

@@ -48,8 +48,8 @@ class ControllerView:
     """Partitions that a plan covers; None for all."""
 
     @property
-    def has_eligible_leaders(self) -> bool:
-        return has_eligible_leaders(self.image)
+    def is_elr_enabled(self) -> bool:
+        return is_elr_enabled(self.image)
 
     def is_active(self, broker_id: int) -> bool:
         """Return True if a broker may lead and be in sync."""
@@ -95,7 +95,7 @@ class ControllerView:
         return at_once(self.after_in_pieces(records))
 
     def after_in_pieces(self, records: Collection[Any]) -> Pieces[ControllerView]:
-        """Do as `after`, a few records at a time."""
+        """Like `after`, in steps."""
         if not records:
             return self
         image = yield from self.image.apply_in_pieces(records, offset=self.image.offset, epoch=self.image.epoch)
@@ -133,7 +133,7 @@ def _place_in(image: MetadataImage, place: Place) -> Iterator[Place]:
         yield Place(topic, place.partition_id, topic.partitions[place.partition_id])
 
 
-def has_eligible_leaders(image: MetadataImage) -> bool:
+def is_elr_enabled(image: MetadataImage) -> bool:
     """Return True if eligible leader replicas are kept (KIP-966)."""
     return image.features.get(ELIGIBLE_LEADER_REPLICAS_VERSION, 0) > 0
 

@@ -18,8 +18,8 @@ async def committed(partition: Partition, last_offset: int) -> None:
 async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_log_end: bool = False) -> None:
     """Return when the condition is fulfilled.
 
-    It is checked after each commit. With `for_log_end` it is checked after each append, flush, and change of a
-    follower's log start offset.
+    It is checked after each commit. With `for_log_end` it is checked after appends, flushes, changes of the metadata,
+    and changes of a follower's log start offset.
 
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION or KAFKA_STORAGE_ERROR if it can never be fulfilled,
     NOT_LEADER_OR_FOLLOWER if the partition is no longer led here.
@@ -28,7 +28,7 @@ async def until(partition: Partition, is_fulfilled: Callable[[], bool], *, for_l
 
 
 class _Wait:
-    """Waiter that its partition notifies of every change."""
+    """Waiter that checks a condition each time its partition notifies it."""
 
     def __init__(self, partition: Partition, is_fulfilled: Callable[[], bool], *, for_log_end: bool) -> None:
         self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

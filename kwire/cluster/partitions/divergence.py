@@ -22,7 +22,11 @@ class Epochs(Protocol):
         """Log end offset: the offset of the next append."""
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, int]:
-        """Return (largest known epoch <= epoch, its end offset); (-1, -1) if unknown."""
+        """Return (largest known epoch <= `epoch`, its end offset).
+
+        If all known epochs are larger, return (`epoch`, start of the first one). Return (-1, -1) if there is no entry
+        or `epoch` is above the latest one (KIP-279).
+        """
 
 
 def truncation_offset(log: Epochs, leader_end: EpochEnd) -> int:
@@ -33,7 +37,7 @@ def truncation_offset(log: Epochs, leader_end: EpochEnd) -> int:
     """
     epoch, end_offset = log.epoch_end_offset(leader_end.epoch)
     if epoch == NO_EPOCH:
-        # All records of this log are from later epochs than the leader's.
+        # This log has no entry for the epoch: it has no epochs, or only smaller ones.
         return min(leader_end.end_offset, log.log_end_offset)
     if epoch != leader_end.epoch:
         return min(end_offset, log.log_end_offset)

@@ -26,14 +26,14 @@ FULL_DISK_PAUSE_SECONDS: Final = 1.0
 _SETTLED: Final = object()
 
 
-class Flushed(Protocol):
+class FlushablePartition(Protocol):
     """Partition whose log end waits to become durable."""
 
     log: PartitionLog
 
     @property
     def waits_for_flush(self) -> bool:
-        """True if there are appends that no flush has covered."""
+        """True if appends or a truncation wait for a flush."""
 
     def flushed(self) -> None:
         """React to a flush: the log's recovery point is the new durable end."""
@@ -51,9 +51,9 @@ class GroupCommit:
         self._workers = workers
         self._failed = failed
         self._closing = asyncio.Event()
-        self._running: dict[Flushed, asyncio.Task[None]] = {}
+        self._running: dict[FlushablePartition, asyncio.Task[None]] = {}
 
-    def request(self, partition: Flushed) -> None:
+    def request(self, partition: FlushablePartition) -> None:
         """Flush the partition as soon as possible, and notify it."""
         if partition not in self._running:
             self._running[partition] = asyncio.get_running_loop().create_task(self._flush(partition))
@@ -64,7 +64,7 @@ class GroupCommit:
         if self._running:
             await asyncio.wait(list(self._running.values()))
 
-    async def _flush(self, partition: Flushed) -> None:
+    async def _flush(self, partition: FlushablePartition) -> None:
         try:
             while partition.waits_for_flush:
                 log = partition.log  # the partition may have moved to another log when the job has run
@@ -92,7 +92,7 @@ class GroupCommit:
         finally:
             del self._running[partition]
 
-    async def _settle(self, partition: Flushed, log: PartitionLog) -> None:
+    async def _settle(self, partition: FlushablePartition, log: PartitionLog) -> None:
         """Rebuild in steps the state that a truncation has invalidated; read_committed consumers may wait for it."""
         if log.pending_truncation is None:
             return

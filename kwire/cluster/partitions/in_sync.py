@@ -117,7 +117,7 @@ class InSync:
         self._uncommitted.append((end, size))
 
     def take_committed_bytes(self, end: int) -> int:
-        """Remove the appends committed up to `end`, and return their size in bytes, at least 1."""
+        """Remove the appends committed up to `end`, and return their size in bytes, or 1 if it is unknown."""
         size = 0
         while self._uncommitted and self._uncommitted[0][0] <= end:
             size += self._uncommitted.popleft()[1]
@@ -154,7 +154,7 @@ class InSync:
 
     # --- changes
 
-    def propose_joining(self, broker_id: int, high_watermark: int) -> bool:
+    def propose_expand(self, broker_id: int, high_watermark: int) -> bool:
         """Propose to add a follower with all committed records and all records of earlier epochs; True if proposed."""
         if self.proposal is not None or broker_id in self._image.isr or broker_id in self._lost:
             return False  # a replica in a lost directory could not lead

@@ -98,14 +98,14 @@ class Partition:
         committed = log.log_end_offset if is_alone else min(high_watermark, log.log_end_offset)
         self.high_watermark = max(committed, log.log_start_offset)
         """First offset that consumers may not read; at most the log end offset. Only a truncation lowers it."""
-        log.producers.replicated(self.high_watermark)
+        log.producers.update_high_watermark(self.high_watermark)
         self._waiters: dict[Waiter, None] = {}
         self._log_end_waiters: dict[Waiter, None] = {}
         self._watchers = _NO_WATCHERS
         self._group_commit = group_commit
         self._peers = peers
         self._unflushed_bytes = 0
-        """Size of the appends that wait for a flush."""
+        """Size of the appends that wait for a flush; a pending truncation counts as one byte."""
         self._leader_high_watermark = 0
         """High watermark that the leader sent last."""
         self.on_log_durable: Callable[[], None] | None = None
@@ -129,24 +129,21 @@ class Partition:
     # --- writing
 
     def append(
-        self, batches: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
+        self, batch: Buffer, acks: int, origin: AppendOrigin = AppendOrigin.CLIENT, validated: Validated | None = None
     ) -> AppendResult:
-        """Append one batch as the leader, with the next offsets. Raises KafkaError, and then nothing is stored."""
+        """Append one batch as leader, at the log end offset. Raises KafkaError (nothing is stored), or DiskFailure."""
         log = self.log
         if acks == ACKS_ALL and len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
-        result = log.append(batches, leader_epoch=self.image.leader_epoch, origin=origin, validated=validated)
+        result = log.append(batch, leader_epoch=self.image.leader_epoch, origin=origin, validated=validated)
         if not result.is_duplicate:
-            self._appended(len(batches))
+            self._appended(len(batch))
         return result
 
     def append_marker(
         self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
     ) -> AppendResult:
-        """Append a control batch that ends a transaction, and reject its batches that still wait for verification.
-
-        Raises KafkaError, and then nothing is stored.
-        """
+        """Append a transaction marker, and reject its batches that wait for verification. Raises like `append`."""
         log = self.log
         if len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
@@ -156,11 +153,10 @@ class Partition:
             origin=AppendOrigin.COORDINATOR,
             transaction_version=transaction_version,
         )
-        has_next_epoch = transaction_version >= EPOCH_PER_TRANSACTION
         for (waiting_id, epoch), verification in self.verifications.items():
             # With an epoch per transaction, the marker has the epoch of the next transaction, whose batches may wait.
-            is_over = epoch < producer_epoch or (epoch == producer_epoch and not has_next_epoch)
-            if waiting_id == producer_id and is_over:
+            is_old = epoch < producer_epoch or (epoch == producer_epoch and transaction_version < EPOCH_PER_TRANSACTION)
+            if waiting_id == producer_id and is_old:
                 verification.error = KafkaError(
                     ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction"
                 )
@@ -173,15 +169,15 @@ class Partition:
             self._unflushed_bytes += size
             self._group_commit.request(self)
             if self.in_sync is not None:
-                self._offer(self.in_sync, size)
+                self._record_append(self.in_sync, size)
         elif self.in_sync is None:
             self._advance(log.log_end_offset, size)
         else:
-            self._offer(self.in_sync, size)
+            self._record_append(self.in_sync, size)
             self._advance_over_in_sync()
 
-    def _offer(self, in_sync: InSync, size: int) -> None:
-        """Make appended records available to followers."""
+    def _record_append(self, in_sync: InSync, size: int) -> None:
+        """Record an uncommitted append, and notify delayed fetches of followers and other log end waiters."""
         in_sync.appended(self.log.log_end_offset, size)
         self._notify_log_end_waiters(size)
 
@@ -206,7 +202,7 @@ class Partition:
 
     @property
     def waits_for_flush(self) -> bool:
-        """True if there are appends that no flush has covered."""
+        """True if appends or a truncation wait for a flush."""
         return self._unflushed_bytes > 0
 
     def flushed(self) -> None:
@@ -222,20 +218,20 @@ class Partition:
                 self.on_log_durable()
         elif self.in_sync is not None:
             self._advance_over_in_sync()
-            self._notify_log_end_waiters(1)
+            self._notify_log_end_waiters(1)  # for acks=1; delayed fetches counted the bytes at the append
         elif end > self.high_watermark:
             self._advance(end, size)
 
     @property
-    def durable_end(self) -> int:
+    def committable_end(self) -> int:
         """End offset of the records that may be committed: of the flushed ones if a flush is required, else of all."""
         return self.log.recovery_point if self._unflushed_bytes else self.log.log_end_offset
 
-    def is_answered(self, last_offset: int, acks: int) -> bool:
-        """Return True if an append with this last offset can be answered: durable, and committed if acks=all."""
+    def satisfies_acks(self, last_offset: int, acks: int) -> bool:
+        """Return True if an append up to this offset is committed or, with acks=1 and followers, committable."""
         if acks == ACKS_ALL or self.in_sync is None:
             return self.high_watermark > last_offset
-        return self.durable_end > last_offset
+        return self.committable_end > last_offset
 
     def _advance_over_in_sync(self) -> None:
         """Commit what all in-sync replicas have, if there are enough of them."""
@@ -243,7 +239,7 @@ class Partition:
         assert in_sync is not None
         if not self.has_enough_in_sync:
             return
-        end = in_sync.committed_end(self.durable_end)
+        end = in_sync.committed_end(self.committable_end)
         if end > self.high_watermark:
             self._advance(end, in_sync.take_committed_bytes(end))
 
@@ -253,10 +249,10 @@ class Partition:
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
-        """Raise the high watermark to `end`; `size` is the number of bytes that this commits, 0 if unknown."""
+        """Raise the high watermark. `size` is the number of bytes committed; 0 (unknown) answers delayed fetches."""
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
-        self.log.producers.replicated(end)
+        self.log.producers.update_high_watermark(end)
         if size == 0:
             for each in [*self._waiters, *self._watchers]:
                 each.state_changed()
@@ -275,7 +271,7 @@ class Partition:
             self._recheck_log_end_waiters()
 
     def check_replica(self, broker_id: int, epoch: int) -> InSync:
-        """Return the in-sync replicas. Raises KafkaError if the broker has no replica, or this broker does not lead."""
+        """Return the followers. Raises KafkaError if `broker_id` is not one of them, or this broker does not lead."""
         if self.in_sync is None or not self.in_sync.has(broker_id):
             # A broker that sends a leader epoch may have newer metadata than this broker.
             knows_epoch = epoch != NO_EPOCH
@@ -285,9 +281,9 @@ class Partition:
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
     ) -> None:
-        """Record a follower's fetch: the follower has all records below `offset`. Raises KafkaError for a non-replica.
+        """Record the fetch of a follower whose log agrees with this one up to `offset`, and ends there.
 
-        Call it only if the follower's log agrees with this one up to the offset.
+        Raises KafkaError for a non-replica, a stale broker epoch, or an offset outside of this log.
         """
         in_sync = self.check_replica(broker_id, epoch)
         if self._peers.is_superseded(broker_id, broker_epoch):
@@ -303,7 +299,7 @@ class Partition:
             leader_end=self.log.log_end_offset,
             now_ms=self._peers.now_ms(),
         )
-        if in_sync.propose_joining(broker_id, self.high_watermark):
+        if in_sync.propose_expand(broker_id, self.high_watermark):
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_moved_start:
@@ -346,7 +342,7 @@ class Partition:
 
     def _take_high_watermark(self, leader_high_watermark: int) -> None:
         self._leader_high_watermark = leader_high_watermark
-        end = min(leader_high_watermark, self.durable_end)
+        end = min(leader_high_watermark, self.committable_end)
         if end > self.high_watermark:
             self._advance(end, appended_bytes(self.log.segments, self.high_watermark, end, self.log.log_end_offset))
 
@@ -369,7 +365,7 @@ class Partition:
             )
         self._log_truncated()
         if self.log.pending_truncation is not None:
-            self._unflushed_bytes += 1
+            self._unflushed_bytes += 1  # not an append: the truncation must be flushed before the next fetch
             self._group_commit.request(self)
 
     def restart_log_at(self, offset: int) -> None:
@@ -381,7 +377,7 @@ class Partition:
 
     def _log_truncated(self) -> None:
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
-        self.log.producers.replicated(self.high_watermark)
+        self.log.producers.update_high_watermark(self.high_watermark)
         if self.log.recovery_point == self.log.log_end_offset:
             self._unflushed_bytes = 0
         for watcher in list(self._watchers):
@@ -404,7 +400,7 @@ class Partition:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def wait(self, waiter: Waiter, *, for_log_end: bool = False) -> None:
-        """Notify the waiter of commits or, with `for_log_end`, of appends, flushes, metadata and follower changes."""
+        """Notify of commits or, with `for_log_end`, of appends, flushes, metadata and followers' log start offsets."""
         (self._log_end_waiters if for_log_end else self._waiters)[waiter] = None
 
     def stop_waiting(self, waiter: Waiter) -> None:
@@ -451,12 +447,12 @@ class Partition:
         Waiters keep waiting: nothing has changed for them, except that a flush they waited for is no longer needed.
         """
         self.log = log
-        log.producers.replicated(self.high_watermark)
+        log.producers.update_high_watermark(self.high_watermark)
         if self.waits_for_flush:
             self.flushed()
 
     def update(self, image: PartitionImage, *, is_led: bool) -> None:
-        """Follow the metadata. Waiters check again when this broker loses leadership or the leader epoch changes."""
+        """Apply new metadata. Waiters check again if the leader epoch or the role of this broker changes."""
         is_new_epoch = image.leader_epoch != self.image.leader_epoch
         was_led = self.is_led
         self.image = image
@@ -484,8 +480,8 @@ class Partition:
     def _update_in_sync(self, image: PartitionImage) -> None:
         if len(image.replicas) == 1:
             self.in_sync = None
-            if self.durable_end > self.high_watermark:  # the lagging replicas were removed
-                self._advance(self.durable_end, 1)
+            if self.committable_end > self.high_watermark:  # the lagging replicas were removed
+                self._advance(self.committable_end, 1)  # 1: size unknown; 0 would answer delayed fetches too early
             return
         if self.in_sync is None:
             self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)

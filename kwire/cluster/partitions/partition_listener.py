@@ -12,10 +12,10 @@ class PartitionListener:
     def partition_opened(self, partition: Partition) -> None:
         """Called for each partition that this broker begins to lead or follow."""
 
-    def role_changed(self, partition: Partition) -> None:
+    def leader_epoch_changed(self, partition: Partition) -> None:
         """Called after a partition was opened, and whenever its leader or leader epoch changes."""
 
-    def leadership_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> None:
         """Called when this broker begins or ceases to lead a partition."""
 
     def partition_updated(self, partition: Partition) -> None:

@@ -113,7 +113,10 @@ class Partitions:
         return bool(self._closed)
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """Return the partition, led or followed; None if this broker has no replica of it or cannot open its log."""
+        """Return the partition, led or followed; None if this broker has no replica of it or cannot open its log.
+
+        Opens the log first, or applies the topic's new configuration, if that was left for later.
+        """
         if topic in self._outdated:
             self._configure(topic)
         partitions = self._by_topic.get(topic)
@@ -136,7 +139,9 @@ class Partitions:
     # --- changes of the metadata
 
     def start(self, image: MetadataImage, listener: PartitionListener, *, is_directory_lost: bool = False) -> None:
-        """Take over the committed image once, at start. Logs that do not belong to this broker are set aside.
+        """Apply the committed image once, at start.
+
+        Stray logs (not of this broker, by the metadata) are renamed to -stray.
 
         From now on, the listener is called with every change of the partitions.
 
@@ -150,7 +155,7 @@ class Partitions:
         run_here(self.loading(image))
         for log in list(self._logs.logs()):
             if not self._has_replica(image.topics.get(log.topic), log):
-                self._set_aside(log)
+                self._rename_stray(log)
         for topic_image in image.topics.values():
             self._apply_topic(
                 topic_image, image, can_create=not (is_directory_lost or self._logs.directories.any_offline)
@@ -164,14 +169,14 @@ class Partitions:
         config_of = cache(partial(self.config_of, image=image))
         return self._logs.loading(config_of, partial(_topic_id, image), at_once=at_once).stages()
 
-    def _set_aside(self, log: PartitionLog) -> None:
+    def _rename_stray(self, log: PartitionLog) -> None:
         place, why = f"{log.topic}-{log.partition}", "not a replica of this broker in the metadata"
         try:
             path = self._logs.set_aside(log.topic, log.partition)
         except DiskFailure as failure:
-            logger.error("%s: %s; cannot set its directory aside: %s", place, why, failure)  # noqa: TRY400 no traceback needed
+            logger.error("%s: %s; cannot rename its directory to -stray: %s", place, why, failure)  # noqa: TRY400 no traceback needed
         else:
-            logger.warning("%s: %s; set aside as %s", place, why, path)
+            logger.warning("%s: %s; renamed to %s", place, why, path)
 
     def _has_replica(self, topic: TopicImage | None, log: PartitionLog) -> bool:
         """Return True if a log that was found belongs to a partition that this broker has a replica of."""
@@ -192,7 +197,7 @@ class Partitions:
         self._image = new = delta.after
         if delta.has_config_changes:
             # Configurations first: with a new in-sync set, the new min.insync.replicas must already apply.
-            self._reconfigure(delta)  # _apply_topic and _notify_leaders configure the topics that are left for later
+            self._reconfigure(delta)  # _apply_topic and _notify_leaders handle the topics left for later
         if changed := delta.changed_topics():
             deleted = deleted_topics(changed)
             for gone in deleted:
@@ -218,7 +223,10 @@ class Partitions:
             self._listener.more_work_found()
 
     def _notify_leaders(self) -> None:
-        """Notify leaders of changed live replicas, once all of them have their new min.insync.replicas."""
+        """Recheck the high watermark of led partitions after a change of brokers.
+
+        Postpone it while topics are outdated.
+        """
         self._have_live_replicas_changed = bool(self._outdated)
         if not self._outdated:
             for partition in self:
@@ -310,18 +318,18 @@ class Partitions:
             high_watermark=self._logs.directories.checkpointed_high_watermark(topic.name, index),
         )
         self._listener.partition_opened(partition)
-        self._listener.role_changed(partition)
+        self._listener.leader_epoch_changed(partition)
         if is_led:
-            self._listener.leadership_changed(partition)
+            self._listener.role_changed(partition)
         return partition
 
     def _update(self, partition: Partition, image: PartitionImage, *, is_led: bool) -> None:
         was_led, was = partition.is_led, partition.image
         partition.update(image, is_led=is_led)
         if (was.leader, was.leader_epoch) != (image.leader, image.leader_epoch):
-            self._listener.role_changed(partition)
+            self._listener.leader_epoch_changed(partition)
         if was_led != is_led:
-            self._listener.leadership_changed(partition)
+            self._listener.role_changed(partition)
         self._listener.partition_updated(partition)
 
     def _open_log(

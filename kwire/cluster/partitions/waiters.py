@@ -9,11 +9,14 @@ class Observer(Protocol):
     """Observer of a partition's state."""
 
     def state_changed(self) -> None:
-        """Check again: it has another leader or high watermark, was removed, or its log failed."""
+        """Check the partition again: its leader, metadata or a follower's log start offset changed, or its log was cut.
+
+        Also called if it was removed, if its log failed, and for a commit of unknown size.
+        """
 
 
 class Waiter(Observer, Protocol):
-    """Delayed fetch that waits for data, or append that waits until it is durable or committed."""
+    """Delayed fetch that waits for data, or append whose response is delayed."""
 
     def data_available(self, size: int) -> None:
         """Receive the number of new bytes in one of its partitions."""

@@ -53,8 +53,8 @@ class MetadataPublisher:
     def publish(self, delta: MetadataDelta) -> None:
         """Called with each committed change, in order; one call covers all batches committed together."""
 
-    def leader_changed(self) -> None:
-        """Called whenever the known leader of the metadata log changes, also to none."""
+    def controller_changed(self) -> None:
+        """Called when the leader of the metadata log changes, also to none, and when this node becomes active."""
 
 
 class Written(NamedTuple):
@@ -258,7 +258,7 @@ class MetadataLog:
             self._replaying = self._replayed()
             self._replay_on(self._replaying)
 
-    def leadership_changed(self, leadership: Leadership) -> None:
+    def quorum_leader_changed(self, leadership: Leadership) -> None:
         """Become active when this node leads and all earlier records are replayed, or give up leadership."""
         is_mine = leadership.leader_id == self._node_id and leadership.is_established
         self._led_epoch = leadership.epoch if is_mine else None
@@ -292,7 +292,7 @@ class MetadataLog:
             if epoch is not None:
                 with self._node.away_if_disk_full:
                     self._activate(epoch)
-        self._publisher.leader_changed()
+        self._publisher.controller_changed()
         self._check_awaited()
 
     def _replay_on(self, replaying: Pieces[None]) -> None:
@@ -344,12 +344,15 @@ class MetadataLog:
         self._applied_to = offset
 
     def _activate(self, epoch: int) -> None:
-        """Begin to lead: all records are committed except this epoch's first ones, which have no state."""
+        """Become active.
+
+        All records are committed, except this epoch's first control records, which do not change the image.
+        """
         self._active_epoch = epoch
         self.newest_image = self.image
         if self._replay.is_in_transaction:
             self._replay.restart(self.image)
-            self.append([AbortTransactionRecord(reason="the leader that began it leads no more")])
+            self.append([AbortTransactionRecord(reason="the controller that began it is no longer active")])
         if METADATA_VERSION not in self.image.features:
             # A crash may have come before these records, or between them, in an earlier epoch.
             self.append([BeginTransactionRecord(name="Bootstrap records"), *self._bootstrap, EndTransactionRecord()])
@@ -359,7 +362,7 @@ class MetadataLog:
         self._uncommitted.clear()
         self.newest_image = self.image
         self._replay.restart(self.image)
-        self._applied_to = self.image.offset + 1  # later control records are read again: they have no state
+        self._applied_to = self.image.offset + 1  # control records after it are read again
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():

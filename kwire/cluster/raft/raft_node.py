@@ -74,7 +74,7 @@ class Listener(Protocol):
     def committed_to(self, end_offset: int) -> None:
         """Process a new high watermark: all records below end_offset are committed and in the log."""
 
-    def leadership_changed(self, leadership: Leadership) -> None:
+    def quorum_leader_changed(self, leadership: Leadership) -> None:
         """Process a change of the leader that this node knows."""
 
     def replaced(self, snapshot_id: OffsetAndEpoch, snapshot: Snapshot) -> None:
@@ -314,7 +314,7 @@ class RaftNode:
         if listener is not None and ready.high_watermark is not None and ready.high_watermark > 0:
             listener.committed_to(ready.high_watermark)
         if listener is not None and ready.leadership is not None:
-            listener.leadership_changed(ready.leadership)
+            listener.quorum_leader_changed(ready.leadership)
         for answer in ready.answers:
             self._answer(answer)
         for send in ready.sends:
@@ -333,7 +333,7 @@ class RaftNode:
             if not change.done():
                 change.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER))
         if self._listener is not None:
-            self._listener.leadership_changed(Leadership(self._quorum.epoch, NO_NODE, is_established=False))
+            self._listener.quorum_leader_changed(Leadership(self._quorum.epoch, NO_NODE, is_established=False))
         if self._is_leaving:
             self._ended.set()
         self._set_timer(AWAY_SECONDS, self._come_back)

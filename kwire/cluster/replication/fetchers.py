@@ -21,8 +21,8 @@ class ReplicaFetchers:
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._following: dict[tuple[UUID, int], tuple[Partition, ReplicaFetcher]] = {}
 
-    def role_changed(self, partition: Partition) -> None:
-        """Follow a partition at its current leader."""
+    def leader_epoch_changed(self, partition: Partition) -> None:
+        """Stop fetching from the old leader; fetch from the current one if this broker follows."""
         self.stop_following(partition)
         if partition.is_led or partition.is_removed or partition.leader_id == NO_LEADER:
             return
@@ -34,7 +34,7 @@ class ReplicaFetchers:
         fetcher.add(partition)
 
     def stop_following(self, partition: Partition) -> None:
-        """Stop following a partition, which was removed or has another leader."""
+        """Stop fetching a partition that was removed, has a new leader, or has a damaged log."""
         _, fetcher = self._following.pop((partition.topic_id, partition.index), (None, None))
         if fetcher is not None:
             fetcher.remove(partition)
@@ -44,4 +44,4 @@ class ReplicaFetchers:
         if self._per_leader != self._configured_per_leader():
             self._per_leader = self._configured_per_leader()
             for partition, _ in list(self._following.values()):
-                self.role_changed(partition)
+                self.leader_epoch_changed(partition)

@@ -53,7 +53,7 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
         if delta.has_new_topics():
             self.coordinators.topics_created(delta.after.offset)
         self.node.publish_quotas(delta)
-        self.coordinators.internal_topics_changed()
+        self.coordinators.update_partition_counts()
         if delta.before.features.get(SHARE_VERSION, 0) and not delta.after.features.get(SHARE_VERSION, 0):
             self.share_partitions.end_all()
 
@@ -67,19 +67,19 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
         if self.directories.settings_changed():
             self.lifecycle.heartbeat_soon()
 
-    def leader_changed(self) -> None:
-        self.node.leader_changed()
+    def controller_changed(self) -> None:
+        self.node.controller_changed()
 
     # --- changes of partitions
 
     def partition_opened(self, partition: Partition) -> None:
         self.lost_replicas.opened(partition)
 
-    def role_changed(self, partition: Partition) -> None:
-        self.replication.role_changed(partition)
+    def leader_epoch_changed(self, partition: Partition) -> None:
+        self.replication.leader_epoch_changed(partition)
 
-    def leadership_changed(self, partition: Partition) -> None:
-        self.coordinators.leadership_changed(partition)
+    def role_changed(self, partition: Partition) -> None:
+        self.coordinators.role_changed(partition)
 
     def partition_updated(self, partition: Partition) -> None:
         self.lost_replicas.updated(partition)

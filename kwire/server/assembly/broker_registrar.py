@@ -1,7 +1,7 @@
 """Registration of a broker with the controller (KIP-631), and the broker epoch that it gets.
 
-A registration waits until the session of an earlier process with the same id has ended, because that process may still
-run.
+After an unclean end, a registration is rejected until the session of the previous process has expired. After a clean
+shutdown it is accepted at once.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class BrokerRegistrar:
         return self.is_registered_in(image) and not image.brokers[self._broker_id].fenced
 
     async def await_metadata(self) -> None:
-        """Return when a quorum has confirmed the metadata. Raises SettingError, or the log's failure.
+        """Return when the committed image has reached the high watermark of the metadata log's leader.
+
+        Raises SettingError, or the log's failure.
 
         The log or snapshot stored on this node may be older than this broker's last registration.
         """
@@ -126,14 +128,14 @@ class BrokerRegistrar:
         request = self._registration(directories)
         began_ms = self._clock.monotonic_ms()
         deadline_ms = began_ms + self._settings.timeout_ms
-        has_told = False
+        has_logged = False
         epoch = None
         while epoch is None:
             now_ms = self._clock.monotonic_ms()
             epoch = await self._try_to_register(request, is_last=now_ms >= deadline_ms)
             if epoch is None:
-                if not has_told and now_ms - began_ms >= LOG_REASON_MS:
-                    has_told = True
+                if not has_logged and now_ms - began_ms >= LOG_REASON_MS:
+                    has_logged = True
                     logger.warning("waits to be registered: %s", self._last_rejection)
                 await self._active_controller.pause()
         self._broker_epoch = epoch

@@ -108,22 +108,22 @@ class Coordinators:
 
     async def start(self) -> None:
         """Serve the partitions that this broker leads; large ones are loaded in the background."""
-        self.internal_topics_changed()
+        self.update_partition_counts()
         await self.groups.start()
         await self.transactions.start()
         await self.share_states.start()
 
-    def internal_topics_changed(self) -> None:
+    def update_partition_counts(self) -> None:
         """Check whether an internal topic was created or deleted."""
         self.groups.keys.store_partition_count()
         self.transactions.keys.store_partition_count()
         self.share_states.keys.store_partition_count()
 
-    def leadership_changed(self, partition: Partition) -> None:
+    def role_changed(self, partition: Partition) -> None:
         """Serve or release a partition after a change of its leader."""
-        self.groups.leadership_changed(partition)
-        self.transactions.leadership_changed(partition)
-        self.share_states.leadership_changed(partition)
+        self.groups.role_changed(partition)
+        self.transactions.role_changed(partition)
+        self.share_states.role_changed(partition)
 
     def partition_removed(self, partition: Partition) -> None:
         """Drop the state of a partition that was removed from this broker."""

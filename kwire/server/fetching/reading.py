@@ -1,4 +1,4 @@
-"""Reading of one fetch's partitions: what its client may read of each, and the error of one that cannot be read.
+"""Read the partitions of one fetch request: the records that its client may read, or an error code for each partition.
 
 A follower reads all records. A consumer reads none past the high watermark, or past the last stable offset with
 read_committed, together with the aborted transactions to skip. The fetch offset of a follower says which records it
@@ -177,7 +177,7 @@ class Reading:
         if asked.last_fetched_epoch != NO_EPOCH and self._diverges(partition, asked, data):
             return data
         if self.replica_id >= 0:
-            self._read_as_follower(key, partition, asked, remaining, data)
+            self._read_for_follower(key, partition, asked, remaining, data)
             return data
         if self._sends_closer(partition, asked, data) or self.unready.is_much:
             return data
@@ -205,7 +205,7 @@ class Reading:
         data.records = records
         return data
 
-    def _read_as_follower(
+    def _read_for_follower(
         self, key: Key, partition: Partition, asked: FetchPartition, remaining: int, data: FetchPartitionData
     ) -> None:
         """Read all records, committed or not."""

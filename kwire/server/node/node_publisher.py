@@ -64,8 +64,8 @@ class NodePublisher(MetadataPublisher):
         for quotas in self._quotas:
             quotas.apply(delta)
 
-    def leader_changed(self) -> None:
-        self._active_controller.leader_changed()
+    def controller_changed(self) -> None:
+        self._active_controller.controller_changed()
 
     def _settings_changed(self) -> None:
         settings = self._settings.of(ListenerSettings)

@@ -103,7 +103,7 @@ def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
     view = ControllerView(
         image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.parsed, controller_id=config.node_id
     )
-    return [*records, *(plan_safe_min_insync(view) if view.has_eligible_leaders else ())]
+    return [*records, *(plan_safe_min_insync(view) if view.is_elr_enabled else ())]
 
 
 def reject_other_voters(metadata_log: MetadataLog, quorum: QuorumConfig) -> None:

@@ -54,7 +54,7 @@ class NoActiveControllerError(Exception):
 
 
 class ActiveController:
-    """Requests of this node to the active controller, and those that wait for a response."""
+    """Client of the active controller, and its requests that wait for a response."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class ActiveController:
         self._timeout_ms = timeout_ms
         self._sends: dict[asyncio.Task[Any], int] = {}
         """Requests that wait for a response, with the id of the node that they were sent to."""
-        self._leader_changed: asyncio.Event = asyncio.Event()
+        self._controller_changed: asyncio.Event = asyncio.Event()
         self._envelopes = asyncio.Semaphore(ENVELOPES_AT_ONCE)
 
     async def send(self, request: Any, request_origin: RequestOrigin | None = None) -> Any:
@@ -104,7 +104,7 @@ class ActiveController:
         """
         deadline_ms = self._clock.monotonic_ms() + (self._timeout_ms if timeout_ms is None else timeout_ms)
         while True:
-            self._leader_changed.clear()
+            self._controller_changed.clear()
             try:
                 return await self.send(request, request_origin)
             except NoActiveControllerError as error:
@@ -113,13 +113,13 @@ class ActiveController:
             await self.pause()
 
     async def pause(self) -> None:
-        """Wait before the next attempt, less if the leader changes; each change ends one wait."""
+        """Wait before the next attempt; a change of the leader ends the wait."""
         try:
             async with asyncio.timeout(LEADER_RETRY_SECONDS):
-                await self._leader_changed.wait()
+                await self._controller_changed.wait()
         except TimeoutError:
             return
-        self._leader_changed.clear()
+        self._controller_changed.clear()
 
     # --- one try
 
@@ -187,9 +187,9 @@ class ActiveController:
             return "no controller has answered this node yet"
         return f"this node's metadata are {age_ms / 1000:.0f} s old"
 
-    def leader_changed(self) -> None:
+    def controller_changed(self) -> None:
         """End the waits for a former leader: requests to it are sent again, to the new one."""
-        self._leader_changed.set()
+        self._controller_changed.set()
         leader = self._metadata_log.node.quorum.leader
         if self._metadata_log.is_active or leader is not None:
             for send, node_id in self._sends.items():

@@ -89,7 +89,7 @@ class InSyncChanges:
         return not proposed or await self._send(proposed)
 
     async def _send(self, proposed: Sequence[_Proposed]) -> bool:
-        """Send proposals; return True if each was decided. The others wait again."""
+        """Send proposals; return True if each has a final result. The others wait again."""
         try:
             response: AlterPartitionResponse = await self._active_controller.send(self._request(proposed))
         except (NoActiveControllerError, KafkaError) as error:
@@ -104,7 +104,7 @@ class InSyncChanges:
         again = [
             each
             for each in proposed
-            if not _is_decided(each, answers.get((each.partition.topic_id, each.partition.index)))
+            if not _apply_result(each, answers.get((each.partition.topic_id, each.partition.index)))
         ]
         return self._try_again(again) if again else True
 
@@ -145,7 +145,7 @@ def _proposals(partitions: Iterable[Partition]) -> list[_Proposed]:
     ]
 
 
-def _is_decided(proposed: _Proposed, answer: AlterPartitionResponsePartitionData | None) -> bool:
+def _apply_result(proposed: _Proposed, answer: AlterPartitionResponsePartitionData | None) -> bool:
     """Apply the result for one partition; return False if the proposal must be sent again."""
     partition, proposal = proposed
     in_sync = partition.in_sync

@@ -112,9 +112,9 @@ class Replication:
         self._node.broker_tasks.run(self._peers.changes.run())
         self._node.broker_tasks.run(self._watch_lag())
 
-    def role_changed(self, partition: Partition) -> None:
-        """Follow a new partition, or one with another leader or leader epoch."""
-        self._fetchers.role_changed(partition)
+    def leader_epoch_changed(self, partition: Partition) -> None:
+        """Stop fetching from the old leader; fetch from the current one if this broker follows."""
+        self._fetchers.leader_epoch_changed(partition)
 
     def settings_changed(self) -> None:
         """Apply a changed number of fetchers."""

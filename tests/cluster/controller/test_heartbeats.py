@@ -79,7 +79,7 @@ class Cluster:
         made = made_by(self.view, plan_heartbeat, request=request, decision=decision)
         self.view = self.view.after(made)
         self.end += len(made)
-        self.sessions.record_heartbeat(request, decision.following, end_offset=self.end, now_ms=0)
+        self.sessions.record_heartbeat(request, decision.next_state, end_offset=self.end, now_ms=0)
         return made, decision.answer
 
 

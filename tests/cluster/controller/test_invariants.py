@@ -102,12 +102,12 @@ class World:
         assert isr | eligible <= set(partition.replicas)
         assert not isr & eligible
         if partition.leader == NO_LEADER:
-            assert isr or self.view.has_eligible_leaders
+            assert isr or self.view.is_elr_enabled
         else:
             assert partition.leader in isr
             assert self.view.is_active(partition.leader) or partition.replicas == (partition.leader,)
             assert self.view.has_online_replica(partition, partition.leader)
-        if not self.view.has_eligible_leaders:
+        if not self.view.is_elr_enabled:
             assert not eligible
             assert not partition.last_known_elr
         else:

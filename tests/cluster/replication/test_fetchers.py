@@ -32,15 +32,15 @@ def test_partitions_follow_where_they_are_led(tmp_path: Path) -> None:
 
     fetchers = ReplicaFetchers(per_leader=lambda: 1, start=start)
     partition = replica(tmp_path, image((1,)), KnownPeers(2))
-    fetchers.role_changed(partition)
+    fetchers.leader_epoch_changed(partition)
     assert [(each.leader_id, each.partitions) for each in made] == [(1, [partition])]
     partition.update(image((1, 2), leader=3, leader_epoch=1, partition_epoch=1), is_led=False)
-    fetchers.role_changed(partition)
+    fetchers.leader_epoch_changed(partition)
     assert [(each.leader_id, each.partitions) for each in made] == [(1, []), (3, [partition])]
     partition.update(image((1, 2), leader=-1, leader_epoch=2, partition_epoch=2), is_led=False)
-    fetchers.role_changed(partition)
+    fetchers.leader_epoch_changed(partition)
     partition.update(image((1, 2), leader=2, leader_epoch=3, partition_epoch=3), is_led=True)
-    fetchers.role_changed(partition)
+    fetchers.leader_epoch_changed(partition)
     fetchers.stop_following(partition)
     assert [each.partitions for each in made] == [[], []]
 
@@ -58,7 +58,7 @@ def test_more_fetchers_share_the_partitions_of_a_leader(tmp_path: Path) -> None:
     for index, partition in enumerate(partitions):
         partition.index = index
         partition.topic_id = UUID(int=0)
-        fetchers.role_changed(partition)
+        fetchers.leader_epoch_changed(partition)
     per_leader = 2
     fetchers.settings_changed()
     assert sorted(len(each.partitions) for each in made) == [2, 2]

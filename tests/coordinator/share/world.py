@@ -12,7 +12,7 @@ from uuid import UUID
 from kwire.cluster.configs.broker import default_settings
 from kwire.cluster.metadata.image import MetadataImage, TopicImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
-from kwire.cluster.partitions.group_commit import Flushed, GroupCommit
+from kwire.cluster.partitions.group_commit import FlushablePartition, GroupCommit
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partition_listener import PartitionListener
 from kwire.cluster.partitions.partitions import Partitions
@@ -43,8 +43,8 @@ class _Listener(PartitionListener):
     def __init__(self, coordinator: ShareCoordinator) -> None:
         self._coordinator = coordinator
 
-    def leadership_changed(self, partition: Partition) -> None:
-        self._coordinator.leadership_changed(partition)
+    def role_changed(self, partition: Partition) -> None:
+        self._coordinator.role_changed(partition)
 
     def partition_removed(self, partition: Partition) -> None:
         self._coordinator.partition_removed(partition)
@@ -58,7 +58,7 @@ class HeldFlushes(GroupCommit):
 
     is_held = False
 
-    def request(self, partition: Flushed) -> None:
+    def request(self, partition: FlushablePartition) -> None:
         if not self.is_held:
             super().request(partition)
 

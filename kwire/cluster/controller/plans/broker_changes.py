@@ -41,8 +41,9 @@ def plan_updates(
 ) -> Pieces[list[PartitionChangeRecord]]:
     """Return records for partitions that a broker leaves or may lead.
 
-    The `removed` broker leaves the in-sync sets and leads nothing. The `lost` broker may also have lost records, and is
-    not eligible either. The `added` broker may lead, although the image does not show it as active yet.
+    The `removed` broker leads nothing and leaves the in-sync sets; without ELR, the last in-sync replica of a partition
+    stays. The `lost` broker may also have lost records, and is not eligible either. The `added` broker may lead,
+    although the image does not show it as active yet.
     """
     removed_ids = {removed, lost}
 
@@ -61,7 +62,10 @@ def plan_updates(
 
 
 def plan_fencing(view: ControllerView, broker_id: int) -> Pieces[list[Any]]:
-    """Fence a broker whose session is over: it leads nothing and is in no in-sync set."""
+    """Fence a broker: it leads nothing and leaves the in-sync sets.
+
+    Without ELR it stays in the sets of which it is the last member.
+    """
     places = yield from places_where(view, _has_in_sync(broker_id))
     records: list[Any] = yield from plan_updates(view, places, removed=broker_id)
     return [*records, _change(view.image.brokers[broker_id], fenced=YES)]
@@ -97,7 +101,7 @@ def plan_unregistration(view: ControllerView, broker_id: int) -> Pieces[list[Any
 def plan_new_incarnation(
     view: ControllerView, broker_id: int, *, directories: Collection[UUID], was_clean: bool
 ) -> Pieces[list[PartitionChangeRecord]]:
-    """Remove a broker from the in-sync sets when a new process of it registers.
+    """Remove a broker from the in-sync sets (as `plan_updates` does) when a new process of it registers.
 
     After an unclean end, such as a power cut, its logs may lack acknowledged records (KIP-966). After a clean end,
     partitions with no other replica are unchanged and need no record: there may be many of them. `directories` are the
@@ -109,7 +113,7 @@ def plan_new_incarnation(
         is_unchanged = was_clean and is_alone and is_online(directory_of(partition, broker_id), directories)
         return broker_id in partition.isr and not is_unchanged
 
-    if view.has_eligible_leaders and not was_clean:
+    if view.is_elr_enabled and not was_clean:
         places = yield from places_where(view, _is_eligible(broker_id))
         return (yield from plan_updates(view, places, lost=broker_id))
     places = yield from places_where(view, is_to_be_removed)

@@ -5,7 +5,7 @@ The steps, in this order:
 1. A reassignment whose new replicas are in sync is completed.
 2. Replicas that left a too small in-sync set become eligible leader replicas (KIP-966).
 3. A leader is elected.
-4. The leader epoch grows if a replica is removed.
+4. The leader epoch is bumped if a replica is removed; an election bumps it anyway.
 
 Only fields that change something are set in the record; without any there is no record.
 """
@@ -69,15 +69,15 @@ def plan_partition_change(
         isr=assignment.isr,
         eligible=eligible,
         can_lead=lambda broker: is_alive(broker) and view.has_online_replica(old, broker),
-        has_eligible_leaders=view.has_eligible_leaders,
+        is_elr_enabled=view.is_elr_enabled,
     )
     elected = elect(target.election, candidates)
     record = PartitionChangeRecord(topic_id=place.topic.topic_id, partition_id=place.partition_id)
     assignment, eligible = _with_leader(record, old, assignment, eligible, elected)
-    if not view.has_eligible_leaders:
+    if not view.is_elr_enabled:
         eligible = ()
-    _set_in_sync(record, old, assignment.isr, eligible, keep_last=not view.has_eligible_leaders)
-    if view.has_eligible_leaders:
+    _set_in_sync(record, old, assignment.isr, eligible, keep_last=not view.is_elr_enabled)
+    if view.is_elr_enabled:
         _set_last_known(record, old)
     _set_assignment(view, record, old, assignment, target.directories)
     if target.leader_recovery_state not in (None, old.leader_recovery_state):
@@ -116,7 +116,7 @@ def _completed(assignment: _Assignment) -> _Assignment:
 def _eligible(view: ControllerView, place: Place, assignment: _Assignment, lost: frozenset[int]) -> Brokers:
     """Return the replicas outside the in-sync set that have all committed records."""
     old = place.partition
-    if not view.has_eligible_leaders:
+    if not view.is_elr_enabled:
         return old.eligible_leader_replicas
     if len(assignment.isr) >= view.min_insync_replicas(place.topic):
         # From now on the high watermark advances without the replicas outside the in-sync set.
@@ -152,7 +152,7 @@ def _set_in_sync(
     record: PartitionChangeRecord, old: PartitionImage, isr: Brokers, eligible: Brokers, *, keep_last: bool
 ) -> None:
     if isr != old.isr and (isr or not keep_last):
-        # Without eligible leader replicas the last in-sync replica stays, for it alone may lead again.
+        # Without ELR the last in-sync replica stays in the set: only it may lead again.
         record.isr = list(isr)
     if eligible != old.eligible_leader_replicas:
         record.eligible_leader_replicas = list(eligible)

@@ -90,7 +90,7 @@ def plan_move(view: ControllerView, place: Place, replicas: Sequence[int]) -> Pa
     present = set(partition.replicas) - set(partition.adding_replicas)
     removing = tuple(sorted(set(partition.replicas) - set(replicas)))
     isr = partition.isr
-    if view.has_eligible_leaders and len(replicas) + len(removing) > 1:
+    if view.is_elr_enabled and len(replicas) + len(removing) > 1:
         isr = tuple(broker for broker in isr if view.is_active(broker))
     target = Target(
         isr=isr,
@@ -118,7 +118,7 @@ def plan_cancellation(view: ControllerView, place: Place) -> PartitionChangeReco
             f"Unable to revert the assignment of {topic.name}:{place.partition_id}: only replicas that are being added "
             "are in sync, and it would take an unclean leader election.",
         )
-    if not isr and not view.has_eligible_leaders:
+    if not isr and not view.is_elr_enabled:
         isr = replicas[:1]  # the in-sync set must not be empty
     target = Target(
         isr=isr,
