@@ -10,7 +10,7 @@ import pytest
 
 from kwire.cluster.controller.plans import broker_changes, isr_changes, partition_changes, registration
 from kwire.cluster.metadata.image import PartitionImage
-from kwire.cluster.partitions.in_sync import InSync, Peers
+from kwire.cluster.partitions.in_sync import Followers, Peers
 from kwire.cluster.partitions.partition import ACKS_ALL, Partition
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.coordinator import transaction_coordinator
@@ -47,36 +47,36 @@ def the_high_watermark_moves_below_min_insync(patch: pytest.MonkeyPatch) -> None
 def a_proposed_shrink_counts_at_once(patch: pytest.MonkeyPatch) -> None:
     """The high watermark no longer waits for a lagging follower before the controller has removed it from the ISR."""
 
-    def note(in_sync: InSync) -> None:
-        proposed = None if in_sync.proposal is None else in_sync.proposal.isr
-        in_sync._maximal = frozenset(in_sync._image.isr if proposed is None else proposed)
+    def note(followers: Followers) -> None:
+        proposed = None if followers.proposal is None else followers.proposal.isr
+        followers._maximal = frozenset(followers._image.isr if proposed is None else proposed)
 
-    patch.setattr(InSync, "_note_maximal", note)
+    patch.setattr(Followers, "_note_maximal", note)
 
 
 @_bug("R3")
 def the_high_watermark_goes_by_the_in_sync_set_alone(patch: pytest.MonkeyPatch) -> None:
     """The high watermark ignores a replica proposed for the in-sync set, although the controller may have added it."""
 
-    def note(in_sync: InSync) -> None:
-        in_sync._maximal = frozenset(in_sync._image.isr)
+    def note(followers: Followers) -> None:
+        followers._maximal = frozenset(followers._image.isr)
 
-    patch.setattr(InSync, "_note_maximal", note)
-    patch.setattr(InSync, "_is_about_to_join", lambda *_: False)
+    patch.setattr(Followers, "_note_maximal", note)
+    patch.setattr(Followers, "_is_about_to_join", lambda *_: False)
 
 
 @_bug("R4")
 def followers_count_as_up_to_date_in_a_new_epoch(patch: pytest.MonkeyPatch) -> None:
     """A new leader assumes that in-sync followers have all its records before any of them has fetched."""
-    make = InSync.__init__
+    make = Followers.__init__
 
-    def trusting(in_sync: InSync, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
-        make(in_sync, image, peers, epoch_start=epoch_start)
+    def trusting(followers: Followers, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
+        make(followers, image, peers, epoch_start=epoch_start)
         for broker in image.isr:
-            if in_sync.has(broker):
-                in_sync.follower(broker).log_end_offset = epoch_start
+            if followers.is_follower(broker):
+                followers.follower(broker).log_end_offset = epoch_start
 
-    patch.setattr(InSync, "__init__", trusting)
+    patch.setattr(Followers, "__init__", trusting)
 
 
 @_bug("R14")
@@ -150,15 +150,15 @@ def leaders_do_not_compare_epochs(patch: pytest.MonkeyPatch) -> None:
 def any_follower_joins(patch: pytest.MonkeyPatch) -> None:
     """The leader proposes every follower that fetches for the in-sync set, whatever its lag is."""
 
-    def propose_expand(in_sync: InSync, broker_id: int, high_watermark: int) -> bool:
-        if in_sync.proposal is not None or broker_id in in_sync._image.isr:
+    def propose_expand(followers: Followers, broker_id: int, high_watermark: int) -> bool:
+        if followers.proposal is not None or broker_id in followers._image.isr:
             return False
-        if not in_sync._peers.can_join_isr(broker_id, in_sync.follower(broker_id).broker_epoch):
+        if not followers._peers.can_join_isr(broker_id, followers.follower(broker_id).broker_epoch):
             return False
-        in_sync._propose((*in_sync._image.isr, broker_id))
+        followers._propose((*followers._image.isr, broker_id))
         return True
 
-    patch.setattr(InSync, "propose_expand", propose_expand)
+    patch.setattr(Followers, "propose_expand", propose_expand)
 
 
 @_bug("R10")

@@ -44,7 +44,7 @@ class Controller:
 
 def changing(index: int) -> Any:
     proposal = Proposal(isr=(1, 2, 3), broker_epochs=(5, 6, 7), leader_epoch=1, partition_epoch=1)
-    return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=index, in_sync=SimpleNamespace(proposal=proposal))
+    return SimpleNamespace(topic="t", topic_id=TOPIC_ID, index=index, followers=SimpleNamespace(proposal=proposal))
 
 
 def test_many_isr_changes_are_split_over_several_requests() -> None:

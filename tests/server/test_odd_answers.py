@@ -157,8 +157,8 @@ def in_sync_changes(*answers: Any) -> tuple[InSyncChanges, Asked, Any]:
     changes = InSyncChanges(broker_id=1, broker_epoch=lambda: 5, active_controller=cast("Any", asked))
     partition = replica()
     proposal = Proposal(isr=(1, 2), broker_epochs=(5, 6), leader_epoch=0, partition_epoch=3)
-    partition.in_sync = SimpleNamespace(
-        proposal=proposal, rejected=lambda _: setattr(partition.in_sync, "proposal", None)
+    partition.followers = SimpleNamespace(
+        proposal=proposal, rejected=lambda _: setattr(partition.followers, "proposal", None)
     )
     return changes, asked, partition
 
@@ -172,7 +172,7 @@ def test_an_isr_change_is_retried_while_the_controller_rejects_it() -> None:
         changes.add(partition)
         await asyncio.sleep(10)
         assert len(asked.requests) == 2
-        assert partition.in_sync.proposal is None, "nothing has changed: it was so already"
+        assert partition.followers.proposal is None, "nothing has changed: it was so already"
         running.cancel()
 
     play(act)

@@ -38,7 +38,7 @@ class Partition:
     def __init__(self, index: int = 0) -> None:
         self.topic = "t"
         self.index = index
-        self.in_sync = None
+        self.followers = None
         self.log = SimpleNamespace(failure=None)
         self.is_led = self.has_enough_in_sync = True
         self.high_watermark = self.stable_offset = 0

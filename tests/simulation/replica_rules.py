@@ -18,7 +18,7 @@ from typing import Any
 from uuid import UUID
 
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage
-from kwire.cluster.partitions.in_sync import InSync, Proposal
+from kwire.cluster.partitions.in_sync import Followers, Proposal
 from kwire.cluster.partitions.partition import Partition
 from kwire.protocol.records import iterate_headers
 from kwire.simulation import ClusterBroker, SimulatedCluster
@@ -64,8 +64,8 @@ class Sight:
     proposal: Proposal | None
 
 
-def _proposal(in_sync: InSync | None) -> Proposal | None:
-    return None if in_sync is None else in_sync.proposal
+def _proposal(followers: Followers | None) -> Proposal | None:
+    return None if followers is None else followers.proposal
 
 
 def _began_with_whole_batch(before: Sight, now: Sight) -> bool:
@@ -77,7 +77,7 @@ def _began_with_whole_batch(before: Sight, now: Sight) -> bool:
 
 def _maximal(partition: Partition) -> set[int]:
     """Return the replicas that are in sync for a leader, and those that it has proposed to add."""
-    proposal = _proposal(partition.in_sync)
+    proposal = _proposal(partition.followers)
     return {*partition.image.isr, *(() if proposal is None else proposal.isr)}
 
 
@@ -157,7 +157,7 @@ class ReplicaRules:
         """Return the leader's replica in the newest epoch, if it has that epoch and there are other replicas."""
         known = self._partition_image(topic, key)
         leading = None if known is None else self._candidate(known.leader, topic, *key)
-        if known is None or leading is None or leading.in_sync is None or leading.leader_epoch != known.leader_epoch:
+        if known is None or leading is None or leading.followers is None or leading.leader_epoch != known.leader_epoch:
             return None
         return leading
 
@@ -181,7 +181,7 @@ class ReplicaRules:
         known, leading = self._partition_image(topic, key), self._leading(topic, key)
         if known is None or leading is None or leading.image.partition_epoch >= known.partition_epoch:
             return  # the leader has received the change already
-        proposal = _proposal(leading.in_sync)
+        proposal = _proposal(leading.followers)
         epoch = None if proposal is None else proposal.partition_epoch
         assert epoch == known.partition_epoch - 1, (
             f"R10: {topic}-{key[1]}: {known.isr} at partition epoch {known.partition_epoch}, other than before in "
@@ -226,7 +226,7 @@ class ReplicaRules:
     def _look_at(self, broker_id: int, broker: ClusterBroker) -> None:
         for partition in broker.server.services.partitions:
             key = partition.topic_id, partition.index
-            log, in_sync = partition.log, partition.in_sync
+            log, followers = partition.log, partition.followers
             before = self._seen.get((broker_id, key))
             if (
                 before is not None
@@ -235,7 +235,7 @@ class ReplicaRules:
                 and before.high_watermark == partition.high_watermark
                 and before.image is partition.image
                 and before.is_led == partition.is_led
-                and (in_sync is None or in_sync.proposal is before.proposal)
+                and (followers is None or followers.proposal is before.proposal)
             ):
                 continue
             if log.failure is not None:
@@ -250,7 +250,7 @@ class ReplicaRules:
                 partition.is_led,
                 len(partition.image.isr),
                 min(log.config.min_insync_replicas, len(partition.image.replicas)),
-                _proposal(in_sync),
+                _proposal(followers),
             )
             self._seen[broker_id, key] = now
             self._check(broker_id, key, now, before if before is not None and before.partition is partition else None)
@@ -302,12 +302,12 @@ class ReplicaRules:
         """Check that the high watermark advances only after fetches in this epoch by all (possibly) in-sync replicas
         (R3).
         """
-        in_sync = now.partition.in_sync
-        if in_sync is None:
+        followers = now.partition.followers
+        if followers is None:
             return
         for broker_id in _maximal(now.partition):
-            if in_sync.has(broker_id):
-                end = in_sync.follower(broker_id).log_end_offset
+            if followers.is_follower(broker_id):
+                end = followers.follower(broker_id).log_end_offset
                 assert end >= now.high_watermark, (
                     f"R3: {place}: commits {now.high_watermark}; broker {broker_id} has fetched up to {end}"
                 )

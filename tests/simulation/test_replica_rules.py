@@ -117,8 +117,8 @@ def test_a_leader_that_commits_without_an_in_sync_replica_breaks_r3(stage: Stage
 
 def test_a_leader_that_proposed_an_isr_shrink_keeps_r3(stage: Stage) -> None:
     leading = stage.leading
-    assert leading.in_sync is not None
-    leading.in_sync.proposal = proposal(leading, leading.leader_id)
+    assert leading.followers is not None
+    leading.followers.proposal = proposal(leading, leading.leader_id)
     stage.rules.look()
 
 
@@ -134,8 +134,8 @@ def proposal(leading: Partition, *isr: int) -> Proposal:
 
 def test_committing_a_record_that_an_in_sync_replica_lacks_breaks_r3(stage: Stage) -> None:
     stage.append_another()
-    assert stage.leading.in_sync is not None
-    stage.leading.in_sync.follower(stage.a_follower).log_end_offset = 1
+    assert stage.leading.followers is not None
+    stage.leading.followers.follower(stage.a_follower).log_end_offset = 1
     with pytest.raises(AssertionError, match=r"^R3: .* commits 2; broker \d has fetched up to 1"):
         stage.rules.look()
 
@@ -163,8 +163,8 @@ def test_an_isr_change_that_the_leader_did_not_propose_breaks_r10(stage: Stage) 
 def test_an_isr_change_that_the_leader_proposed_keeps_r10(stage: Stage) -> None:
     leading = stage.leading
     left = tuple(broker_id for broker_id in leading.image.isr if broker_id != stage.a_follower)
-    assert leading.in_sync is not None
-    leading.in_sync.proposal = proposal(leading, *left)
+    assert leading.followers is not None
+    leading.followers.proposal = proposal(leading, *left)
     stage.rules.image_changed(changed(stage.image, isr=left))
 
 

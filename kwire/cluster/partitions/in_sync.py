@@ -63,7 +63,7 @@ class Proposal:
     partition_epoch: int
 
 
-class InSync:
+class Followers:
     """Owner of the followers' states and the proposal of one leader epoch."""
 
     def __init__(self, image: PartitionImage, peers: Peers, *, epoch_start: int) -> None:
@@ -103,7 +103,7 @@ class InSync:
 
     # --- what followers have
 
-    def has(self, broker_id: int) -> bool:
+    def is_follower(self, broker_id: int) -> bool:
         """Return True if a broker is another replica of the partition."""
         return broker_id in self._followers
 

@@ -20,7 +20,7 @@ from uuid import UUID
 from kwire.cluster.metadata.image import PartitionImage
 from kwire.cluster.partitions.divergence import EpochEnd, truncation_offset
 from kwire.cluster.partitions.group_commit import GroupCommit
-from kwire.cluster.partitions.in_sync import InSync, Peers
+from kwire.cluster.partitions.in_sync import Followers, Peers
 from kwire.cluster.partitions.verification import Verification
 from kwire.cluster.partitions.waiters import Waiter, Watcher
 from kwire.log.append_result import AppendResult
@@ -51,9 +51,9 @@ class Partition:
         "_unflushed_bytes",
         "_waiters",
         "_watchers",
+        "followers",
         "high_watermark",
         "image",
-        "in_sync",
         "index",
         "is_led",
         "is_removed",
@@ -90,7 +90,7 @@ class Partition:
         self.leader_id = image.leader
         self.is_led = False
         """True if this broker leads the partition: only then may clients write here."""
-        self.in_sync: InSync | None = None
+        self.followers: Followers | None = None
         """State of the followers, kept by the leader; None without other replicas."""
         self.is_removed = False
         """True if the topic was deleted or this broker no longer has the replica."""
@@ -168,17 +168,17 @@ class Partition:
         if self._unflushed_bytes or log.unflushed_records >= log.config.flush_messages:
             self._unflushed_bytes += size
             self._group_commit.request(self)
-            if self.in_sync is not None:
-                self._record_append(self.in_sync, size)
-        elif self.in_sync is None:
+            if self.followers is not None:
+                self._record_append(self.followers, size)
+        elif self.followers is None:
             self._advance(log.log_end_offset, size)
         else:
-            self._record_append(self.in_sync, size)
+            self._record_append(self.followers, size)
             self._advance_over_in_sync()
 
-    def _record_append(self, in_sync: InSync, size: int) -> None:
+    def _record_append(self, followers: Followers, size: int) -> None:
         """Record an uncommitted append, and notify delayed fetches of followers and other log end waiters."""
-        in_sync.appended(self.log.log_end_offset, size)
+        followers.appended(self.log.log_end_offset, size)
         self._notify_log_end_waiters(size)
 
     def _notify_log_end_waiters(self, size: int) -> None:
@@ -216,7 +216,7 @@ class Partition:
             self._take_high_watermark(self._leader_high_watermark)
             if is_settled and self.on_log_durable is not None:
                 self.on_log_durable()
-        elif self.in_sync is not None:
+        elif self.followers is not None:
             self._advance_over_in_sync()
             self._notify_log_end_waiters(1)  # for acks=1; delayed fetches counted the bytes at the append
         elif end > self.high_watermark:
@@ -229,19 +229,19 @@ class Partition:
 
     def satisfies_acks(self, last_offset: int, acks: int) -> bool:
         """Return True if an append up to this offset is committed or, with acks=1 and followers, committable."""
-        if acks == ACKS_ALL or self.in_sync is None:
+        if acks == ACKS_ALL or self.followers is None:
             return self.high_watermark > last_offset
         return self.committable_end > last_offset
 
     def _advance_over_in_sync(self) -> None:
         """Commit what all in-sync replicas have, if there are enough of them."""
-        in_sync = self.in_sync
-        assert in_sync is not None
+        followers = self.followers
+        assert followers is not None
         if not self.has_enough_in_sync:
             return
-        end = in_sync.committed_end(self.committable_end)
+        end = followers.committed_end(self.committable_end)
         if end > self.high_watermark:
-            self._advance(end, in_sync.take_committed_bytes(end))
+            self._advance(end, followers.take_committed_bytes(end))
 
     @property
     def has_enough_in_sync(self) -> bool:
@@ -266,17 +266,17 @@ class Partition:
 
     def live_replicas_changed(self) -> None:
         """React to brokers that were registered, fenced or removed: the replicas that commits wait for may change."""
-        if self.in_sync is not None:
+        if self.followers is not None:
             self._advance_over_in_sync()
             self._recheck_log_end_waiters()
 
-    def check_replica(self, broker_id: int, epoch: int) -> InSync:
+    def check_replica(self, broker_id: int, epoch: int) -> Followers:
         """Return the followers. Raises KafkaError if `broker_id` is not one of them, or this broker does not lead."""
-        if self.in_sync is None or not self.in_sync.has(broker_id):
+        if self.followers is None or not self.followers.is_follower(broker_id):
             # A broker that sends a leader epoch may have newer metadata than this broker.
             knows_epoch = epoch != NO_EPOCH
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        return self.in_sync
+        return self.followers
 
     def follower_fetched(
         self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, epoch: int
@@ -285,12 +285,12 @@ class Partition:
 
         Raises KafkaError for a non-replica, a stale broker epoch, or an offset outside of this log.
         """
-        in_sync = self.check_replica(broker_id, epoch)
+        followers = self.check_replica(broker_id, epoch)
         if self._peers.is_superseded(broker_id, broker_epoch):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)  # the restarted broker may have lost records
         if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        follower = in_sync.follower(broker_id)
+        follower = followers.follower(broker_id)
         has_moved_start = follower.log_start_offset != log_start_offset
         follower.fetched(
             offset,
@@ -299,7 +299,7 @@ class Partition:
             leader_end=self.log.log_end_offset,
             now_ms=self._peers.now_ms(),
         )
-        if in_sync.propose_expand(broker_id, self.high_watermark):
+        if followers.propose_expand(broker_id, self.high_watermark):
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
         if has_moved_start:
@@ -307,9 +307,9 @@ class Partition:
 
     def propose_isr_shrink(self) -> None:
         """Propose an in-sync set without the replicas that lag; they count until the metadata have the new set."""
-        if self.in_sync is None:
+        if self.followers is None:
             return
-        if self.in_sync.propose_shrink(self.log.log_end_offset):
+        if self.followers.propose_shrink(self.log.log_end_offset):
             self._peers.send_proposal(self)
         self._advance_over_in_sync()
 
@@ -396,7 +396,7 @@ class Partition:
 
         Consumers of the previous leader may have read more than this leader knows to be committed.
         """
-        if self.in_sync is not None and self.high_watermark < self.in_sync.epoch_start:
+        if self.followers is not None and self.high_watermark < self.followers.epoch_start:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def wait(self, waiter: Waiter, *, for_log_end: bool = False) -> None:
@@ -439,7 +439,7 @@ class Partition:
     def low_watermark(self) -> int:
         """Lowest log start offset of the live replicas: none of them has records below it."""
         start = self.log.log_start_offset
-        return start if self.in_sync is None else self.in_sync.low_watermark(start)
+        return start if self.followers is None else self.followers.low_watermark(start)
 
     def replace_log(self, log: PartitionLog) -> None:
         """Continue with a copy of the log in another directory; all its batches are durable.
@@ -460,7 +460,7 @@ class Partition:
         if is_led and (is_new_epoch or not was_led):
             self._lead(image)
         elif is_led:
-            self._update_in_sync(image)
+            self._update_followers(image)
             self._recheck_log_end_waiters()
         elif was_led or is_new_epoch:
             self._follow()
@@ -474,24 +474,24 @@ class Partition:
         self.is_led = True
         self.log.try_complete_truncation()
         self.log.assign_epoch_start(image.leader_epoch, self.log.log_end_offset)
-        self.in_sync = None
-        self._update_in_sync(image)
+        self.followers = None
+        self._update_followers(image)
 
-    def _update_in_sync(self, image: PartitionImage) -> None:
+    def _update_followers(self, image: PartitionImage) -> None:
         if len(image.replicas) == 1:
-            self.in_sync = None
+            self.followers = None
             if self.committable_end > self.high_watermark:  # the lagging replicas were removed
                 self._advance(self.committable_end, 1)  # 1: size unknown; 0 would answer delayed fetches too early
             return
-        if self.in_sync is None:
-            self.in_sync = InSync(image, self._peers, epoch_start=self.log.log_end_offset)
+        if self.followers is None:
+            self.followers = Followers(image, self._peers, epoch_start=self.log.log_end_offset)
         else:
-            self.in_sync.update(image)
+            self.followers.update(image)
         self._advance_over_in_sync()
 
     def _follow(self) -> None:
         self.is_led = False
-        self.in_sync = None
+        self.followers = None
         self._leader_high_watermark = self.high_watermark
 
     def wake(self) -> None:

@@ -23,16 +23,16 @@ def closer_replica(partition: Partition, asked: FetchPartition, rack: str, conte
     """
     if not rack or context.services.settings.of(RequestSettings).replica_selector != RACK_AWARE_SELECTOR:
         return None
-    in_sync = partition.in_sync
+    followers = partition.followers
     services = context.services
-    if in_sync is None or services.settings.of(RequestSettings).rack == rack:
+    if followers is None or services.settings.of(RequestSettings).rack == rack:
         return None
     best, best_end = None, -1
     for broker_id in partition.image.isr:
         broker = services.image.brokers.get(broker_id)
         if broker_id == partition.leader_id or broker is None or broker.fenced or broker.rack != rack:
             continue
-        follower = in_sync.follower(broker_id)
+        follower = followers.follower(broker_id)
         has_it = follower.log_start_offset <= asked.fetch_offset <= follower.log_end_offset
         if has_it and follower.log_end_offset > best_end and services.endpoint(broker_id, context.listener_name):
             best, best_end = broker_id, follower.log_end_offset

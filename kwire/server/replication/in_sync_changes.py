@@ -139,25 +139,25 @@ class InSyncChanges:
 def _proposals(partitions: Iterable[Partition]) -> list[_Proposed]:
     """Return the proposals that still exist, of partitions that are still led."""
     return [
-        _Proposed(partition, partition.in_sync.proposal)
+        _Proposed(partition, partition.followers.proposal)
         for partition in partitions
-        if partition.in_sync is not None and partition.in_sync.proposal is not None
+        if partition.followers is not None and partition.followers.proposal is not None
     ]
 
 
 def _apply_result(proposed: _Proposed, answer: AlterPartitionResponsePartitionData | None) -> bool:
     """Apply the result for one partition; return False if the proposal must be sent again."""
     partition, proposal = proposed
-    in_sync = partition.in_sync
-    if in_sync is None or in_sync.proposal is not proposal:
+    followers = partition.followers
+    if followers is None or followers.proposal is not proposal:
         return True
     code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else ErrorCode(answer.error_code)
     if code is ErrorCode.NONE:
         assert answer is not None
         if answer.partition_epoch == proposal.partition_epoch:  # nothing changed
-            in_sync.rejected(proposal)
+            followers.rejected(proposal)
         return True
     logger.info("%s-%d: in-sync set %s rejected: %s", partition.topic, partition.index, list(proposal.isr), code.name)
     if code in _NOT_NOW:
-        in_sync.rejected(proposal)
+        followers.rejected(proposal)
     return code in _NOT_NOW or code in _WAIT_FOR_METADATA

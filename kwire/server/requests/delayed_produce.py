@@ -29,7 +29,7 @@ class DelayedProduce:
         self.future.add_done_callback(self._stop)
         has_timeout = False
         for waiting in self._waiting:
-            has_others = waiting.partition.in_sync is not None
+            has_others = waiting.partition.followers is not None
             # With other replicas, acks=1 waits only for the local flush, of which the log end waiters are notified.
             waiting.partition.wait(waiting, for_log_end=has_others and acks != ACKS_ALL)
             # Without other replicas only the flush is awaited: no timeout.

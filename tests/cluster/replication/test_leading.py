@@ -49,8 +49,8 @@ def test_a_fetch_from_a_lower_offset_does_not_lower_the_high_watermark(leader: P
         fetched(leader, broker, 3)
     fetched(leader, 2, 1)
     assert leader.high_watermark == 3
-    assert leader.in_sync is not None
-    assert leader.in_sync.follower(2).log_end_offset == 1
+    assert leader.followers is not None
+    assert leader.followers.follower(2).log_end_offset == 1
 
 
 def test_a_leader_alone_in_sync_commits_what_it_appends(tmp_path: Path, peers: KnownPeers) -> None:
@@ -84,8 +84,8 @@ def test_a_follower_joins_when_it_has_what_is_committed(tmp_path: Path, peers: K
     assert not peers.sent_proposals
     fetched(partition, 3, 2)
     assert peers.sent_proposals == [partition]
-    assert partition.in_sync is not None
-    proposal = partition.in_sync.proposal
+    assert partition.followers is not None
+    proposal = partition.followers.proposal
     assert proposal is not None
     assert (proposal.isr, proposal.broker_epochs) == ((1, 2, 3), (101, 102, 103))
 
@@ -112,8 +112,8 @@ def test_a_fetch_with_a_stale_broker_epoch_is_not_counted(leader: Partition, pee
         assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert leader.high_watermark == 0
     assert not peers.sent_proposals
-    assert leader.in_sync is not None
-    assert leader.in_sync.follower(2).log_end_offset == -1
+    assert leader.followers is not None
+    assert leader.followers.follower(2).log_end_offset == -1
 
 
 def test_a_fenced_broker_does_not_join(tmp_path: Path, peers: KnownPeers) -> None:
@@ -139,16 +139,16 @@ def test_a_joining_replica_counts_for_the_high_watermark(tmp_path: Path, peers: 
     fetched(partition, 3, 0)  # too low for a proposal to add it
     append(partition, b"b")
     fetched(partition, 3, 1)
-    in_sync = partition.in_sync
-    assert in_sync is not None
-    proposal, in_sync.proposal = in_sync.proposal, None
+    followers = partition.followers
+    assert followers is not None
+    proposal, followers.proposal = followers.proposal, None
     append(partition, b"c")
     fetched(partition, 2, 3)
     assert partition.high_watermark == 1
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     assert proposal is not None
-    in_sync.proposal = proposal
-    in_sync.rejected(proposal)
+    followers.proposal = proposal
+    followers.rejected(proposal)
     partition.propose_isr_shrink()
     fetched(partition, 2, 3)
     assert partition.high_watermark == 3
@@ -165,9 +165,9 @@ def test_a_follower_behind_for_replica_lag_time_max_is_removed_from_the_isr(
     peers.clock.now_ms += 1
     leader.propose_isr_shrink()
     assert peers.sent_proposals == [leader]
-    assert leader.in_sync is not None
-    assert leader.in_sync.proposal is not None
-    assert leader.in_sync.proposal.isr == (1, 2)
+    assert leader.followers is not None
+    assert leader.followers.proposal is not None
+    assert leader.followers.proposal.isr == (1, 2)
     assert leader.high_watermark == 0, "it counts until the controller has left it out"
 
 
@@ -202,41 +202,41 @@ def test_a_metadata_update_completes_an_isr_proposal(leader: Partition, peers: K
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
     leader.update(image((1, 2), partition_epoch=1), is_led=True)
-    assert leader.in_sync is not None
-    assert leader.in_sync.proposal is None
+    assert leader.followers is not None
+    assert leader.followers.proposal is None
     assert leader.high_watermark == 3
 
 
 def test_metadata_of_the_same_partition_epoch_keeps_the_isr_proposal(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
-    assert leader.in_sync is not None
-    proposal = leader.in_sync.proposal
+    assert leader.followers is not None
+    proposal = leader.followers.proposal
     leader.update(image(), is_led=True)
-    assert leader.in_sync.proposal is proposal is not None
+    assert leader.followers.proposal is proposal is not None
 
 
 def test_a_rejected_proposal_leaves_all_as_it_was(leader: Partition, peers: KnownPeers) -> None:
     peers.clock.now_ms += int(LAG_MAX_MS) + 1
     leader.propose_isr_shrink()
-    in_sync = leader.in_sync
-    assert in_sync is not None
-    proposal = in_sync.proposal
+    followers = leader.followers
+    assert followers is not None
+    proposal = followers.proposal
     assert proposal is not None
-    in_sync.rejected(replace(proposal))
-    proposals = [in_sync.proposal]  # the response to another proposal changes nothing
-    in_sync.rejected(proposal)
-    proposals.append(in_sync.proposal)
+    followers.rejected(replace(proposal))
+    proposals = [followers.proposal]  # the response to another proposal changes nothing
+    followers.rejected(proposal)
+    proposals.append(followers.proposal)
     assert proposals == [proposal, None]
-    assert len(in_sync._maximal) == 3
+    assert len(followers._maximal) == 3
 
 
 def test_a_new_leader_epoch_resets_the_follower_offsets(leader: Partition) -> None:
     for broker in (2, 3):
         fetched(leader, broker, 3)
     leader.update(image(leader_epoch=1, partition_epoch=1), is_led=True)
-    assert leader.in_sync is not None
-    assert leader.in_sync.follower(2).log_end_offset == -1
+    assert leader.followers is not None
+    assert leader.followers.follower(2).log_end_offset == -1
     assert leader.high_watermark == 3
 
 
@@ -254,8 +254,8 @@ def test_a_follower_ahead_of_the_leader_is_out_of_range(leader: Partition) -> No
     with pytest.raises(KafkaError) as raised:
         fetched(leader, 2, 4)
     assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
-    assert leader.in_sync is not None
-    assert leader.in_sync.follower(2).log_end_offset == -1
+    assert leader.followers is not None
+    assert leader.followers.follower(2).log_end_offset == -1
 
 
 def test_removed_replicas_are_not_waited_for(leader: Partition) -> None:
@@ -264,7 +264,7 @@ def test_removed_replicas_are_not_waited_for(leader: Partition) -> None:
     assert leader.high_watermark == 3
     leader.update(image((1,), replicas=(1,), partition_epoch=2), is_led=True)
     append(leader, b"d")
-    assert (leader.in_sync, leader.high_watermark) == (None, 4)
+    assert (leader.followers, leader.high_watermark) == (None, 4)
 
 
 def test_a_replica_that_is_added_is_followed(tmp_path: Path, peers: KnownPeers) -> None:
@@ -332,7 +332,7 @@ def test_many_appends_that_wait_take_no_memory(tmp_path: Path, peers: KnownPeers
     reader = Watching()
     partition.wait(reader)
     append(partition, *[b"x"] * 200)
-    assert partition.in_sync is not None
-    assert len(partition.in_sync._uncommitted) <= 64
+    assert partition.followers is not None
+    assert len(partition.followers._uncommitted) <= 64
     fetched(partition, 2, 200)
     assert sum(reader.sizes) == partition.log.size_in_bytes
