@@ -9,9 +9,9 @@ class Observer(Protocol):
     """Observer of a partition's state."""
 
     def state_changed(self) -> None:
-        """Check the partition again: its leader, metadata or a follower's log start offset changed, or its log was cut.
+        """Check the partition again: its leader, metadata or a follower's log start offset changed.
 
-        Also called if it was removed, if its log failed, and for a commit of unknown size.
+        Also called if its log was truncated or failed, if it was removed, and for a commit of unknown size.
         """
 
 
