@@ -332,7 +332,7 @@ def test_a_new_leader_accepts_appends_after_a_long_pending_truncation(tmp_path: 
         partition.truncate_to_leaders_end(batches - 1)
         partition.update(replace(partition.image, leader=1, leader_epoch=2), is_led=True)
         again = batch(b"x", producer_id=7, producer_epoch=0, sequence=batches - 2)
-        with pytest.raises(KafkaError) as rejected:
+        with pytest.raises(KafkaError, match="is still completing a truncation; retry") as rejected:
             partition.append(again, 1)
         assert rejected.value.code is ErrorCode.KAFKA_STORAGE_ERROR, "the client asks again"
         while partition.log.pending_truncation is not None:
