@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kwire.coordinator.transaction.adding import check_producer
 from kwire.coordinator.transaction.ending import (
     completed,
     fenced,
@@ -259,9 +260,13 @@ def test_init_producer_id_sets_the_next_epoch(
 
 
 @pytest.mark.parametrize("state", [S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_no_transaction_begins_while_one_ends(state: TransactionState) -> None:
+@pytest.mark.parametrize("producer", [Producer(5, 7), Producer(6, 0), Producer(5, 3)])
+def test_no_transaction_begins_while_one_ends(state: TransactionState, producer: Producer) -> None:
+    """Also for the next producer id, which the client already uses if the epochs were exhausted."""
+    ending = transaction(state)
+    assert code_of(lambda: check_producer(ending, *producer)) is AGAIN
     with pytest.raises(KafkaError) as rejection:
-        check_can_initialise(transaction(state), None)
+        check_can_initialise(ending, producer)
     assert rejection.value.code is AGAIN
 
 

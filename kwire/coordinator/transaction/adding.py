@@ -11,13 +11,18 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 
 
 def check_producer(transaction: Transaction | None, producer_id: int, epoch: int) -> Transaction:
-    """Return the transaction if it belongs to this producer and is not ending. Raises KafkaError."""
-    if transaction is None or transaction.producer_id != producer_id:
+    """Return the transaction if it belongs to this producer and is not ending. Raises KafkaError.
+
+    The state is checked first, as in Kafka: while a transaction ends, its producer may already use the next id.
+    """
+    if transaction is None:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if transaction.state in PREPARED:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if transaction.producer_id != producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.producer_epoch != epoch or epoch == EPOCH_MAX:  # the last epoch is never given to a client
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
-    if transaction.state in PREPARED:
-        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     return transaction
 
 

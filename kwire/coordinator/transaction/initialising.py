@@ -21,10 +21,10 @@ class Producer(NamedTuple):
 
 def check_can_initialise(transaction: Transaction, expected: Producer | None) -> None:
     """Raise KafkaError if this client must not, or not yet, receive a new epoch."""
-    if expected is not None and not _is_same_producer(transaction, expected):
-        raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if transaction.state in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    if expected is not None and not _is_same_producer(transaction, expected):
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
 
 
 def needs_producer_id(transaction: Transaction | None, expected: Producer | None, version: int) -> bool:
