@@ -32,7 +32,9 @@ class LeaderEpochs:
         self._entries: list[tuple[int, int]] = []
         self.latest_epoch = NO_EPOCH
         self.version = 0
-        """Number of changes; the file has the newest version, durable_version is what survives a power failure."""
+        """Number of changes. The file has _written_version, older after a full disk; a power failure leaves
+        durable_version.
+        """
         self.durable_version = 0
         self._written_version = 0
         self.stored_epoch = NO_EPOCH

@@ -3,8 +3,8 @@
 Its offsets, and their order, are in log_offsets.py.
 
 An append consists of these steps: validate, check the producer's sequence, assign offsets, one write, indexes in
-memory, producer state. If a step up to the write fails, nothing is stored. log_health.py describes the effect of
-failures on a log.
+memory, producer state. If a step before the write fails, or the disk is full at the write, nothing is stored.
+log_health.py describes the effect of failures on a log.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class _Progress:
     metadata_offset: int = -1
     """Offset up to which the broker reports that it has applied the metadata."""
     shutdown_offset: int | None = None
-    """End of the metadata log when the controlled shutdown began, with the new leaders that this wrote; else None."""
+    """Metadata offset after which its controlled shutdown has written new leaders; None if it is not stopping."""
     has_heartbeat: bool = False
     """True if this controller has answered its heartbeats without requesting its shutdown."""
 

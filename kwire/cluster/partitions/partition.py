@@ -143,7 +143,7 @@ class Partition:
     def append_marker(
         self, batch: bytes, producer_id: int, producer_epoch: int, *, transaction_version: int
     ) -> AppendResult:
-        """Append a transaction marker, and reject its batches that wait for verification. Raises like `append`."""
+        """Append a marker, and reject the transaction's batches that wait for verification. Raises like `append`."""
         log = self.log
         if len(self.image.isr) < log.config.min_insync_replicas:
             self._check_insync_replicas()
@@ -249,7 +249,7 @@ class Partition:
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
-        """Raise the high watermark. `size` is the number of bytes committed; 0 (unknown) answers delayed fetches."""
+        """Raise the high watermark by `size` bytes. If unknown: 1 from a leader, 0 from a follower (read again)."""
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
         self.log.producers.update_high_watermark(end)

@@ -9,9 +9,9 @@ class Observer(Protocol):
     """Observer of a partition's state."""
 
     def state_changed(self) -> None:
-        """Check the partition again: its leader, metadata or a follower's log start offset changed.
+        """Check the partition again: its leader or metadata changed, or a replica's log start offset.
 
-        Also called if its log was truncated or failed, if it was removed, and for a commit of unknown size.
+        Also called if it was removed, if its log was truncated or failed, or if a follower knows no committed size.
         """
 
 

@@ -1,7 +1,7 @@
 """Committed offsets of all groups in one shard.
 
 Offsets in a transaction are pending until its marker. An abort marker drops them. A commit marker commits each one,
-unless the record of the committed offset is later in the log.
+unless the partition already has a committed offset whose record is later in the log than the pending one's.
 """
 
 from __future__ import annotations

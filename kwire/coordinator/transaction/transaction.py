@@ -39,7 +39,7 @@ class Transaction:
     start_ms: int = NO_TIMESTAMP
     last_update_ms: int
     client_version: int = CLASSIC
-    """Transaction version of the client in the request that led to this state."""
+    """Transaction version of the last added partitions, EndTxn or abort by the coordinator; markers have it too."""
 
     @property
     def is_exhausted(self) -> bool:

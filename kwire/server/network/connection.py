@@ -2,8 +2,8 @@
 
 A request that is answered at once never leaves this call stack, unless other connections are served first (turns.py). A
 request that waits, or whose response is made in pieces, holds back later requests, as Kafka mutes a channel. Produce is
-the exception, a pipelined API: its batches are already appended in order, and only its response waits. Reading stops
-while requests or responses accumulate, so that TCP flow control slows the client down.
+the exception, a pipelined API: unless it is appended in steps, its batches are appended (or queued for verification) at
+once, and only its response waits. Reading stops while requests or responses accumulate: TCP slows the client down.
 
 The receive buffer is shared by all connections (receive_buffer.py): get_buffer, the read and buffer_updated follow each
 other with no other callback in between. A partly received frame is in arriving_frame.py.

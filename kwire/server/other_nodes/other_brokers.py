@@ -1,7 +1,7 @@
 """Requests of coordinators to other brokers: markers to partition leaders, and requests to transaction coordinators.
 
-Requests to this broker stay in the process. One request to another broker contains all markers or transactions that
-wait for that broker (RequestBatches).
+Requests to this broker stay in the process. Markers or transactions that wait for the same other broker share requests
+(RequestBatches).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Batches of coordinators' requests to other brokers, built like those of Kafka's marker and verification senders.
 
-All items for one broker in one turn of the event loop are sent in one request. While REQUESTS_AT_ONCE requests to a
-broker are unanswered, further items wait for the next request. A burst of n items thus costs far fewer than n requests.
+All items for one broker in one turn of the event loop are sent in one request. It never has two items with the same
+key, and at most PARTITIONS_MAX partitions, unless one item has more. While REQUESTS_AT_ONCE requests to a broker are
+unanswered, further items wait for the next request. A burst of n items thus costs far fewer than n requests.
 """
 
 from __future__ import annotations

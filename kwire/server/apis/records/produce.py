@@ -4,7 +4,7 @@ The handler appends all batches before it waits for anything, so that the batche
 partitions in the order in which they were sent. The exception is the first batch of a transaction in a partition. It
 waits for the verification of the transaction, and later batches of its producer wait behind it
 (kwire.coordinator.transaction.verifier). A request with many batches, or with a batch that takes long to validate, is
-appended in steps. Later requests of its connection wait until the last step.
+appended in steps. Then later requests of its connection wait until it is answered.
 
 The response waits for the verification, for the flush that flush.messages requires, and with acks=all for the in-sync
 replicas. With acks=0 there is no response. If an append with acks=0 fails, the connection is closed, because the client
