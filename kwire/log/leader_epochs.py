@@ -4,7 +4,8 @@ Epochs and start offsets both strictly increase. With this file a follower finds
 leader's diverge (KIP-101, KIP-279). Entries that were not durable at a crash are rebuilt from the batches after the
 last durable entry.
 
-An epoch without records does not apply to any record: it is kept in memory only, until its first record is appended.
+An epoch without records does not apply to any record. Alone it does not cause a write of the file: its first record
+does, or another change of the entries.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class LogHealth:
         self.lacks_space = False
         """True if the disk was full at the last write."""
         self.on_failure: Callable[[DiskFailure], None] | None = None
-        """Callback for when the log goes offline, which takes its directory offline too; called once."""
+        """Callback for a disk failure that takes the log offline, and its directory too; called once."""
         self.on_trouble: Callable[[], None] | None = None
         """Callback for damage to the log, and for each write that fails because the disk is full."""
         self._next_message_ms = 0.0

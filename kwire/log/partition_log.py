@@ -360,9 +360,9 @@ class PartitionLog(LogState):
         self.pending_truncation = PendingTruncation(self, cut.files)
 
     def _lower(self, recovery_point: int, *, first_dirty: int, start: int) -> None:
-        """Lower the offsets before a truncation, so that no running flush makes anything above the new end durable.
+        """Lower the offsets before a truncation: a running flush must not raise the recovery point above the new end.
 
-        Otherwise the checkpoints would, after a restart, mark new records at these offsets as compacted or deleted.
+        With the old first dirty and start offsets, a restart would take new records there for compacted or deleted.
         """
         self.health.guard(self.segments.undo_compaction)
         before = self.offsets.lower(recovery_point=recovery_point, first_dirty=first_dirty, start=start)

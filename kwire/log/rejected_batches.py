@@ -18,7 +18,7 @@ from kwire.protocol.wrapping import SEQUENCE_MAX
 PRODUCERS_MAX: Final = 1_000
 """Maximum producers per reason.
 
-Beyond it one is dropped: by its first rejection for a full disk, by its last for verification.
+Beyond it the oldest is dropped: for a full disk by its first rejection, for verification by its last one.
 """
 FOLLOWING_MAX: Final = 4
 """Batches that may follow a rejected one before its client receives the error, with five requests in flight."""

@@ -2,7 +2,7 @@
 
 A truncation has two parts. The first part shortens files and offsets immediately. The second part derives the
 producers' state from the remaining batches, which may be many, and makes the new end durable. Until then the log
-accepts no appends, and its last stable offset is its start.
+accepts no appends. Its last stable offset is its start until the producers' state is derived.
 """
 
 from __future__ import annotations

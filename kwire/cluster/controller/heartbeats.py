@@ -57,7 +57,7 @@ class _Progress:
     metadata_offset: int = -1
     """Offset up to which the broker reports that it has applied the metadata."""
     shutdown_offset: int | None = None
-    """Metadata offset after which its controlled shutdown has written new leaders; None if it is not stopping."""
+    """Offset of the metadata that contain the new leaders of its controlled shutdown; None if it is not stopping."""
     has_heartbeat: bool = False
     """True if this controller has answered its heartbeats without requesting its shutdown."""
 

@@ -39,7 +39,7 @@ class FlushablePartition(Protocol):
         """React to a flush: the log's recovery point is the new durable end."""
 
     def wake(self) -> None:
-        """Make the waiters check again, because no flush will come."""
+        """Make the waiters check again: the log has failed, or the state that a truncation invalidated is rebuilt."""
 
 
 class GroupCommit:

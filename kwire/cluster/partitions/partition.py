@@ -249,7 +249,7 @@ class Partition:
         return len(self.image.isr) >= min(self.log.config.min_insync_replicas, len(self.image.replicas))
 
     def _advance(self, end: int, size: int) -> None:
-        """Raise the high watermark by `size` bytes. If unknown: 1 from a leader, 0 from a follower (read again)."""
+        """Raise the high watermark to `end`. It commits `size` bytes; unknown is 1 from a leader, 0 from a follower."""
         assert self.high_watermark <= end <= self.log.log_end_offset, "the high watermark grows within the log"
         self.high_watermark = end
         self.log.producers.update_high_watermark(end)

@@ -39,7 +39,10 @@ class Transaction:
     start_ms: int = NO_TIMESTAMP
     last_update_ms: int
     client_version: int = CLASSIC
-    """Transaction version of the last added partitions, EndTxn or abort by the coordinator; markers have it too."""
+    """Transaction version, set when partitions are added, by EndTxn, and by an abort of the coordinator.
+
+    The markers have it too.
+    """
 
     @property
     def is_exhausted(self) -> bool:

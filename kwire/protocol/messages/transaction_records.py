@@ -27,7 +27,7 @@ class TransactionPartitions:
 class TransactionLogValue:
     producer_id: int64 = field("0+")
     previous_producer_id: int64 = field("1+", tag=0, tagged="1+", default=-1)
-    """Producer id of the last transaction that ended, for retries of its requests."""
+    """Producer id of the previous state; after a change of the id, a client may retry with it."""
     next_producer_id: int64 = field("1+", tag=1, tagged="1+", default=-1)
     """Producer id after the end of the transaction, if its epochs are exhausted."""
     producer_epoch: int16 = field("0+")
