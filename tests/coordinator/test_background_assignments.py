@@ -161,6 +161,20 @@ def replace(world: World) -> None:
     world.group.members["c"] = 1
 
 
+def rename_and_leave(world: World) -> None:
+    """Let a static member with a target return with another member id, and then let another member leave."""
+    world.group.target.put("c", ALL)
+    del world.group.members["a"]
+    world.group.members["c"] = 1
+    del world.group.members["b"]
+    world.group.epoch += 1
+
+
+def join(world: World) -> None:
+    world.group.members["c"] = 1
+    world.group.epoch += 1
+
+
 def recreate(world: World) -> None:
     world.group = new_group()
 
@@ -175,6 +189,8 @@ def delete(world: World) -> None:
         (lambda _: None, [(2, ["a", "b"])]),
         (leave, [(2, ["b"])]),
         (replace, []),
+        (rename_and_leave, []),
+        (join, [(2, ["a", "b"])]),
         (recreate, []),
         (delete, []),
     ],
