@@ -7,7 +7,7 @@ a classic group when its last such member has left. group.consumer.migration.pol
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 from uuid import UUID
 
@@ -94,6 +94,7 @@ class Migration:
         except ProtocolError as error:
             logger.warning("group %s cannot become a consumer group: %s", classic.group_id, error)
             raise _not_upgraded(classic, "because the embedded consumer protocol is malformed.") from None
+        self._check_assigned_once(classic, members)
         classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
         group = ConsumerGroup(classic.group_id)
         group.epoch = classic.generation_id
@@ -129,6 +130,18 @@ class Migration:
             raise _not_upgraded(classic, "because the group does not use the consumer embedded protocol.")
         if len(classic.members) > self._config().max_size:
             raise _not_upgraded(classic, "because the group size exceeds the consumer group maximum size.")
+
+    def _check_assigned_once(self, classic: ClassicGroup, members: Iterable[ConsumerMember]) -> None:
+        """Raise UNKNOWN_SERVER_ERROR, as Kafka does, if the leader has assigned a partition to two members."""
+        assigned: set[tuple[UUID, int]] = set()
+        for member in members:
+            partitions = {(topic, index) for topic, epochs in member.assigned_partitions.items() for index in epochs}
+            if not assigned.isdisjoint(partitions):
+                topic_id, index = min(assigned & partitions)
+                name = self._environment.image().topic_names.get(topic_id)
+                why = f"because partition {index} of topic {name} is assigned to two members."
+                raise _not_upgraded(classic, why, ErrorCode.UNKNOWN_SERVER_ERROR)
+            assigned |= partitions
 
     # --- removal, with downgrade
 
@@ -238,11 +251,9 @@ class Migration:
         return classic
 
 
-def _not_upgraded(classic: ClassicGroup, why: str) -> KafkaError:
+def _not_upgraded(classic: ClassicGroup, why: str, code: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> KafkaError:
     logger.info("group %s stays a classic group: %s", classic.group_id, why)
-    return KafkaError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group {why}"
-    )
+    return KafkaError(code, f"Cannot upgrade classic group {classic.group_id} to consumer group {why}")
 
 
 def _upgraded(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:
