@@ -208,10 +208,14 @@ class Migration:
                 logger.warning("group %s could not become a classic group: %s", group_id, error)
                 classic.answer_all(error.code)
                 groups[group_id] = group
+                for member in group.members.values():
+                    self._timeouts.restart_session(group_id, member)
+                    if not member.uses_classic_protocol:
+                        self._timeouts.follow_revocation(group_id, member)
 
         groups[group_id] = classic
-        for member in group.members:
-            self._timeouts.cancel(group_id, member)
+        for member_id in group.members:
+            self._timeouts.cancel(group_id, member_id)
         for each in classic.members.values():
             self._rebalance.restart_session(classic, each)
         if reason is not None:
