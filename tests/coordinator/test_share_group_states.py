@@ -170,6 +170,29 @@ def test_a_deleted_topic_is_forgotten_when_that_can_be_stored(tmp_path: Path) ->
     run(tmp_path, acts)
 
 
+@pytest.mark.parametrize("group_id", ["altered", "new"])
+def test_offsets_of_a_topic_that_is_deleted_meanwhile_are_not_altered(tmp_path: Path, group_id: str) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        offsets = world.groups.share.offsets
+        u_id = UUID(int=102)
+        assert await offsets.alter("altered", {u_id: {0: 1}}) == {}
+        async with offsets.changing(group_id):
+            altered = asyncio.ensure_future(offsets.alter(group_id, {T_ID: {0: 7, 1: 7}, u_id: {0: 2}}))
+            await asyncio.sleep(0)
+            world.delete_topic("t")
+        failed = await altered
+        assert {partition: error.code for partition, error in failed.items()} == {
+            (T_ID, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            (T_ID, 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        group = world.group_machine().groups[group_id]
+        assert isinstance(group, ShareGroup)
+        assert group.states.initialized.keys() == {u_id}
+        assert world.groups._runtime.reloads == 0
+
+    run(tmp_path, acts)
+
+
 # --- memory of empty groups
 
 
