@@ -11,9 +11,12 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_protocol import (
     AssignmentTopicPartition,
     ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
     encode_consumer_protocol,
 )
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.coordinator.clients import client_named
 from tests.coordinator.consumer_script import ScriptRunner
 from tests.coordinator.group_script import GROUP
 from tests.virtual_loop import VirtualLoop, virtual_loop
@@ -32,6 +35,25 @@ class Script:
         for command in commands:
             results = self._loop.run_until_complete(self.runner.run(command))
         return results
+
+    def join(self, name: str, *protocols: tuple[str, bytes]) -> ErrorCode:
+        """Let a new classic member join a consumer group with these protocols and their metadata."""
+        client = self.runner._client(name)
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=100_000,
+            rebalance_timeout_ms=100_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name=each, metadata=metadata) for each, metadata in protocols],
+        )
+
+        async def answered() -> JoinGroupResponse:
+            answer = self.runner.world.groups.join(request, client_named(name), version=3)
+            return await answer if isinstance(answer, Awaitable) else answer
+
+        response = self._loop.run_until_complete(answered())
+        client.member_id, client.generation = response.member_id, response.generation_id
+        return ErrorCode(response.error_code)
 
     def assign(self, leader: str, partitions: dict[str, list[int]]) -> None:
         """Let the leader of generation 1 assign partitions of the topic t to members."""
@@ -52,6 +74,9 @@ class Script:
             return ErrorCode((await answer if isinstance(answer, Awaitable) else answer).error_code)
 
         assert self._loop.run_until_complete(sync()) is ErrorCode.NONE
+
+
+SUBSCRIPTION = encode_consumer_protocol(ConsumerProtocolSubscription(topics=["t"]), 0)
 
 
 def assignment_of(partitions: list[int]) -> bytes:
@@ -77,3 +102,30 @@ def test_a_classic_group_with_a_partition_assigned_twice_is_not_upgraded(script:
     ]
     assert script.run("heartbeat x") == ["x heartbeat: NONE"]
     assert script.runner.world.groups._runtime.reloads == 0
+
+
+@pytest.mark.parametrize("metadata", [b"\0", b"\xff\xff"], ids=["without a version", "negative version"])
+def test_a_member_whose_removal_fails_is_fenced_later(script: Script, metadata: bytes) -> None:
+    """The only protocol that both classic members support has metadata that cannot be read."""
+    script.run("beat b topics=t")
+    assert script.join("x", ("range", SUBSCRIPTION), ("common", metadata)) is ErrorCode.NONE
+    assert script.join("y", ("sticky", SUBSCRIPTION), ("common", metadata)) is ErrorCode.NONE
+    (failed,) = script.run("leave-group b")
+    assert failed.startswith("b: GROUP_ID_NOT_FOUND (Cannot downgrade the classic group g: ")
+    script.run("wait 50000")  # its session ends
+    assert script.run("list") == ["g Reconciling consumer consumer"]
+    script.run("leave x", "wait 600")
+    assert script.run("list") == ["g PreparingRebalance classic consumer"]
+
+
+def test_a_protocol_that_a_member_names_twice_counts_once(script: Script) -> None:
+    """Otherwise members without a common protocol could join, and the group could not become a classic one."""
+    script.run("beat b topics=t")
+    protocol_a, protocol_b = ("a", SUBSCRIPTION), ("b", SUBSCRIPTION)
+    assert script.join("x", protocol_a, protocol_b, protocol_b) is ErrorCode.NONE
+    assert script.join("y", protocol_a) is ErrorCode.NONE
+    assert script.join("z", protocol_b) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert script.join("z", protocol_a) is ErrorCode.NONE
+    script.run("leave x")
+    assert script.join("x", protocol_b) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert script.run("leave-group b", "list") == ["g PreparingRebalance classic consumer"]

@@ -324,10 +324,12 @@ def _without_epochs(partitions: PartitionEpochs) -> Partitions:
 
 
 def encoded_assignment(partitions: Partitions, metadata: bytes, image: MetadataImage) -> bytes:
-    """Return partitions as a classic member's assignment, in the version of its subscription metadata."""
+    """Return partitions as a classic member's assignment, in the version of its metadata. Raises ProtocolError."""
     if len(metadata) < 2:
         raise ProtocolError("subscription metadata hold no version")
     version = min(int.from_bytes(metadata[:2], signed=True), 3)
+    if version < 0:
+        raise ProtocolError(f"subscription metadata have no version {version}")
     assigned = [
         AssignmentTopicPartition(topic=name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()
