@@ -296,9 +296,14 @@ async def error_of(call: Awaitable[None]) -> KafkaError | None:
     return None
 
 
-async def in_groups(items: Sequence[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, AT_ONCE at a time."""
+async def in_groups(
+    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_last: Callable[[Sequence[R]], bool] = lambda _: False
+) -> list[R]:
+    """Return the results of a call for each item, AT_ONCE at a time; `is_last` returns True to skip the other items."""
     results: list[R] = []
     for start in range(0, len(items), AT_ONCE):
-        results += await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
+        group = await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
+        results += group
+        if is_last(group):
+            break
     return results

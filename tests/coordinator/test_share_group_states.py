@@ -30,10 +30,18 @@ class States:
         self.created: list[tuple[UUID, int]] = []
         self.available = asyncio.Event()
         self.available.set()
+        self.timeout_code: ErrorCode | None = None
+        """Error of each initialization, which it returns after 30 seconds."""
+        self.timeouts = 0
+        """Number of initializations that began before this error."""
 
     async def initialize_state(
         self, _group_id: str, topic_id: UUID, partition: int, _state_epoch: int, _start_offset: int
     ) -> None:
+        if self.timeout_code is not None:
+            self.timeouts += 1
+            await asyncio.sleep(30)
+            raise KafkaError(self.timeout_code)
         await self.available.wait()
         self.created.append((topic_id, partition))
 
@@ -166,6 +174,33 @@ def test_a_deleted_topic_is_forgotten_when_that_can_be_stored(tmp_path: Path) ->
         world.reject_appends(reject=False)
         await asyncio.sleep(1)
         assert world.state_topics() == set()
+
+    run(tmp_path, acts)
+
+
+@pytest.mark.parametrize(
+    ("code", "timeouts"),
+    [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, 64),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 200),
+        (ErrorCode.FENCED_STATE_EPOCH, 200),
+    ],
+)
+def test_an_initialization_ends_when_the_share_coordinator_is_not_available(
+    tmp_path: Path, code: ErrorCode, timeouts: int
+) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.change_topic(topic_image("t", NEW_T_ID.int, 200))
+        world.states.timeout_code = code
+        await world.beat()
+        await asyncio.sleep(29)
+        async with world.groups.share.offsets.changing(GROUP):
+            assert world.states.timeouts == timeouts
+        world.states.timeout_code = None
+        await asyncio.sleep(31)
+        world.epoch = 0  # its session may have ended
+        await world.beat()
+        assert len(world.states.created) == 200
 
     run(tmp_path, acts)
 
