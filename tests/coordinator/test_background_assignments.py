@@ -225,3 +225,17 @@ def test_nothing_is_computed_for_a_group_that_needs_nothing(change: Callable[[Wo
     world.timers.fire()
     assert world.timers.step is None
     assert not world.assignments.is_running("g")
+
+
+def test_an_assignor_that_is_missing_leaves_no_assignment_in_progress() -> None:
+    """The group was loaded from a log of a broker with another assignor."""
+    world = World()
+
+    def compute(_: Any) -> Any:
+        raise ValueError("custom is not an assignor")
+
+    world.assignments._compute = compute
+    world.assignments.begin("g")
+    with pytest.raises(ValueError, match="custom"):
+        world.timers.fire()
+    assert not world.assignments.is_running("g")

@@ -107,11 +107,12 @@ class BackgroundAssignments(Generic[G]):
         self._timers.schedule(("assignment", self, group_id), 0, step)
 
     def _start(self, group_id: str) -> None:
+        self._running.remove(group_id)
         group = self._find(group_id)
         if group is None or not group.members or group.epoch <= group.target.epoch:
-            self._running.discard(group_id)
             return
         assignment = _Assignment(group, group.epoch, tuple(group.members), self._compute(group))
+        self._running.add(group_id)  # unless the group's assignor does not exist
         self._schedule(group_id, partial(self._step, group_id, assignment))
 
     def _step(self, group_id: str, assignment: _Assignment) -> Write[GroupRecord, None] | None:
