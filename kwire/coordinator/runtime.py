@@ -81,8 +81,12 @@ class CoordinatorRuntime(Generic[R, M]):
         await self.loaded(START_WAIT_S)
 
     def lead(self, partition: Partition) -> None:
-        """Serve a partition that this broker now leads: at once if its log is empty, else after it is loaded."""
-        if self._stopped or partition.index in self._shards:
+        """Serve a partition that this broker now leads: at once if its log is empty, else after it is loaded.
+
+        A shard that is closed, because its log could not be loaded or has failed, is replaced by a new one.
+        """
+        present = self._shards.get(partition.index)
+        if self._stopped or (present is not None and present.state is not ShardState.CLOSED):
             return
         shard = self._add(partition)
         if partition.log.log_start_offset == partition.log.log_end_offset:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 from uuid import UUID
 
 from kwire.chunks import Pieces
@@ -30,6 +31,10 @@ from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
+
+
+_REJECTIONS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+"""Retriable errors that a share coordinator returns at once: it has no metadata of the partition yet."""
 
 
 class ShareGroupCoordinator:
@@ -143,7 +148,8 @@ class ShareGroupCoordinator:
                 for topic_id, topic in topics.items()
                 for index in sorted(topic.partitions & initializing.get(topic_id, frozenset()))
             ]
-            errors = await in_groups(partitions, initialize)
+            errors = await in_groups(partitions, initialize, is_last=_is_unavailable)
+            errors += errors[-1:] * (len(partitions) - len(errors))  # the others would fail after another timeout
             created: dict[UUID, list[int]] = {}
             failed: dict[UUID, list[int]] = {}
             for (topic_id, index), error in zip(partitions, errors, strict=True):
@@ -159,6 +165,11 @@ class ShareGroupCoordinator:
                 )
             except KafkaError as error:
                 logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
+
+
+def _is_unavailable(errors: Sequence[KafkaError | None]) -> bool:
+    """Return True if all calls have failed because the share coordinator is not available for now."""
+    return all(error is not None and error.code.retriable and error.code not in _REJECTIONS for error in errors)
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:

@@ -138,11 +138,18 @@ class ShareGroupOffsets:
     ) -> dict[tuple[UUID, int], KafkaError]:
         """Set the start offsets of an empty group, which is created if needed; return the partitions that failed.
 
-        The topics and partitions exist. Raises GROUP_ID_NOT_FOUND or NON_EMPTY_GROUP, and COORDINATOR_NOT_AVAILABLE if
-        there is no memory for another group.
+        A topic that was deleted meanwhile fails with UNKNOWN_TOPIC_OR_PARTITION. Raises GROUP_ID_NOT_FOUND or
+        NON_EMPTY_GROUP, and COORDINATOR_NOT_AVAILABLE if there is no memory for another group.
         """
         async with self.changing(group_id):
-            return await self._alter(group_id, offsets)
+            names = self._image().topic_names
+            failed = {
+                (topic_id, index): KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for topic_id in offsets.keys() - names.keys()
+                for index in offsets[topic_id]
+            }
+            present = {topic_id: each for topic_id, each in offsets.items() if topic_id in names}
+            return failed | await self._alter(group_id, present)
 
     async def _alter(
         self, group_id: str, offsets: Mapping[UUID, Mapping[int, int]]
@@ -289,9 +296,14 @@ async def error_of(call: Awaitable[None]) -> KafkaError | None:
     return None
 
 
-async def in_groups(items: Sequence[T], call: Callable[[T], Awaitable[R]]) -> list[R]:
-    """Return the results of a call for each item, AT_ONCE at a time."""
+async def in_groups(
+    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_last: Callable[[Sequence[R]], bool] = lambda _: False
+) -> list[R]:
+    """Return the results of a call for each item, AT_ONCE at a time; `is_last` returns True to skip the other items."""
     results: list[R] = []
     for start in range(0, len(items), AT_ONCE):
-        results += await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
+        group = await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
+        results += group
+        if is_last(group):
+            break
     return results

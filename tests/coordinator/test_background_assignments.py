@@ -161,6 +161,20 @@ def replace(world: World) -> None:
     world.group.members["c"] = 1
 
 
+def rename_and_leave(world: World) -> None:
+    """Let a static member with a target return with another member id, and then let another member leave."""
+    world.group.target.put("c", ALL)
+    del world.group.members["a"]
+    world.group.members["c"] = 1
+    del world.group.members["b"]
+    world.group.epoch += 1
+
+
+def join(world: World) -> None:
+    world.group.members["c"] = 1
+    world.group.epoch += 1
+
+
 def recreate(world: World) -> None:
     world.group = new_group()
 
@@ -175,6 +189,8 @@ def delete(world: World) -> None:
         (lambda _: None, [(2, ["a", "b"])]),
         (leave, [(2, ["b"])]),
         (replace, []),
+        (rename_and_leave, []),
+        (join, [(2, ["a", "b"])]),
         (recreate, []),
         (delete, []),
     ],
@@ -208,4 +224,18 @@ def test_nothing_is_computed_for_a_group_that_needs_nothing(change: Callable[[Wo
     change(world)
     world.timers.fire()
     assert world.timers.step is None
+    assert not world.assignments.is_running("g")
+
+
+def test_an_assignor_that_is_missing_leaves_no_assignment_in_progress() -> None:
+    """The group was loaded from a log of a broker with another assignor."""
+    world = World()
+
+    def compute(_: Any) -> Any:
+        raise ValueError("custom is not an assignor")
+
+    world.assignments._compute = compute
+    world.assignments.begin("g")
+    with pytest.raises(ValueError, match="custom"):
+        world.timers.fire()
     assert not world.assignments.is_running("g")

@@ -5,6 +5,7 @@ The bytes were read from a broker's __consumer_offsets after the same requests.
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from kwire.coordinator.group.classic.member import member_from_record
@@ -133,3 +134,34 @@ class TestTransactionalOffsets:
         offsets.replay(self.key, None, 11, -1)
         offsets.replay_marker(7, is_commit=True)
         assert offsets.by_topic("g") == {}
+        assert not offsets.has_open_transaction("g")
+        assert list(offsets.partitions_of_topic("t")) == []
+
+    def test_an_offset_in_several_transactions_is_pending_until_the_last_marker(self) -> None:
+        offsets = Offsets()
+        for producer_id in (7, 8):
+            offsets.replay(self.key, OffsetCommitValue(offset=5), producer_id, producer_id)
+            offsets.replay(self.key, OffsetCommitValue(offset=6), producer_id + 10, producer_id)
+        offsets.replay_marker(7, is_commit=False)
+        assert offsets.is_pending("g", "t", 0)
+        assert list(offsets.partitions_of_group("g")) == [("t", 0)]
+        offsets.replay_marker(8, is_commit=False)
+        assert not offsets.is_pending("g", "t", 0)
+        assert list(offsets.partitions_of_topic("t")) == []
+
+    def test_a_group_does_not_visit_the_transactions_of_other_groups(self) -> None:
+        class Unvisited(dict[int, Any]):
+            def values(self) -> Any:
+                raise AssertionError("all transactions are visited")
+
+        offsets = Offsets()
+        offsets._pending = Unvisited()
+        offsets.replay(OffsetCommitKey(group="other", topic="t", partition=0), OffsetCommitValue(offset=5), 9, 8)
+        offsets.replay(self.key, OffsetCommitValue(offset=5), 10, 7)
+        assert offsets.is_pending("g", "t", 0)
+        assert not offsets.is_pending("g", "t", 1)
+        assert offsets.has_open_transaction("g")
+        assert list(offsets.partitions_of_group("g")) == [("t", 0)]
+        assert list(offsets.partitions_of_topic("t")) == [("other", 0), ("g", 0)]
+        offsets.replay(self.key, None, 11, -1)
+        assert list(offsets.partitions_of_topic("t")) == [("other", 0)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
+from kwire.coordinator.group.consumer.regexes import RegexSearch
 from kwire.log.batch_validation import AppendOrigin
 from kwire.protocol.control_records import EndTransactionMarker, encode_marker_batch
 from kwire.protocol.error_codes import ErrorCode
@@ -118,3 +119,13 @@ def test_a_coordinator_that_has_stopped_deletes_no_group(tmp_path: Path) -> None
             assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
         loop.run_until_complete(main())
+
+
+def test_a_regular_expression_that_re2_rejects_matches_no_topic(tmp_path: Path) -> None:
+    """A broker with RE2/J has accepted it, and has stored it in a record of the group."""
+    with virtual_loop() as loop:
+        world = World(tmp_path, loop)
+        search = RegexSearch(world.image, ["(", "t"], lambda _: True, 0)
+        while not search.step():
+            pass
+        assert {regex: found.topics for regex, found in search.found().items()} == {"(": frozenset(), "t": {"t"}}

@@ -272,6 +272,23 @@ def test_a_log_that_cannot_be_read_closes_its_shard_only(bench: Bench, caplog: p
     bench.run(main)
 
 
+def test_a_log_that_could_not_be_read_is_loaded_when_its_broker_leads_again(bench: Bench) -> None:
+    async def main() -> None:
+        shard = await bench.lead()
+        shard.write(write("", ("a", 1)))
+        bench.runtime.resign(0)
+        bench.partition.log.health.failure = DiskFailure("read", "file", OSError(5, "I/O error"))
+        bench.runtime.lead(bench.partition)
+        await bench.runtime.loaded()
+        assert code_of(lambda: bench.runtime.active(0)) is ErrorCode.NOT_COORDINATOR
+        bench.partition.log.health.failure = None
+        assert (await bench.lead()).machine.numbers == {"a": 1}
+        assert await bench.lead() is bench.runtime.active(0), "an active shard stays"
+        assert len(bench.machines) == 3
+
+    bench.run(main)
+
+
 def test_an_undecodable_record_closes_only_its_shard(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         append(bench.partition, encode_batch([Record(key=b"a", value=b"no number", timestamp=0)]))

@@ -30,10 +30,18 @@ class States:
         self.created: list[tuple[UUID, int]] = []
         self.available = asyncio.Event()
         self.available.set()
+        self.timeout_code: ErrorCode | None = None
+        """Error of each initialization, which it returns after 30 seconds."""
+        self.timeouts = 0
+        """Number of initializations that began before this error."""
 
     async def initialize_state(
         self, _group_id: str, topic_id: UUID, partition: int, _state_epoch: int, _start_offset: int
     ) -> None:
+        if self.timeout_code is not None:
+            self.timeouts += 1
+            await asyncio.sleep(30)
+            raise KafkaError(self.timeout_code)
         await self.available.wait()
         self.created.append((topic_id, partition))
 
@@ -166,6 +174,56 @@ def test_a_deleted_topic_is_forgotten_when_that_can_be_stored(tmp_path: Path) ->
         world.reject_appends(reject=False)
         await asyncio.sleep(1)
         assert world.state_topics() == set()
+
+    run(tmp_path, acts)
+
+
+@pytest.mark.parametrize(
+    ("code", "timeouts"),
+    [
+        (ErrorCode.COORDINATOR_NOT_AVAILABLE, 64),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 200),
+        (ErrorCode.FENCED_STATE_EPOCH, 200),
+    ],
+)
+def test_an_initialization_ends_when_the_share_coordinator_is_not_available(
+    tmp_path: Path, code: ErrorCode, timeouts: int
+) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.change_topic(topic_image("t", NEW_T_ID.int, 200))
+        world.states.timeout_code = code
+        await world.beat()
+        await asyncio.sleep(29)
+        async with world.groups.share.offsets.changing(GROUP):
+            assert world.states.timeouts == timeouts
+        world.states.timeout_code = None
+        await asyncio.sleep(31)
+        world.epoch = 0  # its session may have ended
+        await world.beat()
+        assert len(world.states.created) == 200
+
+    run(tmp_path, acts)
+
+
+@pytest.mark.parametrize("group_id", ["altered", "new"])
+def test_offsets_of_a_topic_that_is_deleted_meanwhile_are_not_altered(tmp_path: Path, group_id: str) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        offsets = world.groups.share.offsets
+        u_id = UUID(int=102)
+        assert await offsets.alter("altered", {u_id: {0: 1}}) == {}
+        async with offsets.changing(group_id):
+            altered = asyncio.ensure_future(offsets.alter(group_id, {T_ID: {0: 7, 1: 7}, u_id: {0: 2}}))
+            await asyncio.sleep(0)
+            world.delete_topic("t")
+        failed = await altered
+        assert {partition: error.code for partition, error in failed.items()} == {
+            (T_ID, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            (T_ID, 1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        group = world.group_machine().groups[group_id]
+        assert isinstance(group, ShareGroup)
+        assert group.states.initialized.keys() == {u_id}
+        assert world.groups._runtime.reloads == 0
 
     run(tmp_path, acts)
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from pathlib import Path
 
 import pytest
 
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
+from kwire.coordinator.shard import ShardState
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.simulation import Simulation, WireClient
+from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 FACTORS = (
     "offsets.topic.replication.factor",
@@ -63,6 +68,27 @@ def test_the_replication_factor_is_bounded_by_settings_and_brokers(
             assert (configs["cleanup.policy"], configs["retention.ms"]) == ("delete", "-1")
 
         simulation.run(acts(), seconds=600)
+
+
+def test_a_shard_that_could_not_be_loaded_is_loaded_in_the_next_leader_epoch(tmp_path: Path) -> None:
+    few = {"offsets.topic.num.partitions": "1"}
+    with RunningBroker(tmp_path, few) as broker, broker.client() as client:
+        request = FindCoordinatorRequest(key_type=0, coordinator_keys=["a"])
+        eventually(lambda: client.ask(request, 6).coordinators[0].error_code == 0, "the coordinator")
+        groups, partitions = broker.server.services.groups, broker.server.services.partitions
+
+        def next_epoch() -> None:
+            groups._runtime.active(0).close()
+            partition = partitions.find(GROUP_OFFSETS_TOPIC, 0)
+            image = dataclasses.replace(partition.image, leader_epoch=partition.image.leader_epoch + 1)
+            partitions._update(partition, image, is_led=True)
+
+        def is_active() -> bool:
+            shard = groups._runtime.find(0)
+            return shard is not None and shard.state is ShardState.ACTIVE
+
+        broker.call(next_epoch)
+        eventually(lambda: broker.call(is_active), "the shard to be loaded")
 
 
 def test_brokers_with_all_directories_cordoned_do_not_count() -> None:

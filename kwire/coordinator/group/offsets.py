@@ -7,6 +7,7 @@ unless the partition already has a committed offset whose record is later in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
 from kwire.coordinator.group.records import OffsetAndMetadata, committed_offset
 from kwire.protocol.messages.group_records import OffsetCommitKey, OffsetCommitValue
@@ -15,7 +16,9 @@ from kwire.protocol.records import NO_PRODUCER_ID
 TopicOffsets = dict[str, dict[int, OffsetAndMetadata]]
 """Offset by topic and partition; contains no empty dictionaries."""
 
-_NOTHING: Mapping[str, dict[int, OffsetAndMetadata]] = {}
+V = TypeVar("V")
+
+_NOTHING: Mapping[str, dict[int, Any]] = {}
 
 
 class Offsets:
@@ -25,6 +28,8 @@ class Offsets:
         self._committed: dict[str, TopicOffsets] = {}
         self._pending: dict[int, dict[str, TopicOffsets]] = {}
         """Offsets in open transactions, by producer id."""
+        self._producers: dict[str, dict[str, dict[int, set[int]]]] = {}
+        """Producer ids of the pending offsets, by group id, topic and partition; contains no empty collections."""
         self._groups_of_topic: dict[str, dict[str, None]] = {}
         """Groups that have, or had, an offset of a topic in this shard, by topic."""
 
@@ -39,42 +44,51 @@ class Offsets:
     def partitions_of_group(self, group_id: str) -> Iterator[tuple[str, int]]:
         """Return the partitions for which the group has a committed or pending offset."""
         found: dict[tuple[str, int], None] = {}
-        for groups in (self._committed, *self._pending.values()):
-            for topic, partitions in groups.get(group_id, _NOTHING).items():
+        for topics in (self.by_topic(group_id), self._producers.get(group_id, _NOTHING)):
+            for topic, partitions in topics.items():
                 for partition in partitions:
                     found[topic, partition] = None
         return iter(found)
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Return True if an open transaction contains this offset."""
-        return any(partition in groups.get(group_id, _NOTHING).get(topic, {}) for groups in self._pending.values())
+        return partition in self._producers.get(group_id, _NOTHING).get(topic, {})
 
     def has_open_transaction(self, group_id: str) -> bool:
-        return any(group_id in groups for groups in self._pending.values())
+        return group_id in self._producers
 
     def partitions_of_topic(self, topic: str) -> Iterator[tuple[str, int]]:
         """Return (group, partition) of each committed or pending offset of the topic."""
         found: dict[tuple[str, int], None] = {}
         for group_id in self._groups_of_topic.get(topic, ()):
-            for groups in (self._committed, *self._pending.values()):
-                for partition in groups.get(group_id, _NOTHING).get(topic, ()):
+            for topics in (self.by_topic(group_id), self._producers.get(group_id, _NOTHING)):
+                for partition in topics.get(topic, ()):
                     found[group_id, partition] = None
         return iter(found)
 
     # --- replay
 
     def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int, producer_id: int) -> None:
+        group_id, topic, partition = key.group, key.topic, key.partition
         if value is None:
-            for groups in (self._committed, *self._pending.values()):
-                _remove(groups, key.group, key.topic, key.partition)
-            self._remove_group_of_topic(key.group, key.topic)
+            for each in self._producers.get(group_id, _NOTHING).get(topic, {}).get(partition, ()):
+                _remove(self._pending[each], group_id, topic, partition)
+            _remove(self._committed, group_id, topic, partition)
+            _remove(self._producers, group_id, topic, partition)
+            self._remove_group_of_topic(group_id, topic)
             return
-        self._groups_of_topic.setdefault(key.topic, {})[key.group] = None
-        groups = self._committed if producer_id == NO_PRODUCER_ID else self._pending.setdefault(producer_id, {})
-        _put(groups, key.group, key.topic, key.partition, committed_offset(value, offset))
+        self._groups_of_topic.setdefault(topic, {})[group_id] = None
+        committed = committed_offset(value, offset)
+        if producer_id == NO_PRODUCER_ID:
+            _put(self._committed, group_id, topic, partition, committed)
+            return
+        _put(self._pending.setdefault(producer_id, {}), group_id, topic, partition, committed)
+        if not self.is_pending(group_id, topic, partition):
+            _put(self._producers, group_id, topic, partition, set())
+        self._producers[group_id][topic][partition].add(producer_id)
 
     def _remove_group_of_topic(self, group_id: str, topic: str) -> None:
-        if any(topic in groups.get(group_id, _NOTHING) for groups in (self._committed, *self._pending.values())):
+        if topic in self.by_topic(group_id) or topic in self._producers.get(group_id, _NOTHING):
             return
         groups = self._groups_of_topic.get(topic, {})
         groups.pop(group_id, None)
@@ -82,29 +96,28 @@ class Offsets:
             self._groups_of_topic.pop(topic, None)
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        pending = self._pending.pop(producer_id, None)
-        if pending is None:
-            return
-        if not is_commit:
-            for group_id, topics in pending.items():
-                for topic in topics:
-                    self._remove_group_of_topic(group_id, topic)
-            return
-        for group_id, topics in pending.items():
+        for group_id, topics in self._pending.pop(producer_id, {}).items():
             for topic, partitions in topics.items():
                 for partition, committed in partitions.items():
+                    self._remove_producer(group_id, topic, partition, producer_id)
                     present = self.find(group_id, topic, partition)
-                    if present is None or present.record_offset < committed.record_offset:
+                    if is_commit and (present is None or present.record_offset < committed.record_offset):
                         _put(self._committed, group_id, topic, partition, committed)
+                if not is_commit:
+                    self._remove_group_of_topic(group_id, topic)
+
+    def _remove_producer(self, group_id: str, topic: str, partition: int, producer_id: int) -> None:
+        producers = self._producers[group_id][topic][partition]
+        producers.remove(producer_id)
+        if not producers:
+            _remove(self._producers, group_id, topic, partition)
 
 
-def _put(
-    groups: dict[str, TopicOffsets], group_id: str, topic: str, partition: int, committed: OffsetAndMetadata
-) -> None:
-    groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
+def _put(groups: dict[str, dict[str, dict[int, V]]], group_id: str, topic: str, partition: int, value: V) -> None:
+    groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = value
 
 
-def _remove(groups: dict[str, TopicOffsets], group_id: str, topic: str, partition: int) -> None:
+def _remove(groups: dict[str, dict[str, dict[int, V]]], group_id: str, topic: str, partition: int) -> None:
     topics = groups.get(group_id)
     partitions = topics.get(topic) if topics is not None else None
     if topics is None or partitions is None or partitions.pop(partition, None) is None:

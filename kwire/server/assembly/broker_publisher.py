@@ -77,6 +77,7 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
 
     def leader_epoch_changed(self, partition: Partition) -> None:
         self.replication.leader_epoch_changed(partition)
+        self.coordinators.leader_epoch_changed(partition)
 
     def role_changed(self, partition: Partition) -> None:
         self.coordinators.role_changed(partition)

@@ -125,6 +125,11 @@ class Coordinators:
         self.transactions.role_changed(partition)
         self.share_states.role_changed(partition)
 
+    def leader_epoch_changed(self, partition: Partition) -> None:
+        """Load a led partition again if its coordinator could not load it in an earlier leader epoch."""
+        if partition.is_led:
+            self.role_changed(partition)
+
     def partition_removed(self, partition: Partition) -> None:
         """Drop the state of a partition that was removed from this broker."""
         self.groups.partition_removed(partition)

@@ -136,6 +136,35 @@ def test_a_second_run_changes_nothing(rounds: list[Round], name: str) -> None:
             assert at_once(ALL[name](with_targets(it.group, it.result))) == it.result
 
 
+def owned_by(owners: Mapping[int, str], targets: Mapping[str, set[int]]) -> dict[str, Partitions]:
+    """Return the uniform assignment of a topic with four partitions, whose stored targets overlap."""
+    counts = topics(4)
+    (topic_id,) = counts
+    members = {
+        member_id: MemberSubscription(counts.keys(), {topic_id: frozenset(indexes)} if indexes else {})
+        for member_id, indexes in targets.items()
+    }
+    return at_once(assign_uniform(replace(group_of(members, counts), owners={topic_id: owners})))
+
+
+@pytest.mark.parametrize(
+    "owners",
+    [
+        {0: "b", 1: "a", 2: "b"},
+        {1: "a", 2: "b"},  # the member that had partition 0 as well has left
+    ],
+)
+def test_uniform_assignments_give_a_partition_of_two_targets_to_one_member(owners: dict[int, str]) -> None:
+    result = owned_by(owners, {"a": {0, 1}, "b": {0, 2} if 0 in owners else {2}})
+    assert sorted(it for target in result.values() for indexes in target.values() for it in indexes) == [*range(4)]
+    assert sizes(result) == [2, 2]
+
+
+def test_a_static_member_that_returns_keeps_the_partitions_of_its_former_member_id() -> None:
+    result = owned_by({0: "former", 3: "former"}, {"returned": {0, 3}, "b": set()})
+    assert [*result["returned"].values()] == [{0, 3}]
+
+
 def test_ranges_are_contiguous_and_in_the_order_of_members() -> None:
     counts = topics(10, 10, 2)
     members = {

@@ -97,7 +97,8 @@ def _revoke(
     for index, member_id in enumerate(member_ids):
         member = group.members[member_id]
         has_extra = extras > 0
-        kept, room = _keep(member.target, member.topic_ids, minimum + has_extra, free)
+        target = _without_overlap(group, member_id, member.target)
+        kept, room = _keep(target, member.topic_ids, minimum + has_extra, free)
         if room and has_extra and len(member_ids) - index > extras:
             room -= 1  # a later member takes the extra partition
             has_extra = False
@@ -108,6 +109,31 @@ def _revoke(
         if pace.is_full(_UNITS_OF_MEMBER + sum(map(len, member.target.values()))):
             yield
     return result, unfilled
+
+
+def _without_overlap(group: AssignmentInput, member_id: str, target: Partitions) -> Partitions:
+    """Return a member's target without partitions that are also in the target of another member, their owner.
+
+    Stored targets overlap only because of a fault. If they stayed so, as many other partitions would have no owner.
+    """
+    if all(
+        group.owners.get(topic_id, {}).get(partition) == member_id
+        for topic_id, partitions in target.items()
+        for partition in partitions
+    ):
+        return target
+
+    def is_kept(owner: str | None) -> bool:
+        # A static member that returns keeps the partitions of its former member id, which is no member any more.
+        return owner == member_id or (owner is not None and owner not in group.members)
+
+    kept: dict[UUID, AbstractSet[int]] = {}
+    for topic_id, partitions in target.items():
+        owners = group.owners.get(topic_id, {})
+        rest = frozenset(partition for partition in partitions if is_kept(owners.get(partition)))
+        if rest:
+            kept[topic_id] = rest
+    return kept
 
 
 def _keep(target: Partitions, topic_ids: AbstractSet[UUID], quota: int, free: _Free) -> tuple[Partitions, int]:

@@ -137,7 +137,7 @@ class ConsumerGroup:
             self._assignors[member.server_assignor] += 1
         if member.classic_metadata is not None:
             self._classic_count += 1
-            self._classic_protocols.update(each.name for each in member.classic_metadata.supported_protocols)
+            self._classic_protocols.update(member.classic_protocol_names)
         self._own(member.assigned_partitions, member.member_epoch)
         self._own(member.partitions_pending_revocation, member.member_epoch)
         self._reconciled_count += member.is_reconciled_to(self.target.epoch)
@@ -160,7 +160,7 @@ class ConsumerGroup:
             _subtract(self._assignors, (member.server_assignor,))
         if member.classic_metadata is not None:
             self._classic_count -= 1
-            _subtract(self._classic_protocols, (each.name for each in member.classic_metadata.supported_protocols))
+            _subtract(self._classic_protocols, member.classic_protocol_names)
         self._disown(member.assigned_partitions, member.member_epoch)
         self._disown(member.partitions_pending_revocation, member.member_epoch)
         self._reconciled_count -= member.is_reconciled_to(self.target.epoch)

@@ -76,6 +76,11 @@ class ConsumerMember:
         return self.classic_metadata is not None
 
     @property
+    def classic_protocol_names(self) -> set[str]:
+        """Names of the protocols that a classic member supports, each once."""
+        return set() if self.classic_metadata is None else {it.name for it in self.classic_metadata.supported_protocols}
+
+    @property
     def regex(self) -> str | None:
         """Regular expression of the topics; None without one."""
         return self.subscribed_topic_regex or None

@@ -22,7 +22,7 @@ from kwire.coordinator.group.consumer import records
 from kwire.coordinator.group.consumer.consumer_group import ConsumerGroup, ResolvedRegex
 from kwire.coordinator.group.consumer.member import ConsumerMember
 from kwire.coordinator.group.consumer.reconciliation import Reconciliation
-from kwire.coordinator.group.consumer.regexes import RegexSearch, check_regex
+from kwire.coordinator.group.consumer.regexes import RegexSearch, compiled_regex
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig, ConsumerGroupSettings
 from kwire.coordinator.group.consumer.timeouts import ConsumerTimeouts
 from kwire.coordinator.group.environment import GroupEnvironment
@@ -130,7 +130,7 @@ class MemberUpdates:
             if new is None:
                 is_resolved = old is not None
             elif group.count_regex_subscribers(new) == 0:
-                check_regex(new)
+                compiled_regex(new)
                 needs_search = True
             else:
                 is_resolved = new in group.resolved

@@ -7,7 +7,7 @@ a classic group when its last such member has left. group.consumer.migration.pol
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 from uuid import UUID
 
@@ -94,6 +94,7 @@ class Migration:
         except ProtocolError as error:
             logger.warning("group %s cannot become a consumer group: %s", classic.group_id, error)
             raise _not_upgraded(classic, "because the embedded consumer protocol is malformed.") from None
+        self._check_assigned_once(classic, members)
         classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
         group = ConsumerGroup(classic.group_id)
         group.epoch = classic.generation_id
@@ -129,6 +130,18 @@ class Migration:
             raise _not_upgraded(classic, "because the group does not use the consumer embedded protocol.")
         if len(classic.members) > self._config().max_size:
             raise _not_upgraded(classic, "because the group size exceeds the consumer group maximum size.")
+
+    def _check_assigned_once(self, classic: ClassicGroup, members: Iterable[ConsumerMember]) -> None:
+        """Raise UNKNOWN_SERVER_ERROR, as Kafka does, if the leader has assigned a partition to two members."""
+        assigned: set[tuple[UUID, int]] = set()
+        for member in members:
+            partitions = {(topic, index) for topic, epochs in member.assigned_partitions.items() for index in epochs}
+            if not assigned.isdisjoint(partitions):
+                topic_id, index = min(assigned & partitions)
+                name = self._environment.image().topic_names.get(topic_id)
+                why = f"because partition {index} of topic {name} is assigned to two members."
+                raise _not_upgraded(classic, why, ErrorCode.UNKNOWN_SERVER_ERROR)
+            assigned |= partitions
 
     # --- removal, with downgrade
 
@@ -195,10 +208,14 @@ class Migration:
                 logger.warning("group %s could not become a classic group: %s", group_id, error)
                 classic.answer_all(error.code)
                 groups[group_id] = group
+                for member in group.members.values():
+                    self._timeouts.restart_session(group_id, member)
+                    if not member.uses_classic_protocol:
+                        self._timeouts.follow_revocation(group_id, member)
 
         groups[group_id] = classic
-        for member in group.members:
-            self._timeouts.cancel(group_id, member)
+        for member_id in group.members:
+            self._timeouts.cancel(group_id, member_id)
         for each in classic.members.values():
             self._rebalance.restart_session(classic, each)
         if reason is not None:
@@ -238,11 +255,9 @@ class Migration:
         return classic
 
 
-def _not_upgraded(classic: ClassicGroup, why: str) -> KafkaError:
+def _not_upgraded(classic: ClassicGroup, why: str, code: ErrorCode = ErrorCode.GROUP_ID_NOT_FOUND) -> KafkaError:
     logger.info("group %s stays a classic group: %s", classic.group_id, why)
-    return KafkaError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {classic.group_id} to consumer group {why}"
-    )
+    return KafkaError(code, f"Cannot upgrade classic group {classic.group_id} to consumer group {why}")
 
 
 def _upgraded(member: Member, classic: ClassicGroup, image: MetadataImage) -> ConsumerMember:
@@ -309,10 +324,12 @@ def _without_epochs(partitions: PartitionEpochs) -> Partitions:
 
 
 def encoded_assignment(partitions: Partitions, metadata: bytes, image: MetadataImage) -> bytes:
-    """Return partitions as a classic member's assignment, in the version of its subscription metadata."""
+    """Return partitions as a classic member's assignment, in the version of its metadata. Raises ProtocolError."""
     if len(metadata) < 2:
         raise ProtocolError("subscription metadata hold no version")
     version = min(int.from_bytes(metadata[:2], signed=True), 3)
+    if version < 0:
+        raise ProtocolError(f"subscription metadata have no version {version}")
     assigned = [
         AssignmentTopicPartition(topic=name, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()

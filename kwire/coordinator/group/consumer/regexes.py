@@ -5,6 +5,7 @@ Kafka evaluates them with RE2/J; kwire uses RE2 itself. The topics are searched 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -13,18 +14,23 @@ from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.consumer.consumer_group import ResolvedRegex
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 
+logger = logging.getLogger(__name__)
+
 TOPICS_AT_ONCE: Final = 500
 """Topics that are compared with one regular expression in one step: about 3 ms."""
 PROGRAM_BYTES_MAX: Final = 1 << 20
 """Memory limit of one compiled expression."""
 
 
-def check_regex(regex: str) -> None:
-    """Raise INVALID_REGULAR_EXPRESSION for an expression that RE2 does not accept."""
+def compiled_regex(regex: str) -> Any:
+    """Return the compiled expression. Raises INVALID_REGULAR_EXPRESSION if RE2 does not accept it."""
     import re2  # noqa: PLC0415 most brokers never need it, and it takes 10 ms to import
 
+    options = re2.Options()
+    options.max_mem = PROGRAM_BYTES_MAX
+    options.log_errors = False
     try:
-        _compile(regex)
+        return re2.compile(regex, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         raise KafkaError(
@@ -52,7 +58,11 @@ class RegexSearch:
 
     def _search(self, image: MetadataImage) -> Iterator[bool]:
         for regex, found in self._found.items():
-            pattern = _compile(regex)
+            try:
+                pattern = compiled_regex(regex)
+            except KafkaError as error:  # a broker with RE2/J has accepted it
+                logger.warning("no topic matches: %s", error)
+                continue
             for topics in chunks(image.topics, TOPICS_AT_ONCE):
                 found.update(
                     name for name in topics if pattern.fullmatch(name) is not None and self._allows_topic(name)
@@ -64,12 +74,3 @@ class RegexSearch:
             regex: ResolvedRegex(frozenset(topics), self._version, self._now_ms)
             for regex, topics in self._found.items()
         }
-
-
-def _compile(regex: str) -> Any:
-    import re2  # noqa: PLC0415 see above
-
-    options = re2.Options()
-    options.max_mem = PROGRAM_BYTES_MAX
-    options.log_errors = False
-    return re2.compile(regex, options)

@@ -12,6 +12,7 @@ from kwire.coordinator.group.environment import GroupEnvironment
 from kwire.coordinator.group.records import GroupRecord
 from kwire.coordinator.group.repeated_writes import RETRY_MS, repeated
 from kwire.coordinator.shard import Write
+from kwire.protocol.error_codes import KafkaError
 
 logger = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ Change = Write[GroupRecord, None]
 TimerName = tuple[str, str, str]
 """Kind of the timeout, group id, member id."""
 Fence = Callable[[ConsumerGroup, ConsumerMember], Change]
-"""Function that returns the removal of a member."""
+"""Function that returns the removal of a member. Raises GROUP_ID_NOT_FOUND if the group cannot become a classic one."""
 
 
 class ConsumerTimeouts:
@@ -73,7 +74,7 @@ class ConsumerTimeouts:
         self._environment.timers.schedule(name, delay_ms, lambda: self._expire(name, reason, epoch))
 
     def _expire(self, name: TimerName, reason: str, epoch: int | None) -> Change | None:
-        """Fence a member; with an epoch, only if it is still at that epoch. A write that fails is repeated."""
+        """Fence a member; with an epoch, only if it is still at that epoch. A removal that fails is repeated."""
         _, group_id, member_id = name
         group = self._environment.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
@@ -81,4 +82,10 @@ class ConsumerTimeouts:
             return None
         assert isinstance(group, ConsumerGroup)
         logger.info("group %s: member %s is fenced, because %s", group_id, member_id, reason)
-        return repeated(self._fence(group, member), lambda: self._schedule(name, RETRY_MS, reason, epoch))
+        try:
+            removal = self._fence(group, member)
+        except KafkaError as error:  # the group cannot become a classic one
+            logger.warning("group %s: member %s is not fenced yet: %s", group_id, member_id, error)
+            self._schedule(name, RETRY_MS, reason, epoch)
+            return None
+        return repeated(removal, lambda: self._schedule(name, RETRY_MS, reason, epoch))

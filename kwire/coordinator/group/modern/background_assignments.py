@@ -59,11 +59,15 @@ class _Assignment:
     def is_outdated(self, present: ModernGroup | None) -> bool:
         """Return True if the result does not fit the present group.
 
-        The members of an epoch may change: a static member returns with another member id, without a new epoch. A
-        later epoch has its own assignment, which follows; until then the result is the newest one.
+        The members of an epoch may change: a static member returns with another member id and its target, without a
+        new epoch. A later epoch has its own assignment, which follows; until then the result is the newest one. It
+        must cover all members that have targets, or partitions would be in two targets. (Members that have left have
+        no targets any more, and new members none yet.)
         """
         group = self.group
         if present is not group or not group.target.epoch < self.epoch <= group.epoch:
+            return True
+        if not group.target.by_member.keys() <= set(self.member_ids):
             return True
         return group.epoch == self.epoch and group.members.keys() != set(self.member_ids)
 
@@ -103,11 +107,12 @@ class BackgroundAssignments(Generic[G]):
         self._timers.schedule(("assignment", self, group_id), 0, step)
 
     def _start(self, group_id: str) -> None:
+        self._running.remove(group_id)
         group = self._find(group_id)
         if group is None or not group.members or group.epoch <= group.target.epoch:
-            self._running.discard(group_id)
             return
         assignment = _Assignment(group, group.epoch, tuple(group.members), self._compute(group))
+        self._running.add(group_id)  # unless the group's assignor does not exist
         self._schedule(group_id, partial(self._step, group_id, assignment))
 
     def _step(self, group_id: str, assignment: _Assignment) -> Write[GroupRecord, None] | None:
