@@ -145,8 +145,9 @@ class ShareGroupOffsets:
             names = self._image().topic_names
             failed = {
                 (topic_id, index): KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for topic_id in offsets.keys() - names.keys()
-                for index in offsets[topic_id]
+                for topic_id, each in offsets.items()
+                if topic_id not in names
+                for index in each
             }
             present = {topic_id: each for topic_id, each in offsets.items() if topic_id in names}
             return failed | await self._alter(group_id, present)
