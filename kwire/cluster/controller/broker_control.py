@@ -259,8 +259,8 @@ class BrokerControl:
         """Return the response when all records of the plan are committed; each piece is planned on the newest image.
 
         Each piece is a batch of its own. If this node leads in another epoch before the last one is written, the
-        earlier ones may be lost: NOT_CONTROLLER is raised. `is_preferred`: run the
-        steps before those of other requests; set for requests of brokers.
+        earlier ones may be lost: NOT_CONTROLLER is raised. With `is_preferred`, for requests of brokers, the steps run
+        before those of other requests.
         """
         epoch = self._log.epoch
         while True:

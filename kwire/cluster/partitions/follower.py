@@ -26,8 +26,7 @@ class Follower:
         """End offset of the records that the follower has, durably if that is required."""
         self.log_start_offset = UNKNOWN_OFFSET
         self.caught_up_ms = caught_up_ms
-        """Latest known time at which the follower had reached the leader's log end offset of that time
-        (lastCaughtUpTimeMs)."""
+        """Latest known time at which the follower had the leader's log end offset of that time: lastCaughtUpTimeMs."""
         self.broker_epoch = UNKNOWN_EPOCH
         """Broker epoch of the fetching process; -1 if it sends none."""
         self._last_fetch_leader_end = UNKNOWN_OFFSET
