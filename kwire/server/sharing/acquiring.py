@@ -24,6 +24,8 @@ class Asked(NamedTuple):
     """Records that a share fetch asks for."""
 
     member: str
+    session: int
+    """Number of the member's share session."""
     mode: int
     batch_size: int
     """Preferred number of records in a range; ranges begin and end with batches of the log."""

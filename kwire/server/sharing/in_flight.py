@@ -197,8 +197,8 @@ class InFlight:
 
     # --- locks
 
-    def new_lock(self, deadline_ms: float, first: int, last: int) -> Lock:
-        lock = Lock(deadline_ms, first, last)
+    def new_lock(self, deadline_ms: float, first: int, last: int, session: int) -> Lock:
+        lock = Lock(deadline_ms, first, last, session)
         heapq.heappush(self._heap, lock)
         if len(self._heap) > max(LOCKS_KEPT_MIN, 2 * self._held_locks):
             self._heap = [each for each in self._heap if each.held or each is lock]

@@ -344,12 +344,12 @@ class LedSharePartition:
         self._set_timer()
         await self._store(change)
 
-    def release(self, member: str) -> asyncio.Task[None]:
-        """Release all records of a member that has left."""
-        return self._run(partial(self._release, member))
+    def release(self, member: str, session: int) -> asyncio.Task[None]:
+        """Release all records that a member has acquired up to a share session, which has ended."""
+        return self._run(partial(self._release, member, session))
 
-    async def _release(self, member: str) -> None:
-        await self._store(await in_turns(self._loaded().release(member)))
+    async def _release(self, member: str, session: int) -> None:
+        await self._store(await in_turns(self._loaded().release(member, session)))
 
     def _loaded(self) -> SharePartition:
         if self.failure is not None:

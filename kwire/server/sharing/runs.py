@@ -18,12 +18,14 @@ NO_MEMBER = ""
 class Lock:
     """Acquisition lock of records that were acquired or renewed together."""
 
-    __slots__ = ("deadline_ms", "first", "held", "last")
+    __slots__ = ("deadline_ms", "first", "held", "last", "session")
 
-    def __init__(self, deadline_ms: float, first: int, last: int) -> None:
+    def __init__(self, deadline_ms: float, first: int, last: int, session: int) -> None:
         self.deadline_ms = deadline_ms
         self.first = first
         self.last = last
+        self.session = session
+        """Number of the share session that acquired the records."""
         self.held = 0
         """Number of records that still have this lock."""
 
@@ -75,6 +77,12 @@ class Run:
     @property
     def size(self) -> int:
         return self.last - self.first + 1
+
+    @property
+    def session(self) -> int:
+        """Number of the share session that acquired the records."""
+        assert self.lock is not None, "acquired records have a lock"
+        return self.lock.session
 
     @property
     def is_final(self) -> bool:

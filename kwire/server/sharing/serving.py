@@ -193,7 +193,7 @@ class ShareFetchService(ShareAcknowledgeService):
             return self.shares.sessions.get(self._key) is session
 
         fetch = ShareFetch(
-            Asked(self.member_id, request.share_acquire_mode, request.batch_size, request.max_records),
+            Asked(self.member_id, session.number, request.share_acquire_mode, request.batch_size, request.max_records),
             FetchLimits(
                 bytes_min=min(request.min_bytes, bytes_max),
                 bytes_max=min(bytes_max, services.output.response_bytes_max()),

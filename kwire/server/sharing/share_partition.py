@@ -179,7 +179,7 @@ class SharePartition:
             room=room,
             in_flight_max=self._in_flight_max(),
             delivery_limit=settings.delivery_limit,
-            lock=in_flight.new_lock(now_ms + settings.lock_duration_ms, base, last),
+            lock=in_flight.new_lock(now_ms + settings.lock_duration_ms, base, last, asked.session),
             log_batches=log_batches,
         )
         acquisition.take_in_flight(base, min(last, in_flight.next_offset - 1))
@@ -288,7 +288,8 @@ class SharePartition:
         settings = self._settings()
         if not settings.renews_locks:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
-        lock = self._in_flight.new_lock(now_ms + settings.lock_duration_ms, run.first, run.last)
+        deadline_ms = now_ms + settings.lock_duration_ms
+        lock = self._in_flight.new_lock(deadline_ms, run.first, run.last, run.session)
         self._in_flight.change(run, RecordState.ACQUIRED, member=run.member, lock=lock)
 
     def _begin(self, change: Change, run: Run, state: RecordState) -> None:
@@ -305,11 +306,14 @@ class SharePartition:
 
     # --- other ends of an acquisition
 
-    def release(self, member: str) -> Pieces[Change]:
-        """Release all records that a member has acquired; return the change to store."""
+    def release(self, member: str, session: int) -> Pieces[Change]:
+        """Release all records that a member has acquired up to a share session; return the change to store.
+
+        The member may have opened another session meanwhile. What that session acquired stays acquired.
+        """
         change = Change()
         for done, run in enumerate(self._in_flight.walk(0, self._in_flight.next_offset - 1), 1):
-            if run.state == RecordState.ACQUIRED and run.member == member:
+            if run.state == RecordState.ACQUIRED and run.member == member and run.session <= session:
                 self._begin(change, run, RecordState.AVAILABLE)
             if done % RUNS_AT_ONCE == 0:
                 yield

@@ -204,12 +204,14 @@ class SharePartitions:
         session = self.sessions.remove((group_id, member))
         self._forget_connection((group_id, member))
         if session is not None:
-            self._keep(self._release(group_id, member, list(session.partitions)))
+            self._keep(self._release(session))
 
-    async def _release(self, group_id: str, member: str, keys: Sequence[PartitionKey]) -> None:
-        for some in chunks(keys):
-            found = (self.get(group_id, key) for key in some)
-            releases = [(led, led.release(member)) for led in found if led is not None and led.state is not None]
+    async def _release(self, session: ShareSession) -> None:
+        """Release the records of a session that has ended, while the member may have opened another one."""
+        group_id, member = session.key
+        for some in chunks(list(session.partitions)):
+            leds = [led for key in some if (led := self.get(group_id, key)) is not None and led.state is not None]
+            releases = [(led, led.release(member, session.number)) for led in leds]
             for led, release in releases:
                 try:
                     await release

@@ -32,10 +32,12 @@ PartitionKey = tuple[UUID, int]
 class ShareSession:
     """Share session of one member."""
 
-    __slots__ = ("epoch", "key", "partitions", "to_name")
+    __slots__ = ("epoch", "key", "number", "partitions", "to_name")
 
-    def __init__(self, key: SessionKey, partitions: Iterable[PartitionKey]) -> None:
+    def __init__(self, key: SessionKey, number: int, partitions: Iterable[PartitionKey]) -> None:
         self.key = key
+        self.number = number
+        """Increases with each session of the broker."""
         self.epoch = 1
         """Epoch that the next request must have."""
         self.partitions: dict[PartitionKey, None] = dict.fromkeys(partitions)
@@ -69,6 +71,7 @@ class ShareSessions:
         self._groups: dict[str, int] = {}
         """Number of sessions by group id."""
         self._partition_count = 0
+        self._last_number = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -88,7 +91,8 @@ class ShareSessions:
 
         Then the previous session stays, and ends with its connection.
         """
-        session = ShareSession(key, partitions)
+        self._last_number += 1
+        session = ShareSession(key, self._last_number, partitions)
         size, others, partition_count = len(session.partitions), len(self._sessions), self._partition_count
         previous = self._sessions.get(key)
         if previous is not None:

@@ -58,6 +58,8 @@ class Entry:
     pending: object = None
     owner: str = ""
     """Member before the pending change."""
+    session: int = 0
+    """Share session that acquired the record."""
 
     def seen(self) -> tuple[RecordState, int, str, bool]:
         """Return the values that the product has too. The count of a final record does not matter."""
@@ -122,7 +124,7 @@ class Model:
                 count = 1 if entry is None else entry.count + 1
                 assert acquired[offset] == count <= settings.delivery_limit
                 deadline = now_ms + settings.lock_duration_ms
-                self.entries[offset] = Entry(ACQUIRED, count, asked.member, deadline)
+                self.entries[offset] = Entry(ACQUIRED, count, asked.member, deadline, session=asked.session)
             elif offset not in after or (
                 after[offset].state == ARCHIVED and (entry is None or entry.state == AVAILABLE)
             ):
@@ -178,9 +180,9 @@ class Model:
         self.finish(change, is_stored=False, settings=settings, now_ms=now_ms)
         return code
 
-    def release(self, member: str, settings: ShareGroupSettings, change: object) -> None:
+    def release(self, member: str, session: int, settings: ShareGroupSettings, change: object) -> None:
         for entry in self.entries.values():
-            if entry.state == ACQUIRED and entry.member == member:
+            if entry.state == ACQUIRED and entry.member == member and entry.session <= session:
                 self._begin(entry, AVAILABLE, settings, change)
 
     def expire(self, settings: ShareGroupSettings, now_ms: float) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import logging
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -114,6 +115,8 @@ class ShareWorld:
         self.held: dict[int, tuple[str, float]] = {}
         """Member and end of the lock of each record, by what the members know."""
         self.deliveries = 0
+        self.sessions: Counter[str] = Counter()
+        """Number of sessions of each member that have ended."""
 
     def led(self) -> CheckedSharePartition:
         """Return the share partition; it is loaded again after a failure."""
@@ -158,7 +161,7 @@ class ShareWorld:
         """Return the acquired ranges, after checks that they may be delivered."""
         led = self.led()
         fetch = ShareFetch(
-            Asked(member, self.random.randint(0, 1), self.random.randint(1, 5), records_max),
+            Asked(member, self.sessions[member], self.random.randint(0, 1), self.random.randint(1, 5), records_max),
             FetchLimits(bytes_min=self.random.choice((1, 1, 1, 200)), bytes_max=1 << 20, wait_ms=wait_ms),
             [led],
             reading=ShareReading(self.cold_reads, lambda: True),

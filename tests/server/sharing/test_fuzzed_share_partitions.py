@@ -49,6 +49,7 @@ class Fuzz:
         self.has_gaps = self.random.random() < 0.5
         self.was_configured = False
         """True if the delivery limit was changed."""
+        self.session = 0
         self.to_write: deque[Change] = deque()
         self.written: tuple[list[Change], int, list[StoredBatch]] | None = None
         self.model = Model(self.log, 0)
@@ -71,7 +72,14 @@ class Fuzz:
         if not batches:
             return
         random_ = self.random
-        asked = Asked(random_.choice(MEMBERS), random_.randint(0, 1), random_.randint(1, 9), random_.randint(1, 20))
+        self.session += random_.random() < 0.3
+        asked = Asked(
+            random_.choice(MEMBERS),
+            self.session,
+            random_.randint(0, 1),
+            random_.randint(1, 9),
+            random_.randint(1, 20),
+        )
         if random_.random() < 0.2:
             self.expire()  # between the choice of the offset and the acquisition
         if random_.random() < 0.5:
@@ -135,8 +143,9 @@ class Fuzz:
 
     def release(self) -> None:
         member = self.random.choice(MEMBERS)
-        change = at_once(self.real.release(member))
-        self.model.release(member, self.settings, change)
+        session = self.session - self.random.randint(0, 3)
+        change = at_once(self.real.release(member, session))
+        self.model.release(member, session, self.settings, change)
         if change.batches:
             self.to_write.append(change)
 

@@ -39,7 +39,7 @@ def take(
     share: SharePartition, last: int, *, records_max: int = 500, mode: AcquireMode = AcquireMode.BATCH_OPTIMIZED
 ) -> list[Acquired]:
     """Acquire from one batch of the log, from 0 to `last`."""
-    asked = Asked("m", mode, 500, records_max)
+    asked = Asked("m", 1, mode, 500, records_max)
     return share.acquire(asked, share.next_fetch_offset(), [Span(0, last)], 0.0)
 
 
@@ -138,7 +138,7 @@ def test_many_records_are_changed_in_short_steps() -> None:
         assert len(take(share, count - 1, records_max=count)) == RANGES_MAX
 
     assert longest_step_of(acquire()) < 2 * LINES_MAX
-    assert longest_step_of(share.release("m")) < LINES_MAX
+    assert longest_step_of(share.release("m", 1)) < LINES_MAX
 
     def expire() -> Generator[None, None, None]:
         yield

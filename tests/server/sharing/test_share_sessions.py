@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from kwire.chunks import CHUNK
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.sharing import share_sessions
 from tests.hostile.test_longest_steps import ELEMENT_LINES_MAX, longest_step
-from tests.server.sharing.members import ACCEPT, Member
+from tests.server.sharing.members import ACCEPT, Member, configure_group
 from tests.server.sharing.memory_persister import MemoryPersister
 from tests.support.loop_steps import needs_lines
 from tests.support.requests import batch, create_topic, produce, unique
@@ -57,6 +58,35 @@ def test_a_session_that_was_opened_meanwhile_survives_the_late_end_of_the_one_be
         broker.call(blocked.set)
         assert member.client.receive(last, 2).error_code == 0
         assert again.settle(ACCEPT, 1, 1) == 0
+
+
+def test_the_end_of_a_session_releases_no_records_of_the_next_one(
+    broker: RunningBroker, persister: MemoryPersister
+) -> None:
+    last = CHUNK
+    with broker.client() as client:
+        name, topic_id = create_topic(client, last + 1)
+        group = unique("group")
+        configure_group(client, group, share_auto_offset_reset="earliest")
+        assert produce(client, name, batch(b"a")).error_code == 0
+        with broker.client() as lost:
+            member = Member(lost, group, topic_id)
+            assert member.take(list(range(last + 1)), records_max=1, mode=1) == {0: [(0, 0, 1)]}
+            blocked = persister.blocked = asyncio.Event()
+        assert produce(client, name, batch(b"a"), partition=last).error_code == 0
+        eventually(lambda: persister.is_writing, "the release of the first partitions is being stored")
+        again = Member(client, group, topic_id)
+        assert again.take([last]) == {last: [(0, 0, 1)]}
+        persister.blocked = None
+        broker.call(blocked.set)
+        other = Member(client, group, topic_id, "m2")
+        assert other.take([0]) == {0: [(0, 0, 2)]}
+        eventually(lambda: not broker.call(lambda: releases_of(broker)), "the old session has ended")
+        assert again.settle(ACCEPT, 0, 0, last) == 0
+
+
+def releases_of(broker: RunningBroker) -> int:
+    return len(broker.server.services.share_partitions._tasks)
 
 
 def test_a_session_that_is_not_replaced_stays_and_ends_with_its_connection(

@@ -21,7 +21,10 @@ async def live(world: ShareWorld, member: str) -> None:
     for _ in range(ROUNDS):
         if random.random() < 0.05:
             world.held = {offset: held for offset, held in world.held.items() if held[0] != member}
-            await asyncio.gather(world.led().release(member), return_exceptions=True)
+            release = world.led().release(member, world.sessions[member])
+            world.sessions[member] += 1
+            if random.random() < 0.5:  # else the next session acquires records during the release
+                await asyncio.gather(release, return_exceptions=True)
         for first, last, _ in await world.fetch(member, records_max=random.choice((1, 5, 500))):
             await asyncio.sleep(random.choice((0.0, 0.0, 0.01, 0.06)))
             start = first
