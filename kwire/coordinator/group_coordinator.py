@@ -137,7 +137,7 @@ class GroupCoordinator:
             committed = shard.machine.offsets
             for group in shard.machine.groups.values():
                 has_pending = isinstance(group, ClassicGroup) and group.pending_join
-                has_states = isinstance(group, ShareGroup) and not group.states.is_empty
+                has_states = isinstance(group, ShareGroup) and group.states.initialized
                 if group.members or has_pending or not (has_states or committed.by_topic(group.group_id)):
                     yield group
 
@@ -155,6 +155,7 @@ class GroupCoordinator:
             clock=self._clock,
             random_source=self._random_source,
             reserve=self._memory.reserve_group,
+            remove_unused=self.share.remove_unused,
         )
 
     # --- start and stop

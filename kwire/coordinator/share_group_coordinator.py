@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
 from uuid import UUID
 
 from kwire.chunks import Pieces
@@ -21,9 +21,16 @@ from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.share.describing import described_share_group, rejected_share_description
 from kwire.coordinator.group.share.heartbeats import Heartbeat
 from kwire.coordinator.group.share.partition_states import TopicsById
+from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
 from kwire.coordinator.shard import Write
-from kwire.coordinator.share_group_offsets import ShareGroupOffsets, check_empty, error_of, in_groups
+from kwire.coordinator.share_group_offsets import (
+    ShareGroupOffsets,
+    check_empty,
+    error_of,
+    in_groups,
+    is_unclear,
+)
 from kwire.coordinator.written_answers import GroupShard, write_and_answer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.share_group_describe import ShareGroupDescribeGroup
@@ -31,10 +38,6 @@ from kwire.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReq
 from kwire.seams import Clock
 
 logger = logging.getLogger(__name__)
-
-
-_REJECTIONS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Retriable errors that a share coordinator returns at once: it has no metadata of the partition yet."""
 
 
 class ShareGroupCoordinator:
@@ -55,7 +58,9 @@ class ShareGroupCoordinator:
         self._clock = clock
         self._states: ShareStates | None = None
         self._offsets: ShareGroupOffsets | None = None
-        self._initializations: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unused: dict[str, None] = {}
+        """Empty groups that are being removed; the first one is next."""
 
     def use_states(self, states: ShareStates, latest_offset: Callable[[str, int], Awaitable[int]]) -> None:
         """Use this share coordinator, and this function for the high watermark of a topic's partition."""
@@ -64,7 +69,7 @@ class ShareGroupCoordinator:
             shard_of=self._shard_of,
             states=states,
             latest_offset=latest_offset,
-            reserve=self._memory.reserve_group,
+            memory=self._memory,
             image=self._image,
             clock=self._clock,
         )
@@ -77,7 +82,7 @@ class ShareGroupCoordinator:
         return self._offsets
 
     def stop(self) -> None:
-        for task in self._initializations:
+        for task in self._tasks:
             task.cancel()
 
     # --- membership
@@ -94,6 +99,9 @@ class ShareGroupCoordinator:
                 if not self._memory.reserve_member(request, client.client_id, is_member=is_member):
                     raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
                 write = shard.machine.share_heartbeats.heartbeat(request, client)
+                to_initialize = write.answer.to_initialize.values()
+                if not self._memory.reserve_states(sum(len(topic.partitions) for topic in to_initialize)):
+                    raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         except KafkaError as error:
             return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         answer = write_and_answer(shard, write, _rejected_heartbeat)
@@ -101,10 +109,7 @@ class ShareGroupCoordinator:
 
     def _answered(self, group_id: str, heartbeat: Heartbeat) -> ShareGroupHeartbeatResponse:
         if heartbeat.to_initialize and self._states is not None:
-            initialization = self._initialize(self._states, group_id, heartbeat.state_epoch, heartbeat.to_initialize)
-            task = asyncio.get_running_loop().create_task(initialization)
-            self._initializations.add(task)
-            task.add_done_callback(self._initializations.discard)
+            self._start(self._initialize(self._states, group_id, heartbeat.state_epoch, heartbeat.to_initialize))
         return heartbeat.response
 
     def describe(self, group_id: str) -> Pieces[ShareGroupDescribeGroup]:
@@ -118,15 +123,53 @@ class ShareGroupCoordinator:
 
     async def delete_group(self, group_id: str) -> None:
         """Delete the states of an empty group's partitions, and then the group. Raises KafkaError."""
-        offsets = self.offsets
-        async with offsets.changing(group_id):
-            await offsets.delete_all(group_id)
-            shard = self._shard_of(group_id)
-            with shard:
-                check_empty(share_group(shard.machine.groups, group_id))  # a member may have joined meanwhile
-                written = shard.write(Write(answer=None, records=shard.machine.delete_records(group_id)))
-            if isinstance(written, asyncio.Future):
-                await written
+        async with self.offsets.changing(group_id):
+            await self._delete(group_id)
+
+    async def _delete(self, group_id: str) -> None:
+        """Delete a group; the caller has its lock."""
+        await self.offsets.delete_all(group_id)
+        shard = self._shard_of(group_id)
+        with shard:
+            check_empty(share_group(shard.machine.groups, group_id))  # a member may have joined meanwhile
+            written = shard.write(Write(answer=None, records=shard.machine.delete_records(group_id)))
+        if isinstance(written, asyncio.Future):
+            await written
+
+    def remove_unused(self, group_id: str) -> None:
+        """Delete an empty group soon, together with the states that its initializations may have left."""
+        if self._states is None or group_id in self._unused:
+            return
+        self._unused[group_id] = None
+        if len(self._unused) == 1:
+            self._start(self._remove_all_unused())
+
+    async def _remove_all_unused(self) -> None:
+        """Remove the unused groups one after another; without a share coordinator, they wait for the next check."""
+        try:
+            while self._unused:
+                group_id = next(iter(self._unused))
+                try:
+                    await self._remove_unused(group_id)
+                except KafkaError as error:
+                    logger.info("group %s: not removed for now: %s", group_id, error)
+                    if is_unclear(error):
+                        return
+                del self._unused[group_id]
+        finally:
+            self._unused.clear()
+
+    async def _remove_unused(self, group_id: str) -> None:
+        async with self.offsets.changing(group_id):
+            group = self._shard_of(group_id).machine.groups.get(group_id)
+            if isinstance(group, ShareGroup) and group.is_empty and group.states.is_unused:
+                await self._delete(group_id)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in the background."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # --- initialization of partitions
 
@@ -134,7 +177,8 @@ class ShareGroupCoordinator:
         """Have the share coordinator create the states of partitions, and store which of them exist now.
 
         Heartbeats repeat an initialization that takes long. When the first one has ended, the others must not create
-        the same states again: what members have acknowledged since would be lost.
+        the same states again: what members have acknowledged since would be lost. A partition stays initializing after
+        an error that may have had an effect, so that the group is not removed without that state.
         """
         offsets = self.offsets
 
@@ -153,9 +197,12 @@ class ShareGroupCoordinator:
             created: dict[UUID, list[int]] = {}
             failed: dict[UUID, list[int]] = {}
             for (topic_id, index), error in zip(partitions, errors, strict=True):
-                (created if error is None else failed).setdefault(topic_id, []).append(index)
-            if failed:
-                count, first = sum(map(len, failed.values())), next(filter(None, errors))
+                if error is None:
+                    created.setdefault(topic_id, []).append(index)
+                elif not is_unclear(error):
+                    failed.setdefault(topic_id, []).append(index)
+            if count := sum(error is not None for error in errors):
+                first = next(filter(None, errors))
                 logger.warning("group %s: %d partitions are not initialized: %s", group_id, count, first)
             now_ms = self._clock.wall_ms()
             try:
@@ -169,7 +216,7 @@ class ShareGroupCoordinator:
 
 def _is_unavailable(errors: Sequence[KafkaError | None]) -> bool:
     """Return True if all calls have failed because the share coordinator is not available for now."""
-    return all(error is not None and error.code.retriable and error.code not in _REJECTIONS for error in errors)
+    return all(error is not None and is_unclear(error) for error in errors)
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:

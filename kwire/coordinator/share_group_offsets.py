@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.any_group import share_group
+from kwire.coordinator.group.memory import GroupMemory
 from kwire.coordinator.group.share.partition_states import PartitionStates, TopicStates
 from kwire.coordinator.group.share.records import epoch_record, states_record
 from kwire.coordinator.group.share.share_group import ShareGroup
@@ -52,20 +53,19 @@ class ShareGroupOffsets:
         shard_of: Callable[[str], GroupShard],
         states: ShareStates,
         latest_offset: Callable[[str, int], Awaitable[int]],
-        reserve: Callable[[str], bool],
+        memory: GroupMemory,
         image: Callable[[], MetadataImage],
         clock: Clock,
     ) -> None:
         """Create the rules.
 
         `shard_of` returns the active shard of a group id, or raises KafkaError. `latest_offset` returns the high
-        watermark of a topic's partition, or raises KafkaError. `reserve` returns True if a group may be created, and
-        counts it.
+        watermark of a topic's partition, or raises KafkaError.
         """
         self._shard_of = shard_of
         self._states = states
         self._latest_offset = latest_offset
-        self._reserve = reserve
+        self._memory = memory
         self._image = image
         self._clock = clock
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -163,7 +163,9 @@ class ShareGroupOffsets:
             check_empty(found)
             if not offsets:
                 return {}  # no group is created
-            if group is None and not self._reserve(group_id):
+            if group is None and not self._memory.reserve_group(group_id):
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            if not self._memory.reserve_states(sum(map(len, offsets.values()))):
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             topics = {
                 topic_id: TopicStates(image.topic_names[topic_id], frozenset(partitions), now_ms)
@@ -189,7 +191,7 @@ class ShareGroupOffsets:
         await self.change_states(
             group_id,
             lambda before: before.with_initialized(done, self._image(), self._clock.wall_ms()).without_initializing(
-                _by_topic(failed)
+                _by_topic(partition for partition, error in failed.items() if not is_unclear(error))
             ),
         )
         return failed
@@ -273,6 +275,11 @@ class ShareGroupOffsets:
             written = shard.write(Write(answer=None, records=[record]))
         if isinstance(written, asyncio.Future):
             await written
+
+
+def is_unclear(error: KafkaError) -> bool:
+    """Return True if a request to the share coordinator may have had an effect, or may still have one."""
+    return error.code.retriable and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def check_empty(group: ShareGroup) -> None:

@@ -47,6 +47,7 @@ def test_offset_expiration_continues_with_the_remaining_groups_in_the_next_step(
         clock=ManualClock(),
         random_source=SystemRandomSource(1),
         reserve=lambda _: True,
+        remove_unused=lambda _: None,
     )
     partitions = EXPIRED_AT_ONCE // 2
     for group_id in ("a", "b", "c", "d"):

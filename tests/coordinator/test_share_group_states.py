@@ -35,18 +35,30 @@ class States:
         self.timeouts = 0
         """Number of initializations that began before this error."""
 
+        self.is_stored_late = False
+        """True if the state of an initialization with an error is created nevertheless."""
+        self.epochs: dict[tuple[str, UUID, int], int] = {}
+        """State epoch of each state that exists."""
+
     async def initialize_state(
-        self, _group_id: str, topic_id: UUID, partition: int, _state_epoch: int, _start_offset: int
+        self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, _start_offset: int
     ) -> None:
+        if state_epoch < self.epochs.get((group_id, topic_id, partition), 0):
+            raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
         if self.timeout_code is not None:
             self.timeouts += 1
             await asyncio.sleep(30)
+            if self.is_stored_late:
+                self.epochs[group_id, topic_id, partition] = state_epoch
             raise KafkaError(self.timeout_code)
         await self.available.wait()
         self.created.append((topic_id, partition))
+        self.epochs[group_id, topic_id, partition] = state_epoch
 
-    async def delete_state(self, _group_id: str, topic_id: UUID, partition: int) -> None:
-        self.created.remove((topic_id, partition))
+    async def delete_state(self, group_id: str, topic_id: UUID, partition: int) -> None:
+        if self.timeout_code is not None:
+            raise KafkaError(self.timeout_code)
+        self.epochs.pop((group_id, topic_id, partition), None)
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareSummary:
         raise AssertionError("nothing is described")
@@ -253,6 +265,51 @@ def test_empty_groups_without_states_are_removed(tmp_path: Path) -> None:
             await asyncio.sleep(30)
             assert await world.send("member", 0, "missing") == 0
         assert set(world.group_machine().groups) == {"with", "member"}
+
+    run(tmp_path, acts)
+
+
+def test_a_group_that_is_removed_leaves_no_states_that_fence_it_later(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        async def wait_for_checks() -> None:
+            for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
+                await asyncio.sleep(30)
+
+        world.states.timeout_code, world.states.is_stored_late = ErrorCode.COORDINATOR_NOT_AVAILABLE, True
+        for _ in range(3):  # each bumps the epoch
+            assert await world.send(GROUP, 0, "t") == 0
+            assert await world.send(GROUP, -1) == 0
+            await asyncio.sleep(31)
+        await wait_for_checks()
+        assert world.state_topics() == {T_ID}, "its states cannot be deleted"
+        world.states.timeout_code = None
+        await wait_for_checks()
+        assert GROUP not in world.group_machine().groups
+        assert world.states.epochs == {}
+        for _ in range(3):
+            await world.beat()
+        assert world.group.states.initialized[T_ID].partitions == {0, 1}
+
+    run(tmp_path, acts)
+
+
+def test_partitions_that_are_being_initialized_count_for_the_memory_of_groups(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.groups._memory._limit_bytes = 100_000
+        world.states.timeout_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        world.change_topic(topic_image("t", T_ID.int, 200))
+        joined = 0
+        for number in range(20):
+            if await world.send(f"g{number}", 0, "t") == 0:
+                joined += 1
+                assert await world.send(f"g{number}", -1) == 0
+            await asyncio.sleep(1)
+        assert 1 < joined < 5
+        world.states.timeout_code = None
+        for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
+            await asyncio.sleep(30)
+        assert world.group_machine().groups == {}
+        assert await world.send("late", 0, "t") == 0
 
     run(tmp_path, acts)
 

@@ -6,7 +6,7 @@ The retention time of an offset starts at a time that depends on its group:
 - Empty group: the time when the group became empty.
 - Stable classic group of consumers: the offset's commit, for topics that no member reads.
 - Consumer group (KIP-848) and streams group (KIP-1071): the offset's commit, for topics that no member reads.
-- Any other group: never. A share group has no committed offsets, and stays.
+- Any other group: never. A share group has no committed offsets, and stays while a partition has a state.
 
 An offset whose commit contains an expiration time (OffsetCommit 2-4) expires then. An empty group without offsets is
 deleted.

@@ -84,14 +84,17 @@ class GroupMachine:
         clock: Clock,
         random_source: RandomSource,
         reserve: Callable[[str], bool],
+        remove_unused: Callable[[str], None],
     ) -> None:
         """Create an empty state.
 
         `newest_topics_version` returns the offset of the last metadata with new topics. `reserve` returns True if a
-        group without a record may be created, and counts it.
+        group without a record may be created, and counts it. `remove_unused` removes an empty share group together with
+        the states that it may have, later.
         """
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = Offsets()
+        self._remove_unused = remove_unused
         self.rebalance = Rebalance(groups=self.groups, config=config, clock=clock, timers=timers)
         self.joining = Joining(
             groups=self.groups, config=config, clock=clock, random_source=random_source, rebalance=self.rebalance
@@ -351,6 +354,8 @@ class GroupMachine:
                 group, self.offsets, now_ms=now_ms, retention_ms=self._config.offsets_retention_ms
             )
             records += tombstones
+            if isinstance(group, ShareGroup) and group.is_empty and group.states.is_unused:
+                self._remove_unused(group_id)
             if has_no_offsets and group.is_empty:
                 records += self._tombstones(group)
         if not records:

@@ -33,6 +33,8 @@ MEMBER_BYTES = 2_500
 """Memory besides the data that clients send, including timers and answers."""
 PARTITION_BYTES = 200
 """Memory of an assigned partition, in its member, in the target and among the owners."""
+STATE_BYTES = 100
+"""Memory of a share group's partition that is being initialized."""
 PAIR_BYTES = 200
 """Memory of a named value besides its text."""
 LITTLE_BYTES = 16 * 1024
@@ -92,6 +94,10 @@ class GroupMemory:
         """Return True if a group without a record may be created, as by an empty commit; count it in that case."""
         return self._count(GROUP_BYTES + getsizeof(group_id), is_exempt=False)
 
+    def reserve_states(self, partitions: int) -> bool:
+        """Return True if so many partitions of a share group may be initialized, and count them in that case."""
+        return self._count(STATE_BYTES * partitions, is_exempt=not partitions)
+
     def _count(self, size: int, *, is_exempt: bool) -> bool:
         if self._counted + size > self._limit_bytes:
             self._recount()
@@ -121,7 +127,7 @@ def _size_of_group(group: AnyGroup) -> int:
     if isinstance(group, ConsumerGroup):
         return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_consumer, group.members.values()))
     if isinstance(group, ShareGroup):
-        return GROUP_BYTES + getsizeof(group.group_id) + sum(map(_size_of_share_member, group.members.values()))
+        return _size_of_share_group(group)
     if isinstance(group, StreamsGroup):
         return _size_of_streams_group(group)
     return _size_of_classic_group(group)
@@ -155,6 +161,12 @@ def _size_of_subtopology(subtopology: StreamsGroupTopologySubtopology | StreamsG
         for topic in topics
     )
     return MEMBER_BYTES + names + indices + topics
+
+
+def _size_of_share_group(group: ShareGroup) -> int:
+    initializing = sum(len(topic.partitions) for topic in group.states.initializing.values())
+    members = sum(map(_size_of_share_member, group.members.values()))
+    return GROUP_BYTES + getsizeof(group.group_id) + STATE_BYTES * initializing + members
 
 
 def _size_of_share_member(member: ShareMember) -> int:

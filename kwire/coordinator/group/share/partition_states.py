@@ -45,6 +45,11 @@ class PartitionStates:
     def is_empty(self) -> bool:
         return not (self.initializing or self.initialized or self.deleting)
 
+    @property
+    def is_unused(self) -> bool:
+        """True if no partition has a state that is used, but some may have one: its request has no clear result yet."""
+        return not (self.initialized or self.is_empty)
+
     def missing(
         self, topics: Iterable[str], image: MetadataImage, now_ms: int, retry_interval_ms: int
     ) -> dict[UUID, TopicStates]:
@@ -82,7 +87,7 @@ class PartitionStates:
         return PartitionStates(_without(self.initializing, partitions), _merged(self.initialized, added), self.deleting)
 
     def without_initializing(self, partitions: TopicPartitions) -> PartitionStates:
-        """Return the states after an initialization has failed."""
+        """Return the states after an initialization that certainly had no effect."""
         return dataclasses.replace(self, initializing=_without(self.initializing, partitions))
 
     def with_deleting(self, topic_ids: Iterable[UUID]) -> PartitionStates:
