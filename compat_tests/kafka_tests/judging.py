@@ -37,7 +37,8 @@ BY_NAME = {
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
     r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
-    "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput",
+    "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput"
+    r"|\bApiVersionsRequestTest\.testApiVersionsRequest(?:IncludesUnreleasedApis|(?:ValidationV0)?ThroughControllerListener)?\[",
 }
 
 
