@@ -4,14 +4,15 @@
     acknowledged by another     an acknowledgement is stored while another session certainly has the record
     lower delivery count        a delivery count does not increase: within a lease, or after a stored release
     delivery limit exceeded     a record is delivered more often than the limit allows
-    delivered after completion  a record is delivered after its stored acceptance or rejection
+    delivered after completion  a record is delivered after its stored acceptance or rejection, by no earlier leader
     skipped record              the start offset is above a record that no member can have completed
     rewound start offset        the start offset decreases
     lost record                 at the end of a drained history, no member can have completed the record
 
 A session certainly has a record from the response on. That ends when the lock may have expired, when the session
 acknowledges the record, and with the last response that proves the session's existence. A record may also be complete
-after as many deliveries as the limit; each fetch without a response counts as one.
+after as many deliveries as the limit; each fetch without a response counts as one. A leader that has not learned of the
+next one delivers from its memory, as in Kafka; its members' acknowledgements are rejected.
 """
 
 from __future__ import annotations
@@ -96,6 +97,12 @@ class _Checks:
         self._lock_seconds = lock_seconds
         self._limit = limit
         self._starts = sorted((each for each in events if isinstance(each, Start)), key=lambda each: each.completed)
+        self._first_seen: dict[str, float] = {}
+        """Time of the first response within each lease."""
+        for event in events:
+            if isinstance(event, Delivery | Acknowledged) and event.lease is not None:
+                first_seen = self._first_seen.get(event.lease, NEVER)
+                self._first_seen[event.lease] = min(first_seen, event.completed)
         self._unanswered = [each for each in events if isinstance(each, Unanswered)]
         self._records: dict[int, Record] = {}
         for event in events:
@@ -184,11 +191,18 @@ class _Checks:
     # --- completion
 
     def _repeats(self, record: Record) -> Iterator[Finding]:
-        done = min((each.completed for each in record.completions if each.outcome == OK), default=NEVER)
+        stored = [each for each in record.completions if each.outcome == OK]
         for each in record.deliveries:
-            if each.invoked >= done:
-                text = f"is delivered to {each.session} at {each.completed} and was complete at {done}"
+            earlier = (done for done in stored if done.completed <= each.invoked and not self._is_replaced(each, done))
+            if (done := next(earlier, None)) is not None:
+                text = f"is delivered to {each.session} at {each.completed} and was complete at {done.completed}"
                 yield self._finding(REPEATED, record.offset, text)
+
+    def _is_replaced(self, delivery: Delivery, completion: Acknowledged) -> bool:
+        """Return True if a delivery is that of a leader before the one that stored a completion."""
+        if delivery.lease is None or completion.lease is None:
+            return False
+        return self._first_seen[delivery.lease] < self._first_seen[completion.lease]
 
     def _may_be_complete(self, record: Record, at: float) -> bool:
         """Return True if a record that was sent may be complete at a time."""

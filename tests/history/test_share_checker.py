@@ -57,6 +57,8 @@ BAD: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0 x1 \n 2-3 a accepts 0 \n 4-5 b takes 0 x1 in L2",
         "0-1 a takes 0 x1 \n 2-3 a rejects 0 \n 3-5 a takes 0 x2",
         "0-1 a takes 0..4 x1 \n 2-3 a accepts 0..3 \n 4-5 b takes 3..4 x2",
+        "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2 in L2",
+        "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2 in L3",
         "0-1 a takes 0 x1 \n 2- a rejects 0 \n 13-14 b takes 0 x2 \n 15-16 b accepts 0 \n 17-18 c takes 0 x3 in ?",
     ),
     SKIPPED: (
@@ -119,6 +121,7 @@ FINE: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0 x1 \n 2-3 a releases 0 \n 4-5 b takes 0 x2",
         "0-1 a takes 0..4 x1 \n 2-3 a accepts 0..3 \n 12-13 b takes 4 x2",
         "0-1 a takes 0 x1 \n 2-3 a accepts 0 \n p1 4-5 b takes 0 x1",
+        "0-1 a takes 0 x1 \n 2-3 b takes 0 x1 in L2 \n 4-5 b accepts 0 in L2 \n 6-7 a takes 0 x2",
     ),
     SKIPPED: (
         "0-1 sent 0..4 \n 2-3 start 0",
