@@ -23,7 +23,7 @@ from kwire.coordinator.group.consumer.removal import removal_records
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.consumer.timeouts import ConsumerTimeouts
 from kwire.coordinator.group.environment import GroupEnvironment
-from kwire.coordinator.group.modern.target_assignment import Partitions
+from kwire.coordinator.group.modern.target_assignment import FIRST_EPOCH, Partitions
 from kwire.coordinator.group.records import GroupRecord, group_tombstone
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
@@ -97,8 +97,8 @@ class Migration:
         self._check_assigned_once(classic, members)
         classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
         group = ConsumerGroup(classic.group_id)
-        group.epoch = classic.generation_id
-        group.replace_target_metadata(classic.generation_id, 0)
+        group.epoch = max(classic.generation_id, FIRST_EPOCH)
+        group.replace_target_metadata(group.epoch, 0)
         for member in members:
             group.put_member(member)
             group.target.put(member.member_id, _without_epochs(member.assigned_partitions))
