@@ -214,10 +214,11 @@ class ShareGroupOffsets:
         with shard:
             group = share_group(shard.machine.groups, group_id)
             check_empty(group)
+            stored = group.states.partitions(image)
             for topic_id in topic_ids:
                 topic = image.topic_by_id(topic_id)
                 if topic_id in group.states.initialized:
-                    chosen[topic_id] = sorted(group.states.initialized[topic_id].partitions)
+                    chosen[topic_id] = sorted(stored[topic_id].partitions)
                 elif topic_id in group.states.deleting and topic is not None:
                     chosen[topic_id] = range(len(topic.partitions))
                 else:
