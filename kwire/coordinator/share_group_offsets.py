@@ -172,7 +172,7 @@ class ShareGroupOffsets:
                 for topic_id, partitions in offsets.items()
             }
             records = [] if group is not None else [epoch_record(group_id, found.epoch, found.metadata_hash)]
-            states = found.states.with_initializing(topics)
+            states = found.states.with_initializing(topics, image)
             records.append(states_record(group_id, states, states.named_deleting(image)))
             written = shard.write(Write(answer=None, records=records))
         if isinstance(written, asyncio.Future):

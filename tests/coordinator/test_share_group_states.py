@@ -322,3 +322,18 @@ def test_deleted_offsets_leave_no_states_that_fence_the_group_later(tmp_path: Pa
         assert world.states.epochs == {}
 
     run(tmp_path, acts)
+
+
+def test_altered_offsets_leave_no_states_of_a_deletion_that_failed(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        await world.join_and_leave(GROUP, 3)
+        offsets = world.groups.share.offsets
+        world.states.unanswered = {(T_ID, 1)}
+        assert (await offsets.delete(GROUP, [T_ID])).keys() == {T_ID}
+        world.states.unanswered = set()
+        assert await offsets.alter(GROUP, {T_ID: {0: 7}}) == {}
+        assert world.group.states.initialized[T_ID].partitions == {0}
+        assert await world.delete() == 0
+        assert world.states.epochs == {}
+
+    run(tmp_path, acts)

@@ -288,7 +288,7 @@ class ShareHeartbeats:
         image, now_ms = environment.image(), environment.clock.wall_ms()
         missing = group.states.missing(topics, image, now_ms, self._config().initialize_retry_interval_ms)
         if missing:
-            states = group.states.with_initializing(missing)
+            states = group.states.with_initializing(missing, image)
             update.records.append(records.states_record(group.group_id, states, states.named_deleting(image)))
         return missing
 
