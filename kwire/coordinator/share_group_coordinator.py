@@ -109,7 +109,7 @@ class ShareGroupCoordinator:
 
     def _answered(self, group_id: str, heartbeat: Heartbeat) -> ShareGroupHeartbeatResponse:
         if heartbeat.to_initialize and self._states is not None:
-            self._start(self._initialize(self._states, group_id, heartbeat.state_epoch, heartbeat.to_initialize))
+            self._start(self._initialize(self._states, group_id, heartbeat.to_initialize))
         return heartbeat.response
 
     def describe(self, group_id: str) -> Pieces[ShareGroupDescribeGroup]:
@@ -173,20 +173,22 @@ class ShareGroupCoordinator:
 
     # --- initialization of partitions
 
-    async def _initialize(self, states: ShareStates, group_id: str, state_epoch: int, topics: TopicsById) -> None:
+    async def _initialize(self, states: ShareStates, group_id: str, topics: TopicsById) -> None:
         """Have the share coordinator create the states of partitions, and store which of them exist now.
 
         Heartbeats repeat an initialization that takes long. When the first one has ended, the others must not create
         the same states again: what members have acknowledged since would be lost. A partition stays initializing after
         an error that may have had an effect, so that the group is not removed without that state.
+
+        The states get the present epoch: a new group may have this id since the heartbeat, and it begins at epoch 1.
         """
         offsets = self.offsets
-
-        def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
-            return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
-
         async with offsets.changing(group_id):
-            initializing = offsets.initializing(group_id)
+            state_epoch, initializing = offsets.initializing(group_id)
+
+            def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
+                return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
+
             partitions = [
                 (topic_id, index)
                 for topic_id, topic in topics.items()
@@ -220,4 +222,4 @@ def _is_unavailable(errors: Sequence[KafkaError | None]) -> bool:
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:
-    return Heartbeat(ShareGroupHeartbeatResponse(error_code=code), 0, {})
+    return Heartbeat(ShareGroupHeartbeatResponse(error_code=code), {})

@@ -20,7 +20,7 @@ from kwire.coordinator.group.share.records import epoch_record, states_record
 from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
 from kwire.coordinator.shard import Write
-from kwire.coordinator.share.state import UNKNOWN_COUNT, ShareSummary
+from kwire.coordinator.share.state import NO_EPOCH, UNKNOWN_COUNT, ShareSummary
 from kwire.coordinator.written_answers import GroupShard
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
@@ -78,16 +78,19 @@ class ShareGroupOffsets:
         """
         return self._changing.setdefault(group_id, asyncio.Lock())
 
-    def initializing(self, group_id: str) -> dict[UUID, frozenset[int]]:
-        """Return the partitions that are being initialized; none if this broker does not coordinate the group."""
+    def initializing(self, group_id: str) -> tuple[int, dict[UUID, frozenset[int]]]:
+        """Return a group's epoch, and the partitions that are being initialized.
+
+        There are none if this broker does not coordinate the group.
+        """
         try:
             shard = self._shard_of(group_id)
         except KafkaError:
-            return {}
+            return NO_EPOCH, {}
         group = shard.machine.groups.get(group_id)
         if not isinstance(group, ShareGroup):
-            return {}
-        return {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
+            return NO_EPOCH, {}
+        return group.epoch, {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
 
     # --- describe
 

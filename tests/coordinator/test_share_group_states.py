@@ -61,6 +61,7 @@ class States:
     async def delete_state(self, group_id: str, topic_id: UUID, partition: int) -> None:
         if self.timeout_code is not None:
             raise KafkaError(self.timeout_code)
+        await self.available.wait()
         self._answer(topic_id, partition)
         self.epochs.pop((group_id, topic_id, partition), None)
 
@@ -335,5 +336,27 @@ def test_altered_offsets_leave_no_states_of_a_deletion_that_failed(tmp_path: Pat
         assert world.group.states.initialized[T_ID].partitions == {0}
         assert await world.delete() == 0
         assert world.states.epochs == {}
+
+    run(tmp_path, acts)
+
+
+def test_an_initialization_for_a_deleted_group_does_not_fence_a_new_one(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        await world.join_and_leave(GROUP, 3)
+        world.states.available.clear()
+        deleting = asyncio.ensure_future(world.delete())
+        await asyncio.sleep(0.1)
+        await world.join_and_leave(GROUP, 1)  # its initialization waits for the deletion
+        world.hold_commits()
+        world.states.available.set()
+        await asyncio.sleep(0.1)
+        joining = asyncio.ensure_future(world.send(GROUP, 0, "t"))
+        await asyncio.sleep(0.1)
+        world.release_commits()
+        assert (await deleting, await joining) == (0, 0)
+        assert world.group.epoch == 2, "this is a new group"
+        assert world.group.states.initialized[T_ID].partitions == {0, 1}
+        assert await world.send(GROUP, -1) == 0
+        assert await world.groups.share.offsets.alter(GROUP, {T_ID: {0: 7, 1: 7}}) == {}
 
     run(tmp_path, acts)
