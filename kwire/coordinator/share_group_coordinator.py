@@ -145,7 +145,7 @@ class ShareGroupCoordinator:
             self._start(self._remove_all_unused())
 
     async def _remove_all_unused(self) -> None:
-        """Remove the unused groups one after another; without a share coordinator, they wait for the next check."""
+        """Remove the unused groups one after another; those whose states cannot be deleted wait for the next check."""
         try:
             while self._unused:
                 group_id = next(iter(self._unused))
@@ -153,8 +153,6 @@ class ShareGroupCoordinator:
                     await self._remove_unused(group_id)
                 except KafkaError as error:
                     logger.info("group %s: not removed for now: %s", group_id, error)
-                    if is_unclear(error):
-                        return
                 del self._unused[group_id]
         finally:
             self._unused.clear()

@@ -360,3 +360,16 @@ def test_an_initialization_for_a_deleted_group_does_not_fence_a_new_one(tmp_path
         assert await world.groups.share.offsets.alter(GROUP, {T_ID: {0: 7, 1: 7}}) == {}
 
     run(tmp_path, acts)
+
+
+def test_a_group_whose_states_cannot_be_deleted_keeps_no_other_group(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        u_id = UUID(int=102)
+        world.states.unanswered = {(T_ID, 0), (T_ID, 1), (u_id, 0), (u_id, 1)}
+        await world.join_and_leave("a", 1)
+        await world.join_and_leave("b", 1, "u")
+        world.states.unanswered = {(T_ID, 1)}
+        await world.wait_for_checks()
+        assert set(world.group_machine().groups) == {"a"}
+
+    run(tmp_path, acts)
