@@ -87,7 +87,11 @@ class Migration:
         return self._upgrade(group, written)
 
     def _upgrade(self, classic: ClassicGroup, written: list[GroupRecord]) -> ConsumerGroup:
-        """Return the consumer group that a classic one with members becomes; all of them keep their partitions."""
+        """Return the consumer group that a classic one with members becomes; all of them keep their partitions.
+
+        Its hash of the topics is 0, as in Kafka, so that the heartbeat bumps the epoch. The classic group may have been
+        rebalancing, or its last assignment may not have all partitions.
+        """
         self._check_upgrade(classic)
         try:
             members = [_upgraded(member, classic, self._environment.image()) for member in classic.members.values()]
@@ -102,7 +106,6 @@ class Migration:
         for member in members:
             group.put_member(member)
             group.target.put(member.member_id, _without_epochs(member.assigned_partitions))
-        group.metadata_hash = self._environment.hashes.of_group(group.subscribed_topics, self._environment.image())
         written.append(group_tombstone(classic.group_id))
         written += records.group_records(group)
         logger.info("group %s: the classic group becomes a consumer group", classic.group_id)
