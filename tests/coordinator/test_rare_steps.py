@@ -186,3 +186,21 @@ def test_a_waiting_transactional_batch_fails_when_its_topic_is_deleted(tmp_path:
         u-0: end 0 stable 0
         """,
     )
+
+
+def test_a_member_with_another_instance_id_releases_the_former_one(tmp_path: Path) -> None:
+    check(
+        "consumer",
+        tmp_path,
+        """
+        > beat a topics=t instance=i
+        a: epoch 2 t-0,t-1
+        > beat a topics=t instance=j epoch=0
+        a: epoch 2 t-0,t-1
+        > beat b topics=t instance=i
+        b: epoch 2 nothing
+        > beat c topics=t instance=j
+        c: UNRELEASED_INSTANCE_ID (Static member c with instance id j cannot join the group because the instance id \
+is owned by a member.)
+        """,
+    )
