@@ -111,6 +111,13 @@ def test_a_returning_static_member_that_upgrades_the_group_leaves_no_partition_u
     assert script.run("consumers") == ["Stable epoch=2 target=2", "  b epoch=2 t-0,t-1"]
 
 
+def test_a_static_member_whose_return_is_committed_after_the_upgrade_is_fenced_later(script: Script) -> None:
+    script.run("join x version=9 instance=i", "wait 20", "sync x x=")
+    script.run("hold-commits", "join y version=9 instance=i", "beat b topics=t", "release-commits")
+    script.run("wait 11000")  # the session of y ends
+    assert script.run("beat b", "consumers") == ["Stable epoch=3 target=3", "  b epoch=3 t-0,t-1"]
+
+
 @pytest.mark.parametrize("metadata", [b"\0", b"\xff\xff"], ids=["without a version", "negative version"])
 def test_a_member_whose_removal_fails_is_fenced_later(script: Script, metadata: bytes) -> None:
     """The only protocol that both classic members support has metadata that cannot be read."""
