@@ -118,6 +118,13 @@ def test_a_static_member_whose_return_is_committed_after_the_upgrade_is_fenced_l
     assert script.run("beat b", "consumers") == ["Stable epoch=3 target=3", "  b epoch=3 t-0,t-1"]
 
 
+def test_a_static_member_whose_join_is_committed_after_the_downgrade_is_fenced_later(script: Script) -> None:
+    script.run("beat b topics=t", "hold-commits")
+    script.run("join x version=9 instance=i rebalance=5000; leave-group b; release-commits")
+    script.run("wait 11000")  # the session of x ends
+    assert script.run("describe") == ["Empty type=consumer protocol="]
+
+
 @pytest.mark.parametrize("metadata", [b"\0", b"\xff\xff"], ids=["without a version", "negative version"])
 def test_a_member_whose_removal_fails_is_fenced_later(script: Script, metadata: bytes) -> None:
     """The only protocol that both classic members support has metadata that cannot be read."""
