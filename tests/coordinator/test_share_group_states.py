@@ -373,3 +373,21 @@ def test_a_group_whose_states_cannot_be_deleted_keeps_no_other_group(tmp_path: P
         assert set(world.group_machine().groups) == {"a"}
 
     run(tmp_path, acts)
+
+
+def test_a_member_of_a_new_group_is_fenced_although_it_left_a_deleted_one(tmp_path: Path) -> None:
+    """The member id is the same, and its leaving is committed after it has joined the new group."""
+
+    async def acts(world: ShareGroupWorld) -> None:
+        assert await world.send(GROUP, 0, "missing") == 0
+        world.hold_commits()
+        steps = [world.send(GROUP, -1), world.delete(), world.send(GROUP, 0, "missing")]
+        tasks = [asyncio.ensure_future(each) for each in steps]
+        await asyncio.sleep(0.1)
+        world.release_commits()
+        assert await asyncio.gather(*tasks) == [0, 0, 0]
+        assert world.group.members
+        await asyncio.sleep(46)
+        assert not world.group.members
+
+    run(tmp_path, acts)

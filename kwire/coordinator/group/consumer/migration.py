@@ -158,7 +158,7 @@ class Migration:
 
         def outcome(error: KafkaError | None) -> None:
             for member in members:
-                if error is None and member.member_id not in group.members:
+                if error is None and not self._environment.has_member(group.group_id, member.member_id):
                     self._timeouts.cancel(group.group_id, member.member_id)
 
         return Write(answer=answer, records=written, outcome=outcome)

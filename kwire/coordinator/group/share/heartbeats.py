@@ -90,7 +90,7 @@ class ShareHeartbeats:
             response = ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
 
             def outcome(error: KafkaError | None) -> None:
-                if error is None and member.member_id not in group.members:
+                if error is None and not self._environment.has_member(group.group_id, member.member_id):
                     self._environment.timers.cancel(("session", group.group_id, member.member_id))
 
             return Write(answer=Heartbeat(response, {}), records=self._removal(group, member), outcome=outcome)
