@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +26,9 @@ from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStat
 from kwire.coordinator.shard import Write
 from kwire.coordinator.share_group_offsets import (
     ShareGroupOffsets,
+    call_all,
     check_empty,
     error_of,
-    in_groups,
     is_unclear,
 )
 from kwire.coordinator.written_answers import GroupShard, write_and_answer
@@ -192,8 +192,9 @@ class ShareGroupCoordinator:
                 for topic_id, topic in topics.items()
                 for index in sorted(topic.partitions & initializing.get(topic_id, frozenset()))
             ]
-            errors = await in_groups(partitions, initialize, is_last=_is_unavailable)
-            errors += errors[-1:] * (len(partitions) - len(errors))  # the others would fail after another timeout
+            errors = await call_all(partitions, initialize, is_unavailable=_is_unavailable)
+            skipped = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # they would fail after another timeout
+            errors += [skipped] * (len(partitions) - len(errors))
             created: dict[UUID, list[int]] = {}
             failed: dict[UUID, list[int]] = {}
             for (topic_id, index), error in zip(partitions, errors, strict=True):
@@ -214,9 +215,9 @@ class ShareGroupCoordinator:
                 logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
 
 
-def _is_unavailable(errors: Sequence[KafkaError | None]) -> bool:
-    """Return True if all calls have failed because the share coordinator is not available for now."""
-    return all(error is not None and is_unclear(error) for error in errors)
+def _is_unavailable(error: KafkaError | None) -> bool:
+    """Return True if a call has failed because the share coordinator is not available for now."""
+    return error is not None and is_unclear(error)
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:

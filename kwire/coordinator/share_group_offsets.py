@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from kwire.chunks import turn
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.any_group import share_group
 from kwire.coordinator.group.memory import GroupMemory
@@ -114,7 +115,7 @@ class ShareGroupOffsets:
         if image is None:
             return [PartitionOffset()] * len(partitions)
         topic_id = image.topic_id
-        return await in_groups(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
+        return await call_all(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
 
     async def _describe(self, group_id: str, topic: str, topic_id: UUID, partition: int) -> PartitionOffset:
         try:
@@ -181,7 +182,7 @@ class ShareGroupOffsets:
         if isinstance(written, asyncio.Future):
             await written
         requested = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
-        errors = await in_groups(
+        errors = await call_all(
             requested,
             lambda one: error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2])),
         )
@@ -258,7 +259,7 @@ class ShareGroupOffsets:
     async def _delete_states(self, group_id: str, topics: Mapping[UUID, Iterable[int]]) -> dict[UUID, KafkaError]:
         """Delete the states of partitions; return the first error of each topic that failed."""
         partitions = [(topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
-        errors = await in_groups(partitions, lambda one: error_of(self._states.delete_state(group_id, one[0], one[1])))
+        errors = await call_all(partitions, lambda one: error_of(self._states.delete_state(group_id, one[0], one[1])))
         failed: dict[UUID, KafkaError] = {}
         for (topic_id, _), error in zip(partitions, errors, strict=True):
             if error is not None:
@@ -308,14 +309,28 @@ async def error_of(call: Awaitable[None]) -> KafkaError | None:
     return None
 
 
-async def in_groups(
-    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_last: Callable[[Sequence[R]], bool] = lambda _: False
+async def call_all(
+    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_unavailable: Callable[[R], bool] = lambda _: False
 ) -> list[R]:
-    """Return the results of a call for each item, AT_ONCE at a time; `is_last` returns True to skip the other items."""
-    results: list[R] = []
-    for start in range(0, len(items), AT_ONCE):
-        group = await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
-        results += group
-        if is_last(group):
-            break
-    return results
+    """Return the results of a call for each item, in their order; AT_ONCE calls wait at a time.
+
+    If `is_unavailable` returns True for the first AT_ONCE results, or later for more than AT_ONCE results in a row, the
+    other items are skipped, and the list is shorter. A call that waits long does not delay the others.
+    """
+    results: dict[int, R] = {}
+    indexes = iter(range(len(items)))
+    unavailable = 0
+
+    async def call_some() -> None:
+        nonlocal unavailable
+        for index in indexes:
+            results[index] = await call(items[index])
+            unavailable = unavailable + 1 if is_unavailable(results[index]) else 0
+            await turn()  # other results that have come meanwhile count before the next call
+            # Later on, AT_ONCE calls may wait for the few that are unavailable: the next results come at once.
+            has_others = unavailable < len(results)
+            if unavailable >= AT_ONCE + has_others:
+                return
+
+    await asyncio.gather(*(call_some() for _ in range(min(AT_ONCE, len(items)))))
+    return [results[index] for index in range(len(results))]

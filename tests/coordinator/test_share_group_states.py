@@ -41,6 +41,8 @@ class States:
         """State epoch of each state that exists."""
         self.unanswered: set[tuple[UUID, int]] = set()
         """Partitions whose state is created, but not deleted, although their requests fail."""
+        self.answers_after_s = 0
+        """Time after which these requests fail."""
 
     async def initialize_state(
         self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, _start_offset: int
@@ -56,17 +58,18 @@ class States:
         await self.available.wait()
         self.created.append((topic_id, partition))
         self.epochs[group_id, topic_id, partition] = state_epoch
-        self._answer(topic_id, partition)
+        await self._answer(topic_id, partition)
 
     async def delete_state(self, group_id: str, topic_id: UUID, partition: int) -> None:
         if self.timeout_code is not None:
             raise KafkaError(self.timeout_code)
         await self.available.wait()
-        self._answer(topic_id, partition)
+        await self._answer(topic_id, partition)
         self.epochs.pop((group_id, topic_id, partition), None)
 
-    def _answer(self, topic_id: UUID, partition: int) -> None:
+    async def _answer(self, topic_id: UUID, partition: int) -> None:
         if (topic_id, partition) in self.unanswered:
+            await asyncio.sleep(self.answers_after_s)
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareSummary:
@@ -389,5 +392,20 @@ def test_a_member_of_a_new_group_is_fenced_although_it_left_a_deleted_one(tmp_pa
         assert world.group.members
         await asyncio.sleep(46)
         assert not world.group.members
+
+    run(tmp_path, acts)
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(500, 30), (5000, 60)])
+def test_partitions_are_initialized_while_the_states_of_some_others_are_not_available(
+    tmp_path: Path, count: int, seconds: int
+) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.change_topic(topic_image("t", NEW_T_ID.int, count))
+        unanswered = set(range(0, count, 50))
+        world.states.unanswered, world.states.answers_after_s = {(NEW_T_ID, index) for index in unanswered}, 30
+        await world.beat()
+        await asyncio.sleep(seconds)
+        assert world.group.states.initialized[NEW_T_ID].partitions == set(range(count)) - unanswered
 
     run(tmp_path, acts)
