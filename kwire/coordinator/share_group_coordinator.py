@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 from uuid import UUID
 
@@ -26,9 +26,9 @@ from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStat
 from kwire.coordinator.shard import Write
 from kwire.coordinator.share_group_offsets import (
     ShareGroupOffsets,
+    call_all,
     check_empty,
     error_of,
-    in_groups,
     is_unclear,
 )
 from kwire.coordinator.written_answers import GroupShard, write_and_answer
@@ -109,7 +109,7 @@ class ShareGroupCoordinator:
 
     def _answered(self, group_id: str, heartbeat: Heartbeat) -> ShareGroupHeartbeatResponse:
         if heartbeat.to_initialize and self._states is not None:
-            self._start(self._initialize(self._states, group_id, heartbeat.state_epoch, heartbeat.to_initialize))
+            self._start(self._initialize(self._states, group_id, heartbeat.to_initialize))
         return heartbeat.response
 
     def describe(self, group_id: str) -> Pieces[ShareGroupDescribeGroup]:
@@ -145,7 +145,7 @@ class ShareGroupCoordinator:
             self._start(self._remove_all_unused())
 
     async def _remove_all_unused(self) -> None:
-        """Remove the unused groups one after another; without a share coordinator, they wait for the next check."""
+        """Remove the unused groups one after another; those whose states cannot be deleted wait for the next check."""
         try:
             while self._unused:
                 group_id = next(iter(self._unused))
@@ -153,8 +153,6 @@ class ShareGroupCoordinator:
                     await self._remove_unused(group_id)
                 except KafkaError as error:
                     logger.info("group %s: not removed for now: %s", group_id, error)
-                    if is_unclear(error):
-                        return
                 del self._unused[group_id]
         finally:
             self._unused.clear()
@@ -173,27 +171,30 @@ class ShareGroupCoordinator:
 
     # --- initialization of partitions
 
-    async def _initialize(self, states: ShareStates, group_id: str, state_epoch: int, topics: TopicsById) -> None:
+    async def _initialize(self, states: ShareStates, group_id: str, topics: TopicsById) -> None:
         """Have the share coordinator create the states of partitions, and store which of them exist now.
 
         Heartbeats repeat an initialization that takes long. When the first one has ended, the others must not create
         the same states again: what members have acknowledged since would be lost. A partition stays initializing after
         an error that may have had an effect, so that the group is not removed without that state.
+
+        The states get the present epoch: a new group may have this id since the heartbeat, and it begins at epoch 1.
         """
         offsets = self.offsets
-
-        def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
-            return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
-
         async with offsets.changing(group_id):
-            initializing = offsets.initializing(group_id)
+            state_epoch, initializing = offsets.initializing(group_id)
+
+            def initialize(one: tuple[UUID, int]) -> Awaitable[KafkaError | None]:
+                return error_of(states.initialize_state(group_id, *one, state_epoch, UNINITIALIZED_OFFSET))
+
             partitions = [
                 (topic_id, index)
                 for topic_id, topic in topics.items()
                 for index in sorted(topic.partitions & initializing.get(topic_id, frozenset()))
             ]
-            errors = await in_groups(partitions, initialize, is_last=_is_unavailable)
-            errors += errors[-1:] * (len(partitions) - len(errors))  # the others would fail after another timeout
+            errors = await call_all(partitions, initialize, is_unavailable=_is_unavailable)
+            skipped = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)  # they would fail after another timeout
+            errors += [skipped] * (len(partitions) - len(errors))
             created: dict[UUID, list[int]] = {}
             failed: dict[UUID, list[int]] = {}
             for (topic_id, index), error in zip(partitions, errors, strict=True):
@@ -214,10 +215,10 @@ class ShareGroupCoordinator:
                 logger.info("group %s: states of its partitions are not stored: %s", group_id, error)
 
 
-def _is_unavailable(errors: Sequence[KafkaError | None]) -> bool:
-    """Return True if all calls have failed because the share coordinator is not available for now."""
-    return all(error is not None and is_unclear(error) for error in errors)
+def _is_unavailable(error: KafkaError | None) -> bool:
+    """Return True if a call has failed because the share coordinator is not available for now."""
+    return error is not None and is_unclear(error)
 
 
 def _rejected_heartbeat(code: ErrorCode) -> Heartbeat:
-    return Heartbeat(ShareGroupHeartbeatResponse(error_code=code), 0, {})
+    return Heartbeat(ShareGroupHeartbeatResponse(error_code=code), {})

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
 
+from kwire.chunks import turn
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.coordinator.group.any_group import share_group
 from kwire.coordinator.group.memory import GroupMemory
@@ -20,7 +21,7 @@ from kwire.coordinator.group.share.records import epoch_record, states_record
 from kwire.coordinator.group.share.share_group import ShareGroup
 from kwire.coordinator.group.share.states import UNINITIALIZED_OFFSET, ShareStates
 from kwire.coordinator.shard import Write
-from kwire.coordinator.share.state import UNKNOWN_COUNT, ShareSummary
+from kwire.coordinator.share.state import NO_EPOCH, UNKNOWN_COUNT, ShareSummary
 from kwire.coordinator.written_answers import GroupShard
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.seams import Clock
@@ -78,16 +79,19 @@ class ShareGroupOffsets:
         """
         return self._changing.setdefault(group_id, asyncio.Lock())
 
-    def initializing(self, group_id: str) -> dict[UUID, frozenset[int]]:
-        """Return the partitions that are being initialized; none if this broker does not coordinate the group."""
+    def initializing(self, group_id: str) -> tuple[int, dict[UUID, frozenset[int]]]:
+        """Return a group's epoch, and the partitions that are being initialized.
+
+        There are none if this broker does not coordinate the group.
+        """
         try:
             shard = self._shard_of(group_id)
         except KafkaError:
-            return {}
+            return NO_EPOCH, {}
         group = shard.machine.groups.get(group_id)
         if not isinstance(group, ShareGroup):
-            return {}
-        return {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
+            return NO_EPOCH, {}
+        return group.epoch, {topic_id: topic.partitions for topic_id, topic in group.states.initializing.items()}
 
     # --- describe
 
@@ -111,7 +115,7 @@ class ShareGroupOffsets:
         if image is None:
             return [PartitionOffset()] * len(partitions)
         topic_id = image.topic_id
-        return await in_groups(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
+        return await call_all(partitions, lambda index: self._describe(group_id, topic, topic_id, index))
 
     async def _describe(self, group_id: str, topic: str, topic_id: UUID, partition: int) -> PartitionOffset:
         try:
@@ -172,13 +176,13 @@ class ShareGroupOffsets:
                 for topic_id, partitions in offsets.items()
             }
             records = [] if group is not None else [epoch_record(group_id, found.epoch, found.metadata_hash)]
-            states = found.states.with_initializing(topics)
+            states = found.states.with_initializing(topics, image)
             records.append(states_record(group_id, states, states.named_deleting(image)))
             written = shard.write(Write(answer=None, records=records))
         if isinstance(written, asyncio.Future):
             await written
         requested = [(topic_id, index, offset) for topic_id, each in offsets.items() for index, offset in each.items()]
-        errors = await in_groups(
+        errors = await call_all(
             requested,
             lambda one: error_of(self._states.initialize_state(group_id, one[0], one[1], found.epoch, one[2])),
         )
@@ -214,10 +218,11 @@ class ShareGroupOffsets:
         with shard:
             group = share_group(shard.machine.groups, group_id)
             check_empty(group)
+            stored = group.states.partitions(image)
             for topic_id in topic_ids:
                 topic = image.topic_by_id(topic_id)
                 if topic_id in group.states.initialized:
-                    chosen[topic_id] = sorted(group.states.initialized[topic_id].partitions)
+                    chosen[topic_id] = sorted(stored[topic_id].partitions)
                 elif topic_id in group.states.deleting and topic is not None:
                     chosen[topic_id] = range(len(topic.partitions))
                 else:
@@ -254,7 +259,7 @@ class ShareGroupOffsets:
     async def _delete_states(self, group_id: str, topics: Mapping[UUID, Iterable[int]]) -> dict[UUID, KafkaError]:
         """Delete the states of partitions; return the first error of each topic that failed."""
         partitions = [(topic_id, index) for topic_id, indexes in topics.items() for index in indexes]
-        errors = await in_groups(partitions, lambda one: error_of(self._states.delete_state(group_id, one[0], one[1])))
+        errors = await call_all(partitions, lambda one: error_of(self._states.delete_state(group_id, one[0], one[1])))
         failed: dict[UUID, KafkaError] = {}
         for (topic_id, _), error in zip(partitions, errors, strict=True):
             if error is not None:
@@ -304,14 +309,28 @@ async def error_of(call: Awaitable[None]) -> KafkaError | None:
     return None
 
 
-async def in_groups(
-    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_last: Callable[[Sequence[R]], bool] = lambda _: False
+async def call_all(
+    items: Sequence[T], call: Callable[[T], Awaitable[R]], *, is_unavailable: Callable[[R], bool] = lambda _: False
 ) -> list[R]:
-    """Return the results of a call for each item, AT_ONCE at a time; `is_last` returns True to skip the other items."""
-    results: list[R] = []
-    for start in range(0, len(items), AT_ONCE):
-        group = await asyncio.gather(*map(call, items[start : start + AT_ONCE]))
-        results += group
-        if is_last(group):
-            break
-    return results
+    """Return the results of a call for each item, in their order; AT_ONCE calls wait at a time.
+
+    If `is_unavailable` returns True for the first AT_ONCE results, or later for more than AT_ONCE results in a row, the
+    other items are skipped, and the list is shorter. A call that waits long does not delay the others.
+    """
+    results: dict[int, R] = {}
+    indexes = iter(range(len(items)))
+    unavailable = 0
+
+    async def call_some() -> None:
+        nonlocal unavailable
+        for index in indexes:
+            results[index] = await call(items[index])
+            unavailable = unavailable + 1 if is_unavailable(results[index]) else 0
+            await turn()  # other results that have come meanwhile count before the next call
+            # Later on, AT_ONCE calls may wait for the few that are unavailable: the next results come at once.
+            has_others = unavailable < len(results)
+            if unavailable >= AT_ONCE + has_others:
+                return
+
+    await asyncio.gather(*(call_some() for _ in range(min(AT_ONCE, len(items)))))
+    return [results[index] for index in range(len(results))]

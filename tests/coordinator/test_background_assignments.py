@@ -59,6 +59,23 @@ Stable epoch=3 target=3
   b epoch=3 t-1
   c epoch=3 t-0
 """
+AN_UPGRADE_DURING_THE_FIRST_REBALANCE = """
+> config initial_rebalance_delay_ms=3000
+> setting group.consumer.assignment.interval.ms=0
+> join x version=3
+# The classic group is still at generation 0.
+> beat b topics=t
+b: epoch 1 nothing
+x join: REBALANCE_IN_PROGRESS member=x#1
+> beat b
+b: epoch 2 t-0
+> join x version=3
+x join: generation 2 range leader= member=x#1
+> consumers
+Stable epoch=2 target=2
+  x#1 classic epoch=2 t-1
+  b epoch=2 t-0
+"""
 A_STREAMS_JOIN_FAILS = """
 > setting group.streams.initial.rebalance.delay.ms=0 group.streams.assignment.interval.ms=0
 > create-topic big=1500
@@ -91,7 +108,7 @@ Stable epoch=3 target=3
 """
 
 
-@pytest.mark.parametrize("script", [A_JOIN_FAILS, A_STATIC_MEMBER_RETURNS])
+@pytest.mark.parametrize("script", [A_JOIN_FAILS, A_STATIC_MEMBER_RETURNS, AN_UPGRADE_DURING_THE_FIRST_REBALANCE])
 def test_each_partition_gets_a_member_that_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:

@@ -104,6 +104,27 @@ def test_a_classic_group_with_a_partition_assigned_twice_is_not_upgraded(script:
     assert script.runner.world.groups._runtime.reloads == 0
 
 
+def test_a_returning_static_member_that_upgrades_the_group_leaves_no_partition_unassigned(script: Script) -> None:
+    script.run("join x version=9 instance=i; join y version=3", "wait 20")
+    script.assign("x", {"x": [0], "y": [1]})
+    script.run("leave y", "beat b topics=t instance=i", "beat b")
+    assert script.run("consumers") == ["Stable epoch=2 target=2", "  b epoch=2 t-0,t-1"]
+
+
+def test_a_static_member_whose_return_is_committed_after_the_upgrade_is_fenced_later(script: Script) -> None:
+    script.run("join x version=9 instance=i", "wait 20", "sync x x=")
+    script.run("hold-commits", "join y version=9 instance=i", "beat b topics=t", "release-commits")
+    script.run("wait 11000")  # the session of y ends
+    assert script.run("beat b", "consumers") == ["Stable epoch=3 target=3", "  b epoch=3 t-0,t-1"]
+
+
+def test_a_static_member_whose_join_is_committed_after_the_downgrade_is_fenced_later(script: Script) -> None:
+    script.run("beat b topics=t", "hold-commits")
+    script.run("join x version=9 instance=i rebalance=5000; leave-group b; release-commits")
+    script.run("wait 11000")  # the session of x ends
+    assert script.run("describe") == ["Empty type=consumer protocol="]
+
+
 @pytest.mark.parametrize("metadata", [b"\0", b"\xff\xff"], ids=["without a version", "negative version"])
 def test_a_member_whose_removal_fails_is_fenced_later(script: Script, metadata: bytes) -> None:
     """The only protocol that both classic members support has metadata that cannot be read."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.coordinator.test_scripts import run_script
 
 
@@ -186,3 +188,37 @@ def test_a_waiting_transactional_batch_fails_when_its_topic_is_deleted(tmp_path:
         u-0: end 0 stable 0
         """,
     )
+
+
+def test_a_member_with_another_instance_id_releases_the_former_one(tmp_path: Path) -> None:
+    check(
+        "consumer",
+        tmp_path,
+        """
+        > beat a topics=t instance=i
+        a: epoch 2 t-0,t-1
+        > beat a topics=t instance=j epoch=0
+        a: epoch 2 t-0,t-1
+        > beat b topics=t instance=i
+        b: epoch 2 nothing
+        > beat c topics=t instance=j
+        c: UNRELEASED_INSTANCE_ID (Static member c with instance id j cannot join the group because the instance id \
+is owned by a member.)
+        """,
+    )
+
+
+@pytest.mark.parametrize("kind", ["consumer", "streams"])
+def test_a_member_of_a_new_group_is_fenced_although_it_left_a_deleted_one(tmp_path: Path, kind: str) -> None:
+    """The member id is the same, and its leaving is committed after it has joined the new group."""
+    joins = {"consumer": "beat a topics=t epoch=0", "streams": "beat a epoch=0 owned=-"}[kind]
+    topology = "> topology 0=t\n" if kind == "streams" else ""
+    script = f"""{topology}> {joins}
+> hold-commits
+> leave-group a; delete-group; {joins}
+> release-commits
+> wait 46000
+> list
+"""
+    seen = run_script(kind, script, tmp_path)
+    assert seen.endswith(f"> list\ng Empty {kind} {kind}\n"), seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -39,6 +39,10 @@ class States:
         """True if the state of an initialization with an error is created nevertheless."""
         self.epochs: dict[tuple[str, UUID, int], int] = {}
         """State epoch of each state that exists."""
+        self.unanswered: set[tuple[UUID, int]] = set()
+        """Partitions whose state is created, but not deleted, although their requests fail."""
+        self.answers_after_s = 0
+        """Time after which these requests fail."""
 
     async def initialize_state(
         self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, _start_offset: int
@@ -54,11 +58,19 @@ class States:
         await self.available.wait()
         self.created.append((topic_id, partition))
         self.epochs[group_id, topic_id, partition] = state_epoch
+        await self._answer(topic_id, partition)
 
     async def delete_state(self, group_id: str, topic_id: UUID, partition: int) -> None:
         if self.timeout_code is not None:
             raise KafkaError(self.timeout_code)
+        await self.available.wait()
+        await self._answer(topic_id, partition)
         self.epochs.pop((group_id, topic_id, partition), None)
+
+    async def _answer(self, topic_id: UUID, partition: int) -> None:
+        if (topic_id, partition) in self.unanswered:
+            await asyncio.sleep(self.answers_after_s)
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def read_summary(self, group_id: str, topic_id: UUID, partition: int, leader_epoch: int) -> ShareSummary:
         raise AssertionError("nothing is described")
@@ -95,6 +107,23 @@ class ShareGroupWorld(World):
         response = await _answered(self.groups.share.heartbeat(request, client_named("c")))
         await asyncio.sleep(0.1)
         return response.error_code
+
+    async def join_and_leave(self, group_id: str, times: int, topic: str = "t") -> None:
+        """Let a member join and leave; each time bumps the epoch."""
+        for _ in range(times):
+            assert await self.send(group_id, 0, topic) == 0
+            assert await self.send(group_id, -1) == 0
+            await asyncio.sleep(31)  # then an initialization without a result is repeated
+
+    async def wait_for_checks(self) -> None:
+        """Wait until the next expiration of groups."""
+        for _ in range(self.config.retention_check_interval_ms // 30_000 + 1):
+            await asyncio.sleep(30)
+
+    async def delete(self) -> int:
+        """Delete the group, and return the error code."""
+        answer = self.groups.delete_group(GROUP)
+        return (await answer if isinstance(answer, Awaitable) else answer).error_code
 
     @property
     def group(self) -> ShareGroup:
@@ -271,19 +300,12 @@ def test_empty_groups_without_states_are_removed(tmp_path: Path) -> None:
 
 def test_a_group_that_is_removed_leaves_no_states_that_fence_it_later(tmp_path: Path) -> None:
     async def acts(world: ShareGroupWorld) -> None:
-        async def wait_for_checks() -> None:
-            for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
-                await asyncio.sleep(30)
-
         world.states.timeout_code, world.states.is_stored_late = ErrorCode.COORDINATOR_NOT_AVAILABLE, True
-        for _ in range(3):  # each bumps the epoch
-            assert await world.send(GROUP, 0, "t") == 0
-            assert await world.send(GROUP, -1) == 0
-            await asyncio.sleep(31)
-        await wait_for_checks()
+        await world.join_and_leave(GROUP, 3)
+        await world.wait_for_checks()
         assert world.state_topics() == {T_ID}, "its states cannot be deleted"
         world.states.timeout_code = None
-        await wait_for_checks()
+        await world.wait_for_checks()
         assert GROUP not in world.group_machine().groups
         assert world.states.epochs == {}
         for _ in range(3):
@@ -293,37 +315,97 @@ def test_a_group_that_is_removed_leaves_no_states_that_fence_it_later(tmp_path: 
     run(tmp_path, acts)
 
 
-def test_partitions_that_are_being_initialized_count_for_the_memory_of_groups(tmp_path: Path) -> None:
+def test_deleted_offsets_leave_no_states_that_fence_the_group_later(tmp_path: Path) -> None:
     async def acts(world: ShareGroupWorld) -> None:
-        world.groups._memory._limit_bytes = 100_000
-        world.states.timeout_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        world.change_topic(topic_image("t", T_ID.int, 200))
-        joined = 0
-        for number in range(20):
-            if await world.send(f"g{number}", 0, "t") == 0:
-                joined += 1
-                assert await world.send(f"g{number}", -1) == 0
-            await asyncio.sleep(1)
-        assert 1 < joined < 5
-        world.states.timeout_code = None
-        for _ in range(world.config.retention_check_interval_ms // 30_000 + 1):
-            await asyncio.sleep(30)
-        assert world.group_machine().groups == {}
-        assert await world.send("late", 0, "t") == 0
+        world.states.unanswered = {(T_ID, 1)}
+        await world.join_and_leave(GROUP, 3)
+        assert world.group.states.initialized[T_ID].partitions == {0}
+        world.states.unanswered = set()
+        assert await world.groups.share.offsets.delete(GROUP, [T_ID]) == {}
+        assert world.state_topics() == set()
+        assert world.states.epochs == {}
 
     run(tmp_path, acts)
 
 
-def test_altered_offsets_create_no_group_without_memory(tmp_path: Path) -> None:
+def test_altered_offsets_leave_no_states_of_a_deletion_that_failed(tmp_path: Path) -> None:
     async def acts(world: ShareGroupWorld) -> None:
+        await world.join_and_leave(GROUP, 3)
         offsets = world.groups.share.offsets
-        world.groups._memory._limit_bytes = 10_000
-        assert await world.send("g", 0, "t") == 0
-        assert await offsets.alter("a", {T_ID: {0: 7}}) == {}
-        with pytest.raises(KafkaError) as caught:
-            await offsets.alter("b" * 10_000, {T_ID: {0: 7}})
-        assert caught.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert await offsets.alter("a", {T_ID: {0: 8}}) == {}, "a group that exists needs no more memory"
-        assert set(world.group_machine().groups) == {"g", "a"}
+        world.states.unanswered = {(T_ID, 1)}
+        assert (await offsets.delete(GROUP, [T_ID])).keys() == {T_ID}
+        world.states.unanswered = set()
+        assert await offsets.alter(GROUP, {T_ID: {0: 7}}) == {}
+        assert world.group.states.initialized[T_ID].partitions == {0}
+        assert await world.delete() == 0
+        assert world.states.epochs == {}
+
+    run(tmp_path, acts)
+
+
+def test_an_initialization_for_a_deleted_group_does_not_fence_a_new_one(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        await world.join_and_leave(GROUP, 3)
+        world.states.available.clear()
+        deleting = asyncio.ensure_future(world.delete())
+        await asyncio.sleep(0.1)
+        await world.join_and_leave(GROUP, 1)  # its initialization waits for the deletion
+        world.hold_commits()
+        world.states.available.set()
+        await asyncio.sleep(0.1)
+        joining = asyncio.ensure_future(world.send(GROUP, 0, "t"))
+        await asyncio.sleep(0.1)
+        world.release_commits()
+        assert (await deleting, await joining) == (0, 0)
+        assert world.group.epoch == 2, "this is a new group"
+        assert world.group.states.initialized[T_ID].partitions == {0, 1}
+        assert await world.send(GROUP, -1) == 0
+        assert await world.groups.share.offsets.alter(GROUP, {T_ID: {0: 7, 1: 7}}) == {}
+
+    run(tmp_path, acts)
+
+
+def test_a_group_whose_states_cannot_be_deleted_keeps_no_other_group(tmp_path: Path) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        u_id = UUID(int=102)
+        world.states.unanswered = {(T_ID, 0), (T_ID, 1), (u_id, 0), (u_id, 1)}
+        await world.join_and_leave("a", 1)
+        await world.join_and_leave("b", 1, "u")
+        world.states.unanswered = {(T_ID, 1)}
+        await world.wait_for_checks()
+        assert set(world.group_machine().groups) == {"a"}
+
+    run(tmp_path, acts)
+
+
+def test_a_member_of_a_new_group_is_fenced_although_it_left_a_deleted_one(tmp_path: Path) -> None:
+    """The member id is the same, and its leaving is committed after it has joined the new group."""
+
+    async def acts(world: ShareGroupWorld) -> None:
+        assert await world.send(GROUP, 0, "missing") == 0
+        world.hold_commits()
+        steps = [world.send(GROUP, -1), world.delete(), world.send(GROUP, 0, "missing")]
+        tasks = [asyncio.ensure_future(each) for each in steps]
+        await asyncio.sleep(0.1)
+        world.release_commits()
+        assert await asyncio.gather(*tasks) == [0, 0, 0]
+        assert world.group.members
+        await asyncio.sleep(46)
+        assert not world.group.members
+
+    run(tmp_path, acts)
+
+
+@pytest.mark.parametrize(("count", "seconds"), [(500, 30), (5000, 60)])
+def test_partitions_are_initialized_while_the_states_of_some_others_are_not_available(
+    tmp_path: Path, count: int, seconds: int
+) -> None:
+    async def acts(world: ShareGroupWorld) -> None:
+        world.change_topic(topic_image("t", NEW_T_ID.int, count))
+        unanswered = set(range(0, count, 50))
+        world.states.unanswered, world.states.answers_after_s = {(NEW_T_ID, index) for index in unanswered}, 30
+        await world.beat()
+        await asyncio.sleep(seconds)
+        assert world.group.states.initialized[NEW_T_ID].partitions == set(range(count)) - unanswered
 
     run(tmp_path, acts)

@@ -179,13 +179,17 @@ class _Checks:
     def _counts_after(self, record: Record, released: Acknowledged) -> Iterator[Finding]:
         """Yield deliveries after a stored release with a count that is not higher."""
         before = [
-            each.count
+            each
             for each in record.deliveries
             if each.session == released.session and each.completed <= released.invoked
         ]
+        if not before:
+            return
+        # An earlier delivery may have a higher count, which a new leader did not know.
+        count = max(before, key=lambda each: each.completed).count
         for each in record.deliveries:
-            if before and each.invoked >= released.completed and each.count <= max(before):
-                text = f"is delivered to {each.session} with count {each.count} after a release at {max(before)}"
+            if each.invoked >= released.completed and each.count <= count:
+                text = f"is delivered to {each.session} with count {each.count} after a release at {count}"
                 yield self._finding(LOWER, record.offset, text)
 
     # --- completion

@@ -28,3 +28,8 @@ class GroupEnvironment:
     configs: GroupConfigs
     hashes: TopicHashes
     """Hashes of topics, which all shards share."""
+
+    def has_member(self, group_id: str, member_id: str) -> bool:
+        """Return True if the present group of this id has a member."""
+        group = self.groups.get(group_id)
+        return group is not None and member_id in group.members

@@ -187,7 +187,12 @@ class Rebalance:
         self.start_session(group, member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def start_session(self, group: ClassicGroup, member_id: str, timeout_ms: int) -> None:
-        """Start the session timeout of a member, or of an id that was sent to a client."""
+        """Start the session timeout of a member, or of an id that was sent to a client.
+
+        If the group has become a consumer group, the timer of this name belongs to that group.
+        """
+        if self._groups.get(group.group_id) is not group:
+            return
         self._timers.schedule(
             ("session", group.group_id, member_id),
             timeout_ms,

@@ -98,7 +98,8 @@ class ClassicMembers:
         response = _join_response(reconciled)
 
         def outcome(error: KafkaError | None) -> None:
-            if error is None:
+            # A group that has become a classic one meanwhile has sessions with the same names.
+            if error is None and self._environment.groups.get(group.group_id) is group:
                 self._timeouts.joined(group.group_id, member_id)
                 self._timeouts.restart_session(group.group_id, reconciled)
                 self._timeouts.start_sync(group.group_id, member_id, request.rebalance_timeout_ms)

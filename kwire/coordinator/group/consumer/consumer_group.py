@@ -126,7 +126,10 @@ class ConsumerGroup:
 
     def put_member(self, member: ConsumerMember) -> None:
         """Add a member, or replace its state."""
-        self._drop(self._members.get(member.member_id))
+        before = self._members.get(member.member_id)
+        self._drop(before)
+        if before is not None and before.instance_id != member.instance_id:
+            self._forget_instance(before)
         self._members[member.member_id] = member
         if member.instance_id is not None:
             self._static_members[member.instance_id] = member.member_id
@@ -146,8 +149,13 @@ class ConsumerGroup:
         """Remove a member; an unknown one is ignored."""
         member = self._members.pop(member_id, None)
         self._drop(member)
-        if member is not None and member.instance_id is not None:
-            self._static_members.pop(member.instance_id, None)
+        if member is not None:
+            self._forget_instance(member)
+
+    def _forget_instance(self, member: ConsumerMember) -> None:
+        """Forget a member's group.instance.id, unless another member has it now."""
+        if member.instance_id is not None and self._static_members.get(member.instance_id) == member.member_id:
+            del self._static_members[member.instance_id]
 
     def _drop(self, member: ConsumerMember | None) -> None:
         """Take a member's state out of the counts."""

@@ -23,7 +23,7 @@ from kwire.coordinator.group.consumer.removal import removal_records
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
 from kwire.coordinator.group.consumer.timeouts import ConsumerTimeouts
 from kwire.coordinator.group.environment import GroupEnvironment
-from kwire.coordinator.group.modern.target_assignment import Partitions
+from kwire.coordinator.group.modern.target_assignment import FIRST_EPOCH, Partitions
 from kwire.coordinator.group.records import GroupRecord, group_tombstone
 from kwire.coordinator.shard import Write
 from kwire.protocol.error_codes import ErrorCode, KafkaError, ProtocolError
@@ -87,7 +87,11 @@ class Migration:
         return self._upgrade(group, written)
 
     def _upgrade(self, classic: ClassicGroup, written: list[GroupRecord]) -> ConsumerGroup:
-        """Return the consumer group that a classic one with members becomes; all of them keep their partitions."""
+        """Return the consumer group that a classic one with members becomes; all of them keep their partitions.
+
+        Its hash of the topics is 0, as in Kafka, so that the heartbeat bumps the epoch. The classic group may have been
+        rebalancing, or its last assignment may not have all partitions.
+        """
         self._check_upgrade(classic)
         try:
             members = [_upgraded(member, classic, self._environment.image()) for member in classic.members.values()]
@@ -97,12 +101,11 @@ class Migration:
         self._check_assigned_once(classic, members)
         classic.answer_all(ErrorCode.REBALANCE_IN_PROGRESS)
         group = ConsumerGroup(classic.group_id)
-        group.epoch = classic.generation_id
-        group.replace_target_metadata(classic.generation_id, 0)
+        group.epoch = max(classic.generation_id, FIRST_EPOCH)
+        group.replace_target_metadata(group.epoch, 0)
         for member in members:
             group.put_member(member)
             group.target.put(member.member_id, _without_epochs(member.assigned_partitions))
-        group.metadata_hash = self._environment.hashes.of_group(group.subscribed_topics, self._environment.image())
         written.append(group_tombstone(classic.group_id))
         written += records.group_records(group)
         logger.info("group %s: the classic group becomes a consumer group", classic.group_id)
@@ -155,7 +158,7 @@ class Migration:
 
         def outcome(error: KafkaError | None) -> None:
             for member in members:
-                if error is None and member.member_id not in group.members:
+                if error is None and not self._environment.has_member(group.group_id, member.member_id):
                     self._timeouts.cancel(group.group_id, member.member_id)
 
         return Write(answer=answer, records=written, outcome=outcome)

@@ -48,7 +48,6 @@ class Heartbeat(NamedTuple):
     """Response of a heartbeat, and the partitions that the share coordinator shall initialize."""
 
     response: ShareGroupHeartbeatResponse
-    state_epoch: int
     to_initialize: TopicsById
 
 
@@ -91,10 +90,10 @@ class ShareHeartbeats:
             response = ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
 
             def outcome(error: KafkaError | None) -> None:
-                if error is None and member.member_id not in group.members:
+                if error is None and not self._environment.has_member(group.group_id, member.member_id):
                     self._environment.timers.cancel(("session", group.group_id, member.member_id))
 
-            return Write(answer=Heartbeat(response, 0, {}), records=self._removal(group, member), outcome=outcome)
+            return Write(answer=Heartbeat(response, {}), records=self._removal(group, member), outcome=outcome)
         return self._join_or_stay(request, client)
 
     def restart_session(self, group_id: str, member_id: str) -> None:
@@ -124,7 +123,7 @@ class ShareHeartbeats:
         if joins or has_changed or request.subscribed_topic_names is not None:
             response.assignment = _assignment(reconciled.assigned_partitions)
         to_initialize = self._initialize(update, topics)
-        return Write(answer=Heartbeat(response, update.epoch, to_initialize), records=update.records)
+        return Write(answer=Heartbeat(response, to_initialize), records=update.records)
 
     def _find(self, group_id: str) -> ShareGroup:
         return share_group(self._environment.groups, group_id)
@@ -288,7 +287,7 @@ class ShareHeartbeats:
         image, now_ms = environment.image(), environment.clock.wall_ms()
         missing = group.states.missing(topics, image, now_ms, self._config().initialize_retry_interval_ms)
         if missing:
-            states = group.states.with_initializing(missing)
+            states = group.states.with_initializing(missing, image)
             update.records.append(records.states_record(group.group_id, states, states.named_deleting(image)))
         return missing
 

@@ -68,11 +68,15 @@ class PartitionStates:
                 found[topic.topic_id] = TopicStates(name, partitions, now_ms)
         return found
 
-    def with_initializing(self, topics: TopicsById) -> PartitionStates:
-        """Return the states while these partitions are being initialized."""
-        return PartitionStates(
-            _merged(self.initializing, topics), self.initialized, self.deleting.difference(topics.keys())
-        )
+    def with_initializing(self, topics: TopicsById, image: MetadataImage) -> PartitionStates:
+        """Return the states while these partitions are being initialized.
+
+        If the deletion of a topic has failed, its other partitions may still have a state. They count as being
+        initialized as well.
+        """
+        undeleted = {topic_id: topic for topic_id, topic in self._undeleted(image).items() if topic_id in topics}
+        initializing = _merged(self.initializing, _merged(undeleted, topics))
+        return PartitionStates(initializing, self.initialized, self.deleting.difference(topics.keys()))
 
     def with_initialized(self, partitions: TopicPartitions, image: MetadataImage, now_ms: int) -> PartitionStates:
         """Return the states after the share coordinator has initialized these partitions.
@@ -115,12 +119,15 @@ class PartitionStates:
 
     def partitions(self, image: MetadataImage) -> dict[UUID, TopicStates]:
         """Return all partitions that have a state, or may have one."""
-        retried = {
+        return _merged(_merged(self.initialized, self.initializing), self._undeleted(image))
+
+    def _undeleted(self, image: MetadataImage) -> dict[UUID, TopicStates]:
+        """Return the partitions whose states are being deleted, as far as their topics exist."""
+        return {
             topic_id: TopicStates(topic.name, frozenset(range(len(topic.partitions))), -1)
             for topic_id in self.deleting
             if (topic := image.topic_by_id(topic_id)) is not None
         }
-        return _merged(_merged(self.initialized, self.initializing), retried)
 
     def named_deleting(self, image: MetadataImage) -> dict[UUID, str]:
         return {topic_id: _name(topic_id, image) for topic_id in self.deleting}

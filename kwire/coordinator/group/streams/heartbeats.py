@@ -203,7 +203,7 @@ class StreamsHeartbeats:
         logger.info("group %s: member %s leaves", group.group_id, request.member_id)
 
         def outcome(error: KafkaError | None) -> None:
-            if error is None and request.member_id not in group.members:
+            if error is None and not self._environment.has_member(group.group_id, request.member_id):
                 self.timeouts.cancel(group.group_id, request.member_id)
 
         response = StreamsGroupHeartbeatResponse(

@@ -60,7 +60,7 @@ class StreamsTimeouts:
         logger.info("group %s: member %s is fenced, because %s", group_id, member_id, reason)
 
         def outcome(error: KafkaError | None) -> None:
-            if error is None and member_id not in group.members:
+            if error is None and not self._environment.has_member(group_id, member_id):
                 self.cancel(group_id, member_id)
 
         removal: Change = Write(answer=None, records=records.removal_records(group, member_id), outcome=outcome)
