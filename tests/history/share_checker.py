@@ -188,7 +188,7 @@ class _Checks:
         # An earlier delivery may have a higher count, which a new leader did not know.
         count = max(before, key=lambda each: each.completed).count
         for each in record.deliveries:
-            if each.invoked >= released.completed and each.count <= count:
+            if each.invoked >= released.completed and each.count <= count and not self._is_replaced(each, released):
                 text = f"is delivered to {each.session} with count {each.count} after a release at {count}"
                 yield self._finding(LOWER, record.offset, text)
 
@@ -202,11 +202,11 @@ class _Checks:
                 text = f"is delivered to {each.session} at {each.completed} and was complete at {done.completed}"
                 yield self._finding(REPEATED, record.offset, text)
 
-    def _is_replaced(self, delivery: Delivery, completion: Acknowledged) -> bool:
-        """Return True if a delivery is that of a leader before the one that stored a completion."""
-        if delivery.lease is None or completion.lease is None:
+    def _is_replaced(self, delivery: Delivery, stored: Acknowledged) -> bool:
+        """Return True if a delivery is that of a leader before the one that stored an acknowledgement."""
+        if delivery.lease is None or stored.lease is None:
             return False
-        return self._first_seen[delivery.lease] < self._first_seen[completion.lease]
+        return self._first_seen[delivery.lease] < self._first_seen[stored.lease]
 
     def _may_be_complete(self, record: Record, at: float) -> bool:
         """Return True if a record that was sent may be complete at a time."""

@@ -105,6 +105,7 @@ FINE: Final[dict[str, tuple[str, ...]]] = {
         "0-1 a takes 0 x1 in L1 \n 2- a releases 0 in L1 \n 4-5 b takes 0 x1 in L2",
         "0-1 a takes 0 x1 in L1 \n 2-4 a releases 0 in L1 \n 3-5 b takes 0 x1 in L2",
         "0-1 a takes 0 x2 in L1 \n 2-3 a takes 0 x1 in L2 \n 4-5 a releases 0 in L2 \n 6-7 a takes 0 x2 in L2",
+        "0-1 c takes 7 x1 in L1 \n 1-2 a takes 0 x2 in L2 \n 3-4 a releases 0 in L2 \n 5-6 b takes 0 x1 in L1",
         "0-2 a takes 0 x2 \n 1-3 b takes 0 x1",
         "0-1 a takes 0 x1 in ? \n 12-13 b takes 0 x1 in ?",
     ),
