@@ -146,7 +146,7 @@ def test_too_many_sessions(broker: RunningBroker, member: Member) -> None:
     assert set(codes) == {0}
     began = time.monotonic()
     assert sessions[20].fetch(wait_ms=200).error_code == E.SHARE_SESSION_LIMIT_REACHED
-    assert time.monotonic() - began >= 0.2
+    assert time.monotonic() - began >= 0.199  # event loops may end a wait a millisecond early
     for each in sessions[:20]:
         assert each.fetch(epoch=-1).error_code == 0
     assert len(broker.server.services.share_partitions.sessions) == 0
