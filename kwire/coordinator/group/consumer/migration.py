@@ -89,8 +89,8 @@ class Migration:
     def _upgrade(self, classic: ClassicGroup, written: list[GroupRecord]) -> ConsumerGroup:
         """Return the consumer group that a classic one with members becomes; all of them keep their partitions.
 
-        Its hash of the topics is 0, as in Kafka, so that the heartbeat bumps the epoch. The classic group may have been
-        rebalancing, or its last assignment may not have all partitions.
+        Its hash of the topics is 0, so that the heartbeat bumps the epoch: the classic group may have been rebalancing,
+        or its last assignment may not have all partitions. Kafka stores the present hash.
         """
         self._check_upgrade(classic)
         try:
