@@ -314,8 +314,9 @@ async def call_all(
 ) -> list[R]:
     """Return the results of a call for each item, in their order; AT_ONCE calls wait at a time.
 
-    If `is_unavailable` returns True for the first AT_ONCE results, or later for more than AT_ONCE results in a row, the
-    other items are skipped, and the list is shorter. A call that waits long does not delay the others.
+    A call that waits long does not delay the others. `is_unavailable` returns True for a failure that the next calls
+    would share. After the first AT_ONCE results, or more than AT_ONCE in a row, the other items are skipped: the list
+    is shorter.
     """
     results: dict[int, R] = {}
     indexes = iter(range(len(items)))
