@@ -140,3 +140,15 @@ def test_a_topology_that_is_written_is_not_computed_again(tmp_path: Path, monkey
     monkeypatch.setattr(topology, "topology_of", compute)
     seen = run_script("streams", "> topology 0=t/!log\n> beat a owned=-\n", tmp_path)
     assert "a: epoch 1 nothing" in seen
+
+
+def test_a_join_that_is_not_stored_leaves_no_endpoint(tmp_path: Path) -> None:
+    with virtual_loop() as loop:
+        runner = ScriptRunner(tmp_path, loop)
+        for command in (*START, "beat a endpoint=a:1", "reject-appends", "beat b endpoint=b:1"):
+            answered = loop.run_until_complete(runner.run(command))
+        assert answered == ["b: COORDINATOR_NOT_AVAILABLE"]
+        group = runner.world.group_machine().groups["g"]
+        assert isinstance(group, StreamsGroup)
+        assert group.endpoint_partitions.keys() <= {"a"}
+        runner.stop()

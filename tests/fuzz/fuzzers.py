@@ -13,6 +13,7 @@ from tests.fuzz.fuzzing import Fuzzer
 from tests.fuzz.group_model import GROUP_FUZZER
 from tests.fuzz.log_model import LOG_FUZZER
 from tests.fuzz.share_group_model import SHARE_GROUP_FUZZER
+from tests.fuzz.streams_group_model import LARGE_STREAMS_GROUP_FUZZER, STREAMS_GROUP_FUZZER
 
 FUZZERS: Final[dict[str, Fuzzer]] = {
     fuzzer.name: fuzzer
@@ -21,6 +22,8 @@ FUZZERS: Final[dict[str, Fuzzer]] = {
         CONSUMER_GROUP_FUZZER,
         LARGE_CONSUMER_GROUP_FUZZER,
         SHARE_GROUP_FUZZER,
+        STREAMS_GROUP_FUZZER,
+        LARGE_STREAMS_GROUP_FUZZER,
         LOG_FUZZER,
         FOLLOWER_FUZZER,
         FLAP_FUZZER,

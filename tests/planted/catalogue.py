@@ -16,6 +16,7 @@ from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.replica_bugs import REPLICA_BUGS
 from tests.planted.state_bugs import STATE_BUGS
+from tests.planted.streams_bugs import STREAMS_BUGS
 from tests.planted.transaction_bugs import TRANSACTION_BUGS
 
 LOG_BUGS: Final[dict[str, PlantedBug]] = (
@@ -26,6 +27,7 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
     | TRANSACTION_BUGS.bugs
     | IMAGE_BUGS.bugs
     | GROUP_BUGS.bugs
+    | STREAMS_BUGS.bugs
     | REPLICA_BUGS.bugs
 )
 """Bugs that ordinary tests find."""

@@ -44,7 +44,8 @@ def _partitions(
         active_partitions=_of_tasks(member.assigned.active, configured, image),
         standby_partitions=_of_tasks(member.assigned.standby, configured, image),
     )
-    group.endpoint_partitions[member.member_id] = key, partitions
+    if member.member_id in group.members:  # the join of a new member may fail
+        group.endpoint_partitions[member.member_id] = key, partitions
     return partitions
 
 

@@ -54,8 +54,8 @@ class Configured:
     topology: ConfiguredTopology
     topics: Mapping[str, TopicImage]
     """All topics when the hash of the group's topics was compared last."""
-    epoch: int
-    """Group epoch that followed; the group has a lower one if its write has failed."""
+    metadata_hash: int
+    """Hash of the group's topics; the group has another one if its write has failed."""
 
 
 class StreamsGroup:

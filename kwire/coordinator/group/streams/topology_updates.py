@@ -52,9 +52,8 @@ class TopologyUpdates:
         metadata_hash = group.metadata_hash
         if group.topology is None or stored is None or self._is_outdated(group, stored):
             metadata_hash = self._environment.hashes.of_group(topology.topics, self._environment.image())
-            has_changed = metadata_hash != group.metadata_hash
-            update.bumps = update.bumps or has_changed
-            if has_changed or group.topology is None:
+            update.bumps = update.bumps or metadata_hash != group.metadata_hash
+            if group.topology is None or (stored is not None and stored.metadata_hash != metadata_hash):
                 stored = None
         configured = self._configure(topology, prepared) if stored is None else stored.topology
         if stored is None:
@@ -62,12 +61,12 @@ class TopologyUpdates:
         if configured.is_ready:
             check_tasks(configured.subtopologies or {}, request)
         self._bump_epoch_if_needed(update, configured, metadata_hash)
-        group.configured = Configured(topology=configured, topics=topics, epoch=update.epoch)
+        group.configured = Configured(topology=configured, topics=topics, metadata_hash=metadata_hash)
         return configured
 
     def _is_outdated(self, group: StreamsGroup, stored: Configured) -> bool:
         """Return True if the topics' hash must be compared: the metadata have changed, or a write has failed."""
-        return stored.topics is not self._environment.image().topics or group.epoch < stored.epoch
+        return stored.topics is not self._environment.image().topics or stored.metadata_hash != group.metadata_hash
 
     def _configure(self, topology: Topology, prepared: PreparedTopology | None) -> ConfiguredTopology:
         topics = self._environment.image().topics
