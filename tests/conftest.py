@@ -1,8 +1,9 @@
-"""Option `--planted-bug NAME`: the tests run with one bug of tests/planted in the code. Without it, nothing changes."""
+"""Settings of all tests, and option `--planted-bug NAME`: the tests run with one bug of tests/planted in the code."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import Phase, settings
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -10,11 +11,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A loaded machine may hold a test for longer than any deadline.
+    settings.register_profile("kwire", deadline=None)
+    settings.load_profile("kwire")
     name = config.getoption("--planted-bug")
     if name is None:
         return
-    from hypothesis import Phase, settings
-
     from tests.planted.catalogue import BUGS
 
     if name not in BUGS:

@@ -31,8 +31,6 @@ import scala.Option;
 /** Cluster of Kafka's harness in Scala: one isolated controller, and a broker for each KafkaConfig. */
 public final class ProcessQuorum implements QuorumImplementation {
     private static final String CONTROLLER = "CONTROLLER";
-    /** Features that Kafka formats by default and that kwire does not serve. */
-    private static final List<String> LEFT_OUT = List.of("group.version", "share.version");
     private final File directory = TestUtils.tempDirectory("nodes-");
     private final String clusterId = Uuid.randomUuid().toString();
     private final String voters;
@@ -94,9 +92,6 @@ public final class ProcessQuorum implements QuorumImplementation {
             .setControllerListenerName(CONTROLLER)
             .setMetadataLogDirectory(into)
             .setFeatureLevel("transaction.version", (short) (secondTransactions ? 2 : 1));
-        for (String feature : LEFT_OUT) {
-            formatter.setFeatureLevel(feature, (short) 0);
-        }
         settings.accept(formatter);
         formatter.run();
     }
