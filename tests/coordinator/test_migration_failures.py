@@ -80,8 +80,9 @@ SUBSCRIPTION = encode_consumer_protocol(ConsumerProtocolSubscription(topics=["t"
 
 
 def assignment_of(partitions: list[int]) -> bytes:
-    topic = AssignmentTopicPartition(topic="t", partitions=partitions)
-    return encode_consumer_protocol(ConsumerProtocolAssignment(assigned_partitions=[topic]))
+    """Return an assignment that names the topic once for each partition."""
+    topics = [AssignmentTopicPartition(topic="t", partitions=[index]) for index in partitions]
+    return encode_consumer_protocol(ConsumerProtocolAssignment(assigned_partitions=topics))
 
 
 @pytest.fixture
@@ -102,6 +103,14 @@ def test_a_classic_group_with_a_partition_assigned_twice_is_not_upgraded(script:
     ]
     assert script.run("heartbeat x") == ["x heartbeat: NONE"]
     assert script.runner.world.groups._runtime.reloads == 0
+
+
+def test_a_member_keeps_all_partitions_of_a_topic_that_its_assignment_names_twice(script: Script) -> None:
+    script.run("join x version=3", "wait 20")
+    script.assign("x", {"x": [0, 1]})
+    script.run("beat b topics=t")
+    consumers = script.run("consumers")
+    assert any(" t-0,t-1" in line for line in consumers), consumers
 
 
 def test_a_returning_static_member_that_upgrades_the_group_leaves_no_partition_unassigned(script: Script) -> None:

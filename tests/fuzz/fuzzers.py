@@ -12,6 +12,7 @@ from tests.fuzz.follower_model import FOLLOWER_FUZZER
 from tests.fuzz.fuzzing import Fuzzer
 from tests.fuzz.group_model import GROUP_FUZZER
 from tests.fuzz.log_model import LOG_FUZZER
+from tests.fuzz.migration_model import COOPERATIVE_MIGRATION_FUZZER, MIGRATION_FUZZER
 from tests.fuzz.share_group_model import SHARE_GROUP_FUZZER
 from tests.fuzz.streams_group_model import LARGE_STREAMS_GROUP_FUZZER, STREAMS_GROUP_FUZZER
 
@@ -24,6 +25,8 @@ FUZZERS: Final[dict[str, Fuzzer]] = {
         SHARE_GROUP_FUZZER,
         STREAMS_GROUP_FUZZER,
         LARGE_STREAMS_GROUP_FUZZER,
+        MIGRATION_FUZZER,
+        COOPERATIVE_MIGRATION_FUZZER,
         LOG_FUZZER,
         FOLLOWER_FUZZER,
         FLAP_FUZZER,

@@ -399,7 +399,7 @@ class StreamsGroupModel(LoggedWorld):
     def _written(self) -> Any:
         group = self._streams_group()
         if group is None:
-            return None
+            return ()
         epochs = group.epoch, group.validated_topology_epoch, group.target_epoch
         configs = group.metadata_hash, dict(group.assignment_configs), group.topology is None
         return epochs, configs, dict(group.targets), dict(group.members)

@@ -12,6 +12,7 @@ from tests.planted.disk_bugs import DISK_BUGS
 from tests.planted.group_bugs import GROUP_BUGS
 from tests.planted.image_bugs import IMAGE_BUGS
 from tests.planted.member_bugs import MEMBER_BUGS
+from tests.planted.migration_bugs import MIGRATION_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.replica_bugs import REPLICA_BUGS
@@ -28,6 +29,7 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
     | IMAGE_BUGS.bugs
     | GROUP_BUGS.bugs
     | STREAMS_BUGS.bugs
+    | MIGRATION_BUGS.bugs
     | REPLICA_BUGS.bugs
 )
 """Bugs that ordinary tests find."""

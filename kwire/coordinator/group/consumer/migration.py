@@ -274,11 +274,7 @@ def _upgraded(member: Member, classic: ClassicGroup, image: MetadataImage) -> Co
                 "because an unsupported custom assignor is in use. Please refer to the documentation or switch to a "
                 "default assignor before re-attempting the upgrade.",
             )
-        assigned = {
-            topic.topic_id: dict.fromkeys(each.partitions, classic.generation_id)
-            for each in assignment.assigned_partitions
-            if (topic := image.topics.get(each.topic)) is not None and each.partitions
-        }
+        assigned = _assigned(assignment, classic.generation_id, image)
     # A member that joins a later generation may no longer support the protocol of the current one.
     supported = dict(member.protocols)
     metadata = supported.get(classic.protocol_name or "", member.protocols[0][1])
@@ -296,6 +292,16 @@ def _upgraded(member: Member, classic: ClassicGroup, image: MetadataImage) -> Co
         assigned_partitions=assigned,
         classic_metadata=classic_metadata(member.session_timeout_ms, member.protocols),
     )
+
+
+def _assigned(assignment: ConsumerProtocolAssignment, generation_id: int, image: MetadataImage) -> PartitionEpochs:
+    """Return the partitions of existing topics in an assignment, which may name a topic more than once."""
+    assigned: dict[UUID, dict[int, int]] = {}
+    for each in assignment.assigned_partitions:
+        topic = image.topics.get(each.topic)
+        if topic is not None and each.partitions:
+            assigned.setdefault(topic.topic_id, {}).update(dict.fromkeys(each.partitions, generation_id))
+    return assigned
 
 
 def classic_metadata(
