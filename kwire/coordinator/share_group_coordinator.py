@@ -160,7 +160,7 @@ class ShareGroupCoordinator:
     async def _remove_unused(self, group_id: str) -> None:
         async with self.offsets.changing(group_id):
             group = self._shard_of(group_id).machine.groups.get(group_id)
-            if isinstance(group, ShareGroup) and group.is_empty and group.states.is_unused:
+            if isinstance(group, ShareGroup) and group.is_unused:
                 await self._delete(group_id)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

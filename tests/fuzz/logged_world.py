@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kwire.cluster.partitions.partition import ACKS_ALL
 from kwire.coordinator.group.any_group import AnyGroup
@@ -110,6 +110,26 @@ class LoggedWorld(GroupWorld):
 
         self._run(lead())
         self._reloaded()
+
+    def load_prefix(self, a: int, b: int, _c: int) -> None:
+        """Let another broker load a prefix of the log's records, and continue."""
+        batches = self._batches()
+        other = type(self)()
+        try:
+            self._prepare(other, b)
+            other._load(batches[: a % (len(batches) + 1)])
+            other._check()
+            other.finish()
+        finally:
+            other.close()
+
+    def _prepare(self, other: Self, b: int) -> None:
+        """Give another broker what is not in the log: topics, settings and members."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Let the group settle, and check it."""
+        raise NotImplementedError
 
     def _batches(self) -> list[bytes]:
         """Return the batches of the group's log."""

@@ -34,7 +34,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from kwire.coordinator.group.any_group import AnyGroup
 from kwire.coordinator.group.classic.classic_group import ClassicGroup, GroupState
@@ -190,21 +190,13 @@ class MigrationModel(LoggedWorld):
     def change_policy(self, a: int, _b: int, _c: int) -> None:
         self._use_policy(POLICIES[a % len(POLICIES)])
 
-    def load_prefix(self, a: int, _b: int, _c: int) -> None:
-        """Let another broker load a prefix of the log's records, with other members."""
-        batches = self._batches()
-        other = type(self)()
-        try:
-            other._world.image, other._topics = self._world.image, self._topics
-            other._world.random_source._count = DRAWN  # no member gets the id of another one in the log
-            for index, client in enumerate(other._clients):
-                client.lives = 1000
-                other._begin_again(client, index, 1)
-            other._load(batches[: a % (len(batches) + 1)])
-            other._check()
-            other.finish()
-        finally:
-            other.close()
+    def _prepare(self, other: Self, _b: int) -> None:
+        """Give another broker the topics, and other members."""
+        other._world.image, other._topics = self._world.image, self._topics
+        other._world.random_source._count = DRAWN  # no member gets the id of another one in the log
+        for index, client in enumerate(other._clients):
+            client.lives = 1000
+            other._begin_again(client, index, 1)
 
     # --- requests
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 
@@ -220,21 +220,13 @@ class StreamsGroupModel(LoggedWorld):
     def change_settings(self, a: int, b: int, c: int) -> None:
         self._change(standbys=a % 3, interval_ms=(0, 0, 2000)[b % 3], delay_ms=(0, 0, 3000)[c % 3])
 
-    def load_prefix(self, a: int, b: int, _c: int) -> None:
-        """Let another broker load a prefix of the log's records, with other members or the same ones."""
-        batches = self._batches()
-        other = type(self)()
-        try:
-            other._world.image, other._world.settings = self._world.image, self._world.settings
-            other._topics, other._topology = self._topics, self._topology
-            for client in other._clients:
-                client.lives = 1000 * (b % 2)
-                client.begin_again(client.process)
-            other._load(batches[: a % (len(batches) + 1)])
-            other._check()
-            other.finish()
-        finally:
-            other.close()
+    def _prepare(self, other: Self, b: int) -> None:
+        """Give another broker the topics, the settings and the topology, with other members or the same ones."""
+        other._world.image, other._world.settings = self._world.image, self._world.settings
+        other._topics, other._topology = self._topics, self._topology
+        for client in other._clients:
+            client.lives = 1000 * (b % 2)
+            client.begin_again(client.process)
 
     # --- requests
 

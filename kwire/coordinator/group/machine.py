@@ -354,7 +354,7 @@ class GroupMachine:
                 group, self.offsets, now_ms=now_ms, retention_ms=self._config.offsets_retention_ms
             )
             records += tombstones
-            if isinstance(group, ShareGroup) and group.is_empty and group.states.is_unused:
+            if isinstance(group, ShareGroup) and group.is_unused:
                 self._remove_unused(group_id)
             if has_no_offsets and group.is_empty:
                 records += self._tombstones(group)

@@ -45,11 +45,6 @@ class PartitionStates:
     def is_empty(self) -> bool:
         return not (self.initializing or self.initialized or self.deleting)
 
-    @property
-    def is_unused(self) -> bool:
-        """True if no partition has a state that is used, but some may have one: its request has no clear result yet."""
-        return not (self.initialized or self.is_empty)
-
     def missing(
         self, topics: Iterable[str], image: MetadataImage, now_ms: int, retry_interval_ms: int
     ) -> dict[UUID, TopicStates]:

@@ -85,6 +85,11 @@ class ShareGroup:
         return not self._members
 
     @property
+    def is_unused(self) -> bool:
+        """True if there are no members and no initialized partitions, but some may have a state at the coordinator."""
+        return self.is_empty and not (self.states.initialized or self.states.is_empty)
+
+    @property
     def state(self) -> ShareGroupState:
         return ShareGroupState.STABLE if self._members else ShareGroupState.EMPTY
 
