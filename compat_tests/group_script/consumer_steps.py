@@ -52,7 +52,7 @@ def heartbeat(source: random.Random) -> Step:
         request = ConsumerGroupHeartbeatRequest(group_id=group, member_id=name, member_epoch=member.epoch)
         request.instance_id = f"instance-{number}" if number < INSTANCES else None
         if member.epoch == 0 or often(source, 0.03):
-            _join(request, source, version)
+            _join(request, source, version, number)
         elif often(source, 0.12):
             request.member_epoch = LEAVES_FOR_A_WHILE if request.instance_id and often(source, 0.5) else LEAVES
         else:
@@ -62,7 +62,7 @@ def heartbeat(source: random.Random) -> Step:
     return Step(version=version, build=build, learn=learn, groups=(group,))
 
 
-def _join(request: ConsumerGroupHeartbeatRequest, source: random.Random, version: int) -> None:
+def _join(request: ConsumerGroupHeartbeatRequest, source: random.Random, version: int, number: int) -> None:
     request.member_epoch = 0
     request.rebalance_timeout_ms = REBALANCE_TIMEOUT_MS if often(source, 0.97) else source.choice((-1, 0))
     request.topic_partitions = [] if often(source, 0.97) else None
@@ -70,7 +70,8 @@ def _join(request: ConsumerGroupHeartbeatRequest, source: random.Random, version
     request.server_assignor = source.choice((None, None, "uniform", "range", "range", "unknown"))
     request.rack_id = source.choice((None, None, "r1", ""))
     if often(source, 0.1):
-        request.instance_id = source.choice((None, "", f"instance-{source.randrange(INSTANCES)}"))
+        # A member never has two instance ids: Kafka keeps both, see docs/differences.md.
+        request.instance_id = source.choice((None, "", f"instance-{number % INSTANCES}"))
 
 
 def _subscribe(request: ConsumerGroupHeartbeatRequest, source: random.Random, version: int) -> None:
