@@ -148,7 +148,7 @@ def test_auto_join_is_rejected_for_a_broker_only_node() -> None:
     given = {"process.roles": "broker", "controller.quorum.voters": "2@h:2", "listeners": CLIENTS}
     typed = dict(make_config(given).parsed) | {"controller.quorum.auto.join.enable": True}
     with pytest.raises(RuleBrokenError, match="is only supported when"):
-        check_quorum(read_quorum(typed), read_listeners(given, typed), given=given, typed=typed)
+        check_quorum(read_quorum(typed), read_listeners(given, typed), typed)
 
 
 def test_voters_and_bootstrap_servers_are_parsed() -> None:

@@ -202,7 +202,12 @@ def _start_tasks(node: Node, listeners: Listeners, replicas: Replicas, services:
 def _advertised_endpoints(config: BrokerConfig, listeners: Listeners) -> list[Endpoint]:
     """Return the listeners that clients connect to. A configured port 0 is replaced by the port that was bound."""
     return [
-        Endpoint(name=address.name, host=_routable(address), port=listeners.port_of(address))
+        Endpoint(
+            name=address.name,
+            host=_routable(address),
+            port=listeners.port_of(address),
+            security_protocol=config.security_protocols[address.name],
+        )
         for address in config.advertised_listeners
     ]
 

@@ -102,6 +102,7 @@ class ControllerRole:
             node_id=node.config.node_id,
             incarnation_id=node.random_source.uuid(),
             endpoints=controller_endpoints(node.config, self.listeners.ports()),
+            security_protocols=node.config.security_protocols,
             metadata_log=node.metadata_log,
             active_controller=active_controller,
         )

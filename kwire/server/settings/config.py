@@ -18,6 +18,7 @@ from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
+from kwire.server.settings.security_protocols import SecurityProtocol
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules
 
 __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "make_config", "parse_override"]
@@ -56,6 +57,8 @@ class BrokerConfig:
     """
     controller_listener_names: tuple[str, ...]
     """Listener names of controllers; by the first, replicas of the metadata log connect to each other."""
+    security_protocols: Mapping[str, SecurityProtocol]
+    """Security protocols by listener name, also of listeners of other nodes."""
     quorum_voters: tuple[tuple[int, str, int], ...]
     """Tuples (id, host, port) of a static quorum's voters, by id; empty if the metadata log stores the voters."""
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
@@ -121,7 +124,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
     """Return the configuration if the settings are consistent. Raises RuleBrokenError."""
     quorum = read_quorum(typed)
     listeners = read_listeners(given, typed)
-    check_quorum(quorum, listeners, given=given, typed=typed)
+    check_quorum(quorum, listeners, typed)
     is_broker, is_controller = BROKER in quorum.roles, CONTROLLER in quorum.roles
     inter_broker = inter_broker_listener(given, typed, listeners, is_broker=is_broker, is_alone=quorum.is_default)
     log_dirs = _log_dirs(typed)
@@ -136,6 +139,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
         controller_listeners=listeners.controllers,
         advertised_controller_listeners=listeners.advertised_controllers if is_controller else (),
         controller_listener_names=listeners.controller_names,
+        security_protocols=MappingProxyType(dict(listeners.protocols)),
         quorum_voters=quorum.voters,
         quorum_bootstrap_servers=quorum.bootstrap_servers,
         log_dirs=log_dirs,

@@ -47,7 +47,6 @@ KEYS = (
         type=ConfigType.STRING,
         default="PLAINTEXT",
         check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        use=Use.REJECTED,
         doc="Security protocol between brokers, if inter.broker.listener.name is not set.",
     ),
     ConfigKey(
