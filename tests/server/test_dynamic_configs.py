@@ -66,6 +66,9 @@ OTHERWISE_TESTED = {
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
     "producer.id.expiration.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.inter.broker.protocol",
     "transaction.partition.verification.enable",
     "unclean.leader.election.enable",
 }
@@ -182,7 +185,7 @@ def test_ignored_keys_are_taken_and_shown(client: RawClient) -> None:
         ("1", "log.retention.ms", "0", ErrorCode.INVALID_REQUEST),
         ("", "listeners", "PLAINTEXT://:9099", ErrorCode.INVALID_REQUEST),
         ("1", "listeners", "PLAINTEXT://:9099", ErrorCode.INVALID_REQUEST),
-        ("1", "sasl.enabled.mechanisms", "PLAIN", ErrorCode.INVALID_REQUEST),
+        ("1", "sasl.kerberos.service.name", "kafka", ErrorCode.INVALID_REQUEST),
         ("1", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_REQUEST),
         ("", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_REQUEST),
         ("1", "num.io.threads", "17", ErrorCode.INVALID_REQUEST),

@@ -13,6 +13,7 @@ from kwire.server.apis.cluster import administration, api_versions, broker_contr
 from kwire.server.apis.configs import describe_configs
 from kwire.server.apis.security import security
 from kwire.server.assembly.controller_registration import ControllerRegistration
+from kwire.server.assembly.gates import gates
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.node.node import Node, NodeSettings
@@ -93,7 +94,8 @@ class ControllerRole:
 
     async def serve(self) -> None:
         """Accept connections of the other nodes."""
-        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
+        dispatcher = gates(self._node, self.listeners, lambda name: Dispatcher(SERVED, self._services, name).handle)
+        await self.listeners.serve(dispatcher)
 
     def start(self, active_controller: ActiveController) -> None:
         """Follow the brokers' heartbeats, and register this controller; called after the node has started."""
@@ -135,7 +137,7 @@ def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveC
     """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,
-        channel=node.channel,
+        channel=node.controller_channel,
         clock=node.clock,
         here=None if role is None else role.serve_here,
         itself=RequestOrigin(

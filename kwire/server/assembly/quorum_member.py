@@ -17,6 +17,7 @@ from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.security.sasl.node_logins import check_node_logins
 from kwire.server.settings.config import ListenerAddress
 
 
@@ -46,8 +47,9 @@ class QuorumMember:
 
 
 async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundListeners:
-    """Bind the ports of the node's roles. Raises SettingError for one that cannot be bound."""
+    """Bind the ports of the node's roles. Raises SettingError, also for logins that could not work."""
     config = runtime.config
+    check_node_logins(config)
     clients = client_quotas = controllers = None
     if config.is_broker:
         client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))

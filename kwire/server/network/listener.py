@@ -19,6 +19,8 @@ from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.pending import Outcome
 from kwire.server.network.stream_protocol import StreamProtocol
+from kwire.server.network.unauthenticated import UnauthenticatedConnections
+from kwire.server.security.sasl.login_audit import LoginAudit
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ class ConnectionTable:
     def __init__(self) -> None:
         self.connections: dict[Connection, None] = {}
         self.per_host: Counter[str] = Counter()
+        loop = asyncio.get_running_loop()
+        self.unauthenticated = UnauthenticatedConnections(LoginAudit(lambda: loop.time() * 1000))
 
     def add(self, connection: Connection) -> None:
         self.connections[connection] = None
@@ -45,6 +49,7 @@ class ConnectionTable:
             self.per_host[connection.peer_host] -= 1
             if not self.per_host[connection.peer_host]:
                 del self.per_host[connection.peer_host]
+            self.unauthenticated.remove(connection)
 
     def longest_idle(self) -> Connection | None:
         """Return the connection that has been idle longest and waits for no response."""
@@ -67,10 +72,17 @@ class Listener:
         receive_buffer: ReceiveBuffer,
         on_request_error: Callable[[BaseException], None],
         excludes_clients: bool = False,
+        sasl_bytes_max: int | None = None,
     ) -> None:
-        """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect."""
+        """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect.
+
+        `sasl_bytes_max` is the largest frame before authentication; None without SASL.
+        """
         self.name = name
         self.excludes_clients = excludes_clients
+        self.authenticates = sasl_bytes_max is not None
+        """True if clients authenticate by SASL."""
+        self._sasl_bytes_max = sasl_bytes_max
         self.handle: Handle
         """Serves a request; set by serve()."""
         self.on_request_error = on_request_error
@@ -124,6 +136,12 @@ class Listener:
 
     # --- called by connections
 
+    @property
+    def first_frame_bytes_max(self) -> int:
+        """Largest frame of a new connection, in bytes."""
+        most = self.limits.request_bytes_max
+        return most if self._sasl_bytes_max is None else min(most, self._sasl_bytes_max)
+
     def connected(self, connection: Connection) -> None:
         table, limits = self._table, self.limits
         table.add(connection)
@@ -135,12 +153,22 @@ class Listener:
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
             (victim or connection).close_now("too many connections (max.connections)")
+        if self.authenticates:
+            table.unauthenticated.add(connection, self.name, connections_max=limits.connections_max)
         if rejected_ms := limits.rejected_ms(connection.peer_host):
             connection.mute(rejected_ms + int(SWEEP_SECONDS * 1000))
             reason = "connects too often (connection_creation_rate)"
             asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.close_now, reason)
         elif delay_ms := limits.delay_ms(connection.last_active):
             connection.mute(delay_ms)
+
+    def is_unauthenticated(self, connection: Connection) -> bool:
+        """Return True if the client has to authenticate first."""
+        return connection in self._table.unauthenticated
+
+    def count_failure(self, connection: Connection, reason: str) -> None:
+        """Count a connection that ends without authentication."""
+        self._table.unauthenticated.fail(connection, reason)
 
     def disconnected(self, connection: Connection) -> None:
         self._table.remove(connection)
@@ -157,6 +185,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
+        table.unauthenticated.close_overdue(now)
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.close_now("does not read its responses")

@@ -16,6 +16,7 @@ from typing import Any
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
 from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
+from kwire.server.settings.listener_values import LISTENER_VALUES
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
 from kwire.server.settings.security_protocols import SecurityProtocol
@@ -192,7 +193,7 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
             logger.warning("the setting %s is unknown and has no effect", name)
         elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
-        elif key.use is Use.IGNORED or base != name:
+        elif key.use is Use.IGNORED or (base != name and not base.startswith(LISTENER_VALUES)):
             ignored.append(name)
     if ignored:
         logger.info("settings that are accepted without effect: %s", ", ".join(ignored))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import parse
+
+LISTENER_VALUES: Final = ("sasl.", "connections.max.reauth.ms")
+"""Beginnings of the keys that have an effect with the prefix of a listener."""
 
 
 def values_of_listener(

@@ -13,7 +13,7 @@ from kwire.server.settings.security_protocols import PROTOCOL_MAP, SecurityProto
 from kwire.server.settings.setting_rules import RuleBrokenError
 
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 rejected or replaced, not bound
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
+SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

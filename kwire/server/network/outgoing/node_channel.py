@@ -14,6 +14,7 @@ from typing import Any
 from kwire.cluster.channel import Destination, Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX, NodeConnection
+from kwire.server.security.sasl.client import NodeLogin
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,16 @@ class NodeChannel:
     """Implementation of kwire.cluster.channel.Channel over TCP."""
 
     def __init__(
-        self, *, client_id: str, software_version: str, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
+        self,
+        *,
+        client_id: str,
+        software_version: str,
+        timeout_ms: int,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        login: NodeLogin | None = None,
     ) -> None:
+        """`login` authenticates this node on each connection; None if the other nodes' listener has no SASL."""
+        self._login = login
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
@@ -77,6 +86,7 @@ class NodeChannel:
                 client_id=self._client_id,
                 software_version=self._software_version,
                 response_bytes_max=self._response_bytes_max,
+                login=self._login,
             )
             connection.open(*lane[:2])
         self._connections[lane] = connection
