@@ -17,19 +17,19 @@ from kwire.cluster.configs.settings import read_settings, setting
 from kwire.server.security.sasl.bearer_keys import SCHEMES, BearerKeys
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.plain import check_authorization_id
+from kwire.server.security.sasl.scram import plain_name
 from kwire.server.settings.setting_rules import RuleBrokenError
 
 ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
 """Signature algorithms that a token may use: those with public keys."""
-TOKEN_CHARACTERS_MAX: Final = 64 * 1024
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+"""Longest message of a client, in bytes."""
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 _KEY: Final = "sasl.oauthbearer."
-_FIRST: Final = re.compile(
-    r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)+))?,\x01(?:[A-Za-z]+=[^\x01]*\x01)*?"
-    r"auth=[Bb]earer +(?P<token>[A-Za-z0-9_.\-]+)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01"
-)
+_HEADER: Final = re.compile(r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)+))?,")
+_TOKEN: Final = re.compile(r"[Bb]earer +(?P<token>[A-Za-z0-9_.\-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,20 +75,18 @@ class BearerTokens:
         """Return the user of a token, and the milliseconds until it expires. Raises AuthenticationError."""
         import jwt  # noqa: PLC0415 see bearer_keys.keys_of
 
-        if len(token) > TOKEN_CHARACTERS_MAX:
-            raise AuthenticationError("the token is too long")
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise AuthenticationError("the token is malformed") from None
         algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in ALGORITHMS:
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             raise AuthenticationError("the token has no signature of an accepted algorithm")
         reason = "no key of the identity provider has the key id of the token"
         for key in self._keys.find(key_id if isinstance(key_id, str) else None):
             try:
                 return self._accepted(self._claims(token, key.key, algorithm))
-            except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+            except (jwt.PyJWTError, ArithmeticError, ValueError, TypeError, RecursionError) as error:
                 reason = f"the token is rejected: {error}" if isinstance(error, jwt.PyJWTError) else "a wrong key"
         raise AuthenticationError(reason)
 
@@ -111,7 +109,7 @@ class BearerTokens:
         user = claims[self._settings.user_claim]
         if not isinstance(user, str) or not user.strip():
             raise AuthenticationError("the token names no user")
-        return user, max(1.0, claims["exp"] * 1000 - self._wall_ms())
+        return user, max(1.0, int(claims["exp"]) * 1000 - self._wall_ms())
 
 
 class OAuthBearerServer:
@@ -128,14 +126,23 @@ class OAuthBearerServer:
         """Return the empty challenge, or the error that the client has to confirm. Raises AuthenticationError."""
         if self._rejection is not None:
             raise self._rejection
-        found = _FIRST.fullmatch(token.decode(errors="replace"))
-        if found is None:
-            raise AuthenticationError("the client's message is malformed")
+        authorization_id, bearer = _parsed(token)
         try:
-            user, lifetime_ms = self._tokens.verify(found["token"])
-            check_authorization_id((found["authorization_id"] or "").replace("=2C", ",").replace("=3D", "="), user)
+            user, lifetime_ms = self._tokens.verify(bearer)
+            check_authorization_id(authorization_id, user)
         except AuthenticationError as error:
             self._rejection = error
             return INVALID_TOKEN
         self.user, self.lifetime_ms, self.is_complete = user, lifetime_ms, True
         return b""
+
+
+def _parsed(message: bytes) -> tuple[str, str]:
+    """Return the authorization id and the token of a client's first message. Raises AuthenticationError."""
+    header, *pairs = message[: MESSAGE_BYTES_MAX + 1].decode(errors="replace").split("\x01")
+    found = _HEADER.fullmatch(header)
+    values = [text for key, _, text in (pair.partition("=") for pair in pairs) if key == "auth"]
+    token = _TOKEN.fullmatch(values[0]) if len(values) == 1 else None
+    if len(message) > MESSAGE_BYTES_MAX or found is None or token is None or pairs[-2:] != ["", ""]:
+        raise AuthenticationError("the client's message is malformed")
+    return plain_name(found["authorization_id"] or ""), token["token"]

@@ -27,6 +27,8 @@ from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.plain import check_authorization_id
 
 MECHANISMS: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
+MESSAGE_BYTES_MAX: Final = 64 * 1024
+"""Longest message of a client, in bytes."""
 _SALT_BYTES: Final = 20
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
@@ -101,14 +103,16 @@ class ScramServer:
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the server's first or final message. Raises AuthenticationError."""
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise AuthenticationError("a message is too long")
         return (self._first if self._credential is None else self._final)(_text(token)).encode()
 
     def _first(self, message: str) -> str:
         found = _CLIENT_FIRST.fullmatch(message)
         if found is None:
             raise AuthenticationError("the client's first message is malformed")
-        self.user = _plain_name(found["user"])
-        check_authorization_id(_plain_name(found["authorization_id"] or ""), self.user)
+        self.user = plain_name(found["user"])
+        check_authorization_id(plain_name(found["authorization_id"] or ""), self.user)
         self._credential = self._find(is_token=",tokenauth=" in found["extensions"])
         self._header, self._client_first = found["header"], found["bare"]
         self._nonce = found["nonce"] + self._new_nonce()
@@ -223,5 +227,6 @@ def _sasl_name(user: str) -> str:
     return user.replace("=", "=3D").replace(",", "=2C")
 
 
-def _plain_name(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return a name without the escapes of SASL messages."""
     return name.replace("=2C", ",").replace("=3D", "=")

@@ -124,7 +124,7 @@ def test_row_19_right_tokens() -> None:
     assert bearer.user == "bob"
 
 
-def forged(algorithm: str, signature: Callable[[bytes], bytes]) -> str:
+def forged(algorithm: Any, signature: Callable[[bytes], bytes]) -> str:
     """Return a token with a header and a signature of the test's own."""
 
     def part(content: Any) -> bytes:
@@ -160,7 +160,11 @@ def forged(algorithm: str, signature: Callable[[bytes], bytes]) -> str:
         ("a.b.c", "malformed"),
         ("a", "malformed"),
         ("..", "malformed"),
-        ("a" * 70_000, "too long"),
+        (forged(None, lambda _: b"x"), "algorithm"),
+        (forged(["RS256"], lambda _: b"x"), "algorithm"),
+        (forged({"a": 1}, lambda _: b"x"), "algorithm"),
+        (signed(exp="9" * 5000), "rejected"),
+        (signed(exp=1e400), ""),
     ],
 )
 def test_row_19_wrong_tokens(token: str, why: str) -> None:
@@ -171,9 +175,16 @@ def test_row_19_the_authorization_id_is_the_user() -> None:
     assert "authorization id" in reason_of(message(signed(), "n,a=bob,"))
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\x01", b"n,,", b"n,,\x01\x01", b"y,,\x01auth=Bearer a\x01\x01", b"\xff\xfe"]
-)
+LONG = [
+    b"n,,\x01" + b"auth=Bearer a\x01" * 30_000,
+    b"n,,\x01" + b"a=b\x01" * 100_000 + b"auth=Bearer a\x01\x01",
+    b"n,a=" + b"=2C" * 100_000 + b"\x01auth=Bearer a\x01\x01",
+    message("a" * 70_000),
+]
+MALFORMED = [b"", b"\x01", b"n,,", b"n,,\x01\x01", b"y,,\x01auth=Bearer a\x01\x01", b"\xff", *LONG]
+
+
+@pytest.mark.parametrize("content", MALFORMED)
 def test_row_19_malformed_messages(content: bytes) -> None:
     with pytest.raises(AuthenticationError, match="malformed"):
         server().evaluate(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -217,6 +218,24 @@ def test_delegation_tokens_are_unknown_users() -> None:
 )
 def test_a_malformed_first_message_is_rejected(token: bytes) -> None:
     assert rejected(server(), token).told == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n,,n={name},r=x\0",
+        "n,a={name},n=user,r=x\0",
+        "n,,n=user,r={name}\0",
+        "n,,n=user,r=x,{extensions}\0",
+        "n,a=={name}",
+    ],
+)
+@pytest.mark.parametrize("count", [15_000, 100_000])
+def test_a_long_first_message_takes_little_time(text: str, count: int) -> None:
+    token = text.format(name="a" * 4 * count, extensions=",".join(["a=b"] * count)).encode()
+    begun = time.process_time()
+    assert rejected(server(), token).told == ""
+    assert time.process_time() - begun < 0.02
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
