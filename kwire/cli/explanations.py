@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kwire.cluster.configs.broker import DYNAMIC_ONLY_KEYS, THEMES
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, DYNAMIC_ONLY_KEYS, THEMES
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.config_keys import ConfigKey, Update, Use
 from kwire.cluster.configs.group import GROUP_KEYS
@@ -26,6 +26,7 @@ class Section:
 SECTIONS = (
     Section(kind="topic", title="Topics", keys=tuple(TOPIC_KEYS.values())),
     *(Section(kind="broker", title=f"Brokers: {title}", keys=tuple(keys)) for title, keys in THEMES.items()),
+    Section(kind="broker", title="Brokers: standard authorizer", keys=tuple(AUTHORIZER_KEYS.values())),
     Section(kind="broker", title="Brokers: set while they run only", keys=tuple(DYNAMIC_ONLY_KEYS.values())),
     Section(kind="group", title="Groups", keys=tuple(GROUP_KEYS.values())),
     Section(kind="client-metrics", title="Client metrics subscriptions", keys=tuple(CLIENT_METRICS_KEYS.values())),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
@@ -261,7 +262,7 @@ def test_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> 
 
 
 def test_quotas_require_authorization(broker: RunningBroker, client: RawClient) -> None:
-    class Reject:
+    class Reject(Authorizer):
         def allows(self, *asked: object) -> bool:
             return False
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, base_name
 from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
@@ -174,7 +174,7 @@ def _name_node_twice(given: dict[str, str]) -> None:
 
 def _typed(given: Mapping[str, str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
-    for name, key in BROKER_KEYS.items():
+    for name, key in (*BROKER_KEYS.items(), *AUTHORIZER_KEYS.items()):
         try:
             typed[name] = parse(key, given.get(name, key.default))
         except ConfigError as error:
@@ -188,8 +188,10 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
     for name in sorted(given):
         base = base_name(name)
         key = BROKER_KEYS.get(base)
-        if key is None:
+        if key is None and name not in AUTHORIZER_KEYS:
             logger.warning("the setting %s is unknown and has no effect", name)
+        elif key is None:
+            continue
         elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
         elif key.use is Use.IGNORED or base != name:
