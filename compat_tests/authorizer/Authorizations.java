@@ -10,6 +10,8 @@ import java.util.stream.Stream;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
@@ -74,6 +76,8 @@ public class Authorizations {
         StandardAuthorizer authorizer = new StandardAuthorizer();
         authorizer.configure(Map.of(
             "super.users", text(fields[0]), "allow.everyone.if.no.acl.found", fields[1], "node.id", "1"));
+        Metrics metrics = new Metrics();
+        authorizer.withPluginMetrics(new PluginMetricsImpl(metrics, Map.of()));
         Map<Uuid, StandardAcl> acls = new HashMap<>();
         for (String entry : list(fields[2])) {
             acls.put(Uuid.randomUuid(), acl(entry.split("\\|", -1)));
@@ -84,6 +88,7 @@ public class Authorizations {
         for (String question : list(fields[3])) {
             answers.append(isAllowed(authorizer, question.split("\\|", -1)) ? '1' : '0');
         }
+        metrics.close();
         return answers.toString();
     }
 
