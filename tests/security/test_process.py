@@ -8,6 +8,8 @@ import signal
 import tomllib
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from tests.support.processes import server
 
 ROOT = Path(__file__).parents[2]
@@ -83,6 +85,26 @@ def test_row_57_the_broker_has_few_dependencies() -> None:
     names = {re.split(r"[<>=;\[ ]", each)[0] for each in project["dependencies"]}
     assert len(names) <= 10
     assert "pip" not in names
+
+
+def test_row_57_the_image_installs_pinned_files_only() -> None:
+    """`make lock` writes the versions and hashes; pip accepts no other file."""
+    pinned: dict[str, str] = {}
+    hashes: dict[str, int] = {}
+    name = ""
+    for line in (ROOT / "docker" / "requirements.txt").read_text().splitlines():
+        if found := re.match(r"([a-z0-9-]+)==(\S+)", line):
+            name, pinned[found[1]] = found[1], found[2]
+        hashes[name] = hashes.get(name, 0) + line.count("--hash=sha256:")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for requirement in map(Requirement, project["dependencies"]):
+        assert requirement.specifier.contains(pinned[requirement.name]), f"{requirement}: run `make lock`"
+    assert [each for each in pinned if not hashes[each]] == []
+    docker = (ROOT / "docker" / "Dockerfile").read_text().replace("\\\n", " ")
+    installs = [line for line in docker.splitlines() if "pip install" in line]
+    assert len(installs) == 2
+    assert "--require-hashes" in installs[0]
+    assert {"--no-deps", "--no-build-isolation", "--no-index"} <= set(installs[1].split())
 
 
 def test_row_57_codecs_are_called_with_bounds() -> None:
