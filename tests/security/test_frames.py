@@ -16,8 +16,8 @@ from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.protocol.schema import Array, schema_of
 from kwire.protocol.wire import EARLY_TAGS_MAX, TAGS_MAX
+from kwire.server.network.memory.memory_return import resident_bytes
 from kwire.server.settings.config import make_config
-from tests.security.exploits import resident_bytes
 from tests.security.test_exploits import tagged, varint
 from tests.support.raw_client import RawClient, sized
 from tests.support.running import RunningBroker

@@ -21,7 +21,8 @@ from kwire.protocol.compression import (
     decompress,
 )
 from kwire.protocol.error_codes import ErrorCode
-from tests.security.exploits import ATTRIBUTES, CRC, resident_bytes, with_attributes
+from kwire.server.network.memory.memory_return import resident_bytes
+from tests.security.exploits import ATTRIBUTES, CRC, with_attributes
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_topic, fetch, produce
 

@@ -249,13 +249,15 @@ def test_row_49_a_request_that_takes_long_leaves_time_to_others(broker: RunningB
     """Requests of other clients are served while a list of 100,000 elements is decoded, handled and answered."""
     with broker.client() as hostile, broker.client() as other:
         body = struct.pack(">i", 99_000) + b"".join(struct.pack(">h", 6) + b"t%05d" % n for n in range(99_000))
-        hostile.send_bytes(struct.pack(">i", 10 + len(body)) + struct.pack(">hhih", 3, 1, 1, -1) + body)
+        body += b"\0"  # no topic is created
+        hostile.send_bytes(struct.pack(">i", 10 + len(body)) + struct.pack(">hhih", 3, 4, 1, -1) + body)
         served = 0
         hostile.socket.setblocking(False)
 
         def is_answered() -> bool:
             with suppress(BlockingIOError):
-                return bool(hostile.socket.recv(1))
+                assert hostile.socket.recv(1), "the connection is closed"
+                return True
             return False
 
         while not is_answered():
