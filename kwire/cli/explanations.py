@@ -101,12 +101,14 @@ def page() -> str:
 
 def _introduction() -> Iterator[str]:
     counts = {use: sum(key.use is use for section in SECTIONS for key in section.keys) for use in Use}
-    total = sum(counts.values())
+    own = sum(key.is_own for section in SECTIONS for key in section.keys)
+    of_kafka = sum(counts.values()) - own
     yield "# Configuration"
     yield ""
     yield f"Made by `{COMMAND}`; a test compares this page with the command's output."
     yield ""
-    yield f"kwire knows the {total} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages."
+    yield f"kwire knows the {of_kafka} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages,"
+    yield f"and has {own} of its own."
     yield f"**Honoured** ({counts[Use.HONOURED]}): the key has the effect that its meaning describes."
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
     yield "has no part that the key configures."

@@ -85,8 +85,8 @@ class NodePublisher(MetadataPublisher):
         self._active_controller.controller_changed()
 
     def _settings_changed(self) -> None:
-        settings = self._settings.of(ListenerSettings)
-        apply_each(*(partial(listeners.limits.update, settings) for listeners in self._listeners))
+        settings, texts = self._settings.of(ListenerSettings), self._dynamic_configs.texts
+        apply_each(*(partial(listeners.update_limits, settings, texts) for listeners in self._listeners))
 
 
 def apply_each(*changes: Callable[[], object]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import parse
+
+LISTENER_LIMITS: Final = frozenset({"max.connections", "max.connection.creation.rate"})
+"""Settings that limit the connections of all listeners together; with a prefix, those of one listener in addition."""
 
 
 def values_of_listener(
