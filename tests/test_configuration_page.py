@@ -71,7 +71,7 @@ def test_a_search_matches_names_and_descriptions() -> None:
     names = [each.split()[0] for each in explain("--search", "fsync").splitlines()]
     assert {"flush.ms", "log.flush.interval.messages"} <= set(names)
     assert len(explain("--search", "RETENTION").splitlines()) > 5
-    assert len(explain().splitlines()) == 417
+    assert len(explain().splitlines()) == 420
 
 
 def test_a_wrong_name_gets_a_hint() -> None:

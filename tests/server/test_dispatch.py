@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import CreateTopicsRequest
@@ -174,7 +175,7 @@ def test_requests_are_counted_by_api_and_version(broker: RunningBroker, client: 
     assert broker.call(dispatcher.counts)[ApiKey.LIST_GROUPS, 4] == before + 3
 
 
-class Reject:
+class Reject(Authorizer):
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:

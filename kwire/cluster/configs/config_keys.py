@@ -117,6 +117,8 @@ class ConfigKey:
     internal: bool = False
     """True for a key that is of no interest to users: it is described only if it is set."""
     kafka_default: str | None = None
+    is_own: bool = False
+    """True for a key of kwire's that Apache Kafka does not have: it is described only if it is set."""
 
     @property
     def dynamic(self) -> bool:

@@ -147,6 +147,7 @@ async def start_broker(
         member = await join_quorum(node, listeners)
         registrar = _registrar(member, listeners.clients)
         missing_directories = await _register(node, registrar)
+        member.publisher.caught_up()
         replicas = await open_replicas(
             member, registrar, missing_directories, count_loaded=count_loaded, logs_undo=logs, undo=undo
         )

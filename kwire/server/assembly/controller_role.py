@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
 from kwire.cluster.controller.plans.topics import TopicDefaults
+from kwire.cluster.security.authorizer import AllowEverything
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis.cluster import administration, api_versions, broker_control, describe_cluster, envelope, quorum
 from kwire.server.apis.configs import describe_configs
@@ -22,7 +24,6 @@ from kwire.server.other_nodes.active_controller import ActiveController, Request
 from kwire.server.other_nodes.internal_topics import InternalTopicSettings
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import AllowEverything
 from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.dispatch import Dispatcher
 from kwire.server.requests.services import ControllerServices
@@ -68,7 +69,8 @@ class ControllerRole:
             clock=node.clock,
             random_source=node.random_source,
             metadata_log=node.metadata_log,
-            authorizer=AllowEverything(),
+            authorizer=node.authorizer,
+            audit=node.audit,
             quotas=self.quotas,
             apis=SERVED,
             unsupported_api_versions=api_versions.unsupported_version,
@@ -85,6 +87,8 @@ class ControllerRole:
             config_entries=ConfigEntries(node.config, node.settings, node.dynamic_configs),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
+        self._own_services = dataclasses.replace(self._services, authorizer=AllowEverything(), audit=None)
+        """Services for requests of the node itself."""
 
     @property
     def addresses(self) -> list[str]:
@@ -115,11 +119,12 @@ class ControllerRole:
         node.background.run(registration.run())
 
     def serve_here(self, request: Any, request_origin: RequestOrigin) -> Any:
-        """Serve a request of this process: of the node itself, or of a client of its broker."""
+        """Serve a request of this process: of the node itself, which may do everything, or of its broker's client."""
         api = self._apis[type(request)]
+        is_own = request_origin.version is None
         version = api.max_version if request_origin.version is None else request_origin.version
         context = RequestContext(
-            self._services,
+            self._own_services if is_own else self._services,
             request_origin.client,
             request_origin.listener_name,
             api.key,

@@ -89,6 +89,7 @@ async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
         listeners=[each for each in (listeners.clients, listeners.controllers) if each is not None],
         active_controller=active_controller,
         quotas=[each for each in quotas if each is not None],
+        authorizer=node.authorizer,
     )
     node.metadata_log.publish_to(publisher)
     if controller is not None:
@@ -96,4 +97,10 @@ async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
     node.start(publisher)
     if controller is not None:
         controller.start(active_controller)
+    node.background.run(_let_clients_in(node, publisher))
     return QuorumMember(node=node, controller=controller, active_controller=active_controller, publisher=publisher)
+
+
+async def _let_clients_in(node: Node, publisher: NodePublisher) -> None:
+    await node.metadata_log.caught_up()
+    publisher.caught_up()

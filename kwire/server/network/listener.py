@@ -52,8 +52,11 @@ class ConnectionTable:
             self.unauthenticated.remove(connection)
 
     def longest_idle(self) -> Connection | None:
-        """Return the connection that has been idle longest and waits for no response."""
-        idle = (connection for connection in self.connections if not connection.is_busy)
+        """Return the client's connection that has been idle longest and waits for no response.
+
+        As in Apache Kafka, connections of nodes stay: clients could otherwise separate the brokers.
+        """
+        idle = (each for each in self.connections if not each.is_busy and not each.share.is_node)
         return min(idle, key=lambda connection: connection.last_active, default=None)
 
 
@@ -87,6 +90,8 @@ class Listener:
         """Serves a request; set by serve()."""
         self.on_request_error = on_request_error
         self.limits = limits
+        self._own_limits = limits.of_listener(name)
+        self._connection_count = 0
         self.memory = memory
         self.output = output
         self.turns = turns
@@ -145,21 +150,25 @@ class Listener:
     def connected(self, connection: Connection) -> None:
         table, limits = self._table, self.limits
         table.add(connection)
+        self._connection_count += 1
         if self._is_closed:
             connection.close_now("the listener is closed")
             return
         if table.per_host[connection.peer_host] > limits.max_from(connection.peer_host):
             connection.close_now("too many connections from this address (max.connections.per.ip)")
+        elif self._connection_count > self._own_limits.connections_max:
+            connection.close_now(f"too many connections (max.connections of listener {self.name})")
         elif len(table.connections) > limits.connections_max:
             victim = table.longest_idle()
-            (victim or connection).close_now("too many connections (max.connections)")
+            if victim is not None or not self.excludes_clients:
+                (victim or connection).close_now("too many connections (max.connections)")
         if self.authenticates:
             table.unauthenticated.add(connection, self.name, connections_max=limits.connections_max)
         if rejected_ms := limits.rejected_ms(connection.peer_host):
             connection.mute(rejected_ms + int(SWEEP_SECONDS * 1000))
             reason = "connects too often (connection_creation_rate)"
             asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.close_now, reason)
-        elif delay_ms := limits.delay_ms(connection.last_active):
+        elif delay_ms := self._delay_ms(connection.last_active):
             connection.mute(delay_ms)
 
     def is_unauthenticated(self, connection: Connection) -> bool:
@@ -170,7 +179,13 @@ class Listener:
         """Count a connection that ends without authentication."""
         self._table.unauthenticated.fail(connection, reason)
 
+    def _delay_ms(self, now: float) -> int:
+        """Return how long a new connection waits. As in Apache Kafka, nodes are exempt from the broker's own rate."""
+        own_ms = self._own_limits.rate.delay_ms(now)
+        return own_ms if self.excludes_clients else max(own_ms, self.limits.rate.delay_ms(now))
+
     def disconnected(self, connection: Connection) -> None:
+        self._connection_count -= 1
         self._table.remove(connection)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.server.network.connection_limits import ListenerSettings, limits_of, rejects_none
@@ -52,6 +52,11 @@ class Listeners:
         self.limits = limits_of(self._settings, rejected_ms)
         self.output = OutputMemory(self.limits.output_bytes_max)
 
+    def update_limits(self, settings: ListenerSettings, altered: Mapping[str, str]) -> None:
+        """Apply changed settings; `altered` are the texts of all that are altered now. Raises ConfigError."""
+        self.limits.update(settings)
+        self.limits.update_listeners({**self._config.values, **altered})
+
     @property
     def long_request_bytes(self) -> int:
         """Bytes of the long requests that are being served; requests that wait are not decoded yet and do not count."""
@@ -85,6 +90,7 @@ class Listeners:
             except (OSError, UnicodeError) as error:
                 raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
+        self.limits.update_listeners(self._config.values)
 
     def _excludes_clients(self, name: str) -> bool:
         """Return True if only brokers and controllers use the listener."""

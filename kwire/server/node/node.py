@@ -51,6 +51,8 @@ class Node:
         self.failed = runtime.background.failed
         """Future with the error that makes the node stop."""
         self.broker_tasks = runtime.broker_tasks
+        self.authorizer = runtime.authorizer
+        self.audit = runtime.audit
         self.storage = storage
         self.metadata_log = metadata_log
         self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings)

@@ -13,6 +13,8 @@ from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.raft.metadata_log import MetadataPublisher
+from kwire.cluster.security.authorizer import Authorizer
+from kwire.cluster.security.standard_authorizer import StandardAuthorizer
 from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
 from kwire.server.other_nodes.active_controller import ActiveController
@@ -33,6 +35,7 @@ class NodePublisher(MetadataPublisher):
         listeners: Sequence[Listeners],
         active_controller: ActiveController,
         quotas: Sequence[ClientQuotaManager],
+        authorizer: Authorizer,
     ) -> None:
         """`listeners` and `quotas` have one element for each role of the node."""
         self._settings = settings
@@ -40,17 +43,31 @@ class NodePublisher(MetadataPublisher):
         self._listeners = listeners
         self._active_controller = active_controller
         self._quotas = quotas
+        self._standard_authorizer = authorizer if isinstance(authorizer, StandardAuthorizer) else None
 
     def start(self, image: MetadataImage) -> None:
         """Apply the committed image that the metadata log has loaded at start."""
+        if self._standard_authorizer is not None:
+            self._standard_authorizer.change((), image.acls.values())
         self._dynamic_configs.start(image)
         self._settings_changed()
         for quotas in self._quotas:
             quotas.load(image)
 
+    def caught_up(self) -> None:
+        """Let clients in: the published image contains all that the quorum had committed when this node started."""
+        if self._standard_authorizer is not None:
+            self._standard_authorizer.ready()
+
     def publish(self, delta: MetadataDelta) -> None:
+        self.publish_acls(delta)
         self.publish_settings(delta)
         self.publish_quotas(delta)
+
+    def publish_acls(self, delta: MetadataDelta) -> None:
+        """Apply changed access control entries."""
+        if self._standard_authorizer is not None and delta.has_acl_changes:
+            self._standard_authorizer.change(*delta.changed_acls())
 
     def publish_settings(self, delta: MetadataDelta) -> bool:
         """Apply changed settings; return True if there were any."""
@@ -68,8 +85,8 @@ class NodePublisher(MetadataPublisher):
         self._active_controller.controller_changed()
 
     def _settings_changed(self) -> None:
-        settings = self._settings.of(ListenerSettings)
-        apply_each(*(partial(listeners.limits.update, settings) for listeners in self._listeners))
+        settings, texts = self._settings.of(ListenerSettings), self._dynamic_configs.texts
+        apply_each(*(partial(listeners.update_limits, settings, texts) for listeners in self._listeners))
 
 
 def apply_each(*changes: Callable[[], object]) -> None:

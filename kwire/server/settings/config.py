@@ -9,14 +9,14 @@ import logging
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, base_name
 from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
-from kwire.server.settings.listener_values import LISTENER_VALUES
+from kwire.server.settings.listener_values import LISTENER_LIMITS, LISTENER_VALUES
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
 from kwire.server.settings.security_protocols import SecurityProtocol
@@ -38,8 +38,8 @@ class SettingError(Exception):
 class BrokerConfig:
     """Configuration of a node. `values` are the settings that were given, by their dotted names."""
 
-    values: Mapping[str, str]
-    parsed: Mapping[str, Any]
+    values: Mapping[str, str] = field(repr=False)  # there may be passwords
+    parsed: Mapping[str, Any] = field(repr=False)
     """Every known key with its parsed value: given, or default."""
     roles: frozenset[str]
     """Roles of the node: broker, controller, or both."""
@@ -175,12 +175,25 @@ def _name_node_twice(given: dict[str, str]) -> None:
 
 def _typed(given: Mapping[str, str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
-    for name, key in BROKER_KEYS.items():
+    for name, key in (*BROKER_KEYS.items(), *AUTHORIZER_KEYS.items()):
         try:
             typed[name] = parse(key, given.get(name, key.default))
         except ConfigError as error:
             raise SettingError(f"{name}: {error}") from None
+    for name, text in given.items():
+        _check_prefixed(name, text)
     return typed
+
+
+def _check_prefixed(name: str, text: str) -> None:
+    """Raise SettingError for the setting of one listener whose value is invalid."""
+    key = BROKER_KEYS.get(base_name(name))
+    if key is None or key.name == name:
+        return
+    try:
+        parse(key, text)
+    except ConfigError as error:
+        raise SettingError(f"{name}: {error}") from None
 
 
 def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
@@ -189,11 +202,15 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
     for name in sorted(given):
         base = base_name(name)
         key = BROKER_KEYS.get(base)
-        if key is None:
+        if key is None and name not in AUTHORIZER_KEYS:
             logger.warning("the setting %s is unknown and has no effect", name)
+        elif key is None:
+            continue
         elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
-        elif key.use is Use.IGNORED or (base != name and not base.startswith(LISTENER_VALUES)):
+        elif key.use is Use.IGNORED or (
+            base != name and base not in LISTENER_LIMITS and not base.startswith(LISTENER_VALUES)
+        ):
             ignored.append(name)
     if ignored:
         logger.info("settings that are accepted without effect: %s", ", ".join(ignored))

@@ -17,6 +17,7 @@ from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigReso
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.server.settings.local_settings import is_local
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger(__name__)
@@ -57,6 +58,11 @@ class DynamicConfigs:
     def text_of(self, name: str) -> str | None:
         """Return the dynamic value of a setting, of this broker or else of all brokers; None without one."""
         return self.own.get(name) or self.defaults.get(name)
+
+    @property
+    def texts(self) -> Values:
+        """Dynamic values by name, also those of single listeners; those of this broker come first."""
+        return {**self.defaults, **self.own}
 
     def apply(self, delta: MetadataDelta) -> bool:
         """Apply a committed change; return True if settings may have changed."""
@@ -125,7 +131,7 @@ def _check(name: str, text: str) -> None:
     if key is None:
         return
     value = parse(key, text)
-    if not key.dynamic:
+    if not key.dynamic or is_local(name):
         raise RuleBrokenError("it cannot change while a broker runs")
     if key.name == "max.connections.per.ip.overrides":
         connection_overrides(text)

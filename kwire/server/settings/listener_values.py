@@ -10,6 +10,8 @@ from kwire.cluster.configs.config_keys import parse
 
 LISTENER_VALUES: Final = ("sasl.", "connections.max.reauth.ms")
 """Beginnings of the keys that have an effect with the prefix of a listener."""
+LISTENER_LIMITS: Final = frozenset({"max.connections", "max.connection.creation.rate"})
+"""Settings that limit the connections of all listeners together; with a prefix, those of one listener in addition."""
 
 
 def values_of_listener(

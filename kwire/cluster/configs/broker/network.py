@@ -55,7 +55,8 @@ KEYS = (
         default=None,
         check=ANY_ITEMS,
         use=Use.IGNORED,
-        doc="Listeners that open before the authorizer is ready. Accepted, no effect: kwire has no authorizer.",
+        doc="Listeners that open before the authorizer is ready. Accepted, no effect: those of controllers open early, "
+        "those of clients when the access control entries are known.",
     ),
     ConfigKey(
         name="socket.send.buffer.bytes",

@@ -10,8 +10,8 @@ KEYS = (
         name="authorizer.class.name",
         type=ConfigType.STRING,
         default="",
-        use=Use.REJECTED,
-        doc="Class that authorizes requests.",
+        doc="Authorizer of requests: Kafka's class name of the standard authorizer, or the name of an entry point; "
+        "without one, everyone may do everything.",
     ),
     ConfigKey(
         name="principal.builder.class",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.server.apis.cluster import describe_quorum, quorum, unregister_broker, update_features
 from kwire.server.apis.configs import alter_client_quotas, alter_configs, incremental_alter_configs
-from kwire.server.apis.security import alter_user_scram_credentials
+from kwire.server.apis.security import alter_user_scram_credentials, create_acls, delete_acls
 from kwire.server.apis.topics import (
     alter_partition_reassignments,
     create_partitions,
@@ -43,6 +43,8 @@ AT_CONTROLLER: tuple[Api[ControllerServices], ...] = (
     describe_quorum.API,
     *(api for api, _ in _LOOKED_UP),
     decided(alter_configs.API, alter_configs.reject),
+    decided(create_acls.API, create_acls.reject),
+    decided(delete_acls.API, delete_acls.reject),
     elect_leaders.API,
     decided(incremental_alter_configs.API, incremental_alter_configs.reject),
 )
@@ -52,6 +54,8 @@ AT_BROKER: tuple[Api, ...] = (
     *(forwarded(api, reject) for api, reject in _PASSED_ON),
     forwarded(describe_quorum.API, describe_quorum.reject, timeout_ms=QUORUM_TIMEOUT_MS),
     alter_configs.AT_BROKER,
+    create_acls.AT_BROKER,
+    delete_acls.AT_BROKER,
     elect_leaders.AT_BROKER,
     incremental_alter_configs.AT_BROKER,
 )

@@ -83,16 +83,16 @@ class NodeLogin:
             credentials = self._credentials()
             lifetime_ms = await self._exchange(credentials, ask)
         except RuleBrokenError as error:
-            raise self._logged(where, str(error)) from None
+            raise self._logged(where, f": {error}") from None
         except AuthenticationError as error:
-            means = f"as {credentials.user} with SASL mechanism {credentials.mechanism}"
+            means = f" as {credentials.user} with SASL mechanism {credentials.mechanism}"
             raise self._logged(where, f"{means}: {error.reason}") from None
         low, high = SESSION_USED
         part = low + (high - low) * secrets.randbelow(1000) / 1000
         return lifetime_ms * part / 1000 if lifetime_ms > 0 else None
 
     def _logged(self, where: str, why: str) -> LoginError:
-        message = f"cannot log in at {where}: {why}"
+        message = f"cannot log in at {where}{why}"
         self._messages.log(logging.WARNING, where, "%s", message)
         return LoginError(message)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from kwire.cluster.configs.settings import CurrentSettings, read_settings
+from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ListenerSettings, limits_of
@@ -34,7 +37,8 @@ from tests.server.security.sasl.frames import (
     token_answer,
     versions,
 )
-from tests.support.raw_client import sized
+from tests.support.raw_client import decoded, sized
+from tests.support.running import RunningBroker
 from tests.virtual_loop import VirtualLoop
 
 RECEIVE_BYTES_MAX = 2000
@@ -229,6 +233,20 @@ def test_row_05_an_unsupported_api_versions_request_may_be_followed_by_another()
         assert client.is_closed()
 
     play(act)
+
+
+def test_row_05_api_versions_before_the_login(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path, settings_of()) as broker, broker.client() as client:
+        newer = client.header(ApiKey.API_VERSIONS, 99, flexible=False)
+        client.send_bytes(sized(newer + b"\0"))
+        answer = decoded(client.receive_frame(), ApiVersionsRequest(), 0)
+        assert (answer.error_code, [each.api_key for each in answer.api_keys]) == (ErrorCode.UNSUPPORTED_VERSION, [18])
+        bad = client.ask(ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3)
+        assert bad.error_code == ErrorCode.INVALID_REQUEST
+        good = client.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+        assert (good.error_code, len(good.api_keys) > 50) == (0, True)
+        client.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+        assert client.is_closed()
 
 
 def test_row_12_the_login_takes_30_seconds_at_most() -> None:

@@ -142,7 +142,7 @@ def test_altered_credentials_count_for_the_next_login_at_a_broker(tmp_path: Path
         assert "Geheim" not in str(error.value)
         return str(error.value)
 
-    message = "cannot log in at b:1: as other with SASL mechanism SCRAM-SHA-256: error 33; it enables none"
+    message = "cannot log in at b:1 as other with SASL mechanism SCRAM-SHA-256: error 33; it enables none"
     assert asyncio.run(log_in_as("SCRAM-SHA-256", "other")) == message
     assert asked == [SaslHandshakeRequest(mechanism="SCRAM-SHA-256")]
     assert "has no username" in asyncio.run(log_in_as("SCRAM-SHA-512", ""))
