@@ -18,6 +18,7 @@ from kwire.cluster.configs.settings import CurrentSettings
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.seams import SystemClock, ThreadWorkers
+from kwire.server.node.authorizers import STANDARD
 from kwire.server.security.sasl.client import LoginError, NodeLogin
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kwire.server.security.sasl.node_logins import check_node_logins, login_at_brokers
@@ -58,6 +59,8 @@ def settings_of(node_id: int, ports: list[int], directory: Path, *, mechanism: s
         "listener.name.controller.connections.max.reauth.ms": str(LIFETIME_MS),
         "log.dirs": str(directory / str(node_id)),
         "offsets.topic.num.partitions": "1",
+        "authorizer.class.name": STANDARD,
+        "super.users": "User:node;User:admin",
     }
 
 
