@@ -27,6 +27,7 @@ TYPES = {
     ConfigType.LIST: list[str],
     ConfigType.STRING: str,
     ConfigType.CLASS: str,
+    ConfigType.PASSWORD: str,
 }
 
 

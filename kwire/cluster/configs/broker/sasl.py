@@ -195,21 +195,18 @@ KEYS = (
         name="sasl.oauthbearer.scope",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="Scope requested from the identity provider.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.client.credentials.client.id",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="Client id for the identity provider.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.client.credentials.client.secret",
         type=ConfigType.PASSWORD,
         default=None,
-        use=Use.REJECTED,
         doc="Client secret for the identity provider.",
     ),
     ConfigKey(
@@ -309,7 +306,6 @@ KEYS = (
         name="sasl.oauthbearer.token.endpoint.url",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="URL from which tokens are fetched.",
     ),
     ConfigKey(

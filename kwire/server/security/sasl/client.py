@@ -17,7 +17,8 @@ from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock, Workers
-from kwire.server.security.sasl.mechanism import PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, AuthenticationError
+from kwire.server.security.sasl.bearer_client import TokenSource
+from kwire.server.security.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED, AuthenticationError
 from kwire.server.security.sasl.sasl_settings import jaas_key, read_module
 from kwire.server.security.sasl.scram import MECHANISMS, ScramClient, new_nonce
 from kwire.server.settings.setting_rules import RuleBrokenError
@@ -26,8 +27,6 @@ logger = logging.getLogger(__name__)
 
 Ask = Callable[[Any], Awaitable[Any]]
 """Function that sends a request of a login and returns its response."""
-BETWEEN_NODES: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
-"""Mechanisms with which nodes log in at each other."""
 SESSION_USED: Final = 0.85, 0.95
 """Part of a session's lifetime after which a node authenticates again, chosen at random as Kafka's clients do."""
 
@@ -38,7 +37,7 @@ class LoginError(ConnectionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """User and password with which this node logs in."""
+    """User and password with which this node logs in; both are empty with OAUTHBEARER."""
 
     mechanism: str
     user: str
@@ -50,11 +49,13 @@ def read_credentials(mechanism_key: str, mechanism: str, listener_name: str, tex
 
     `mechanism_key` is the setting that names the mechanism; `texts` are the given settings with their prefixes.
     """
-    if mechanism not in BETWEEN_NODES:
+    if mechanism not in SERVED:
         raise RuleBrokenError(
-            f"{mechanism_key}: {mechanism} is not served between nodes, and listener {listener_name} uses SASL; "
-            f"use one of {','.join(BETWEEN_NODES)}"
+            f"{mechanism_key}: {mechanism} is not served, and listener {listener_name} uses SASL; "
+            f"use one of {','.join(SERVED)}"
         )
+    if mechanism == OAUTHBEARER:
+        return Credentials(mechanism=mechanism, user="", password="")
     module = read_module(listener_name, mechanism, texts)
     user, password = ("", "") if module is None else (module.options.get(key, "") for key in ("username", "password"))
     if not (user and password):
@@ -68,8 +69,19 @@ def read_credentials(mechanism_key: str, mechanism: str, listener_name: str, tex
 class NodeLogin:
     """Logins over any number of connections."""
 
-    def __init__(self, credentials: Callable[[], Credentials], *, workers: Workers, clock: Clock) -> None:
-        """`credentials` returns the current credentials, or raises RuleBrokenError."""
+    def __init__(
+        self,
+        credentials: Callable[[], Credentials],
+        *,
+        workers: Workers,
+        clock: Clock,
+        tokens: TokenSource | None = None,
+    ) -> None:
+        """`credentials` returns the current credentials, or raises RuleBrokenError.
+
+        `tokens` has those of OAUTHBEARER; None if another mechanism was configured at start.
+        """
+        self._tokens = tokens
         self._credentials = credentials
         self._workers = workers
         self._messages = RepeatedMessages(logger, clock.monotonic_ms)
@@ -85,8 +97,9 @@ class NodeLogin:
         except RuleBrokenError as error:
             raise self._logged(where, f": {error}") from None
         except AuthenticationError as error:
-            means = f" as {credentials.user} with SASL mechanism {credentials.mechanism}"
-            raise self._logged(where, f"{means}: {error.reason}") from None
+            user = f" as {credentials.user}" if credentials.user else ""
+            reason = f"{user} with SASL mechanism {credentials.mechanism}: {error.reason}"
+            raise self._logged(where, reason) from None
         low, high = SESSION_USED
         part = low + (high - low) * secrets.randbelow(1000) / 1000
         return lifetime_ms * part / 1000 if lifetime_ms > 0 else None
@@ -104,11 +117,22 @@ class NodeLogin:
         if credentials.mechanism == PLAIN:
             token = f"\0{credentials.user}\0{credentials.password}".encode()
             return (await _answer(ask, token))[1]
+        if credentials.mechanism == OAUTHBEARER:
+            return await self._show_token(ask)
         mechanism = MECHANISMS[credentials.mechanism]
         scram = ScramClient(mechanism, credentials.user, credentials.password, new_nonce())
         first, _ = await _answer(ask, scram.begin())
         final, lifetime_ms = await _answer(ask, await self._workers.run(lambda: scram.finish(first)))
         scram.verify(final)
+        return lifetime_ms
+
+    async def _show_token(self, ask: Ask) -> int:
+        if self._tokens is None:
+            raise AuthenticationError("it was not configured when this node started")
+        rejection, lifetime_ms = await _answer(ask, f"n,,\x01auth=Bearer {await self._tokens.token()}\x01\x01".encode())
+        if rejection:
+            await _answer(ask, b"\x01")  # the standard's end of the exchange; the other node answers with its error
+            raise AuthenticationError("the token was rejected")
         return lifetime_ms
 
 

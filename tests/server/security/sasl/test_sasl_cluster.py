@@ -163,8 +163,8 @@ def test_a_node_without_credentials_does_not_start(tmp_path: Path) -> None:
         (
             {"sasl.mechanism.inter.broker.protocol": "GSSAPI"},
             (
-                "sasl.mechanism.inter.broker.protocol: GSSAPI is not served between nodes, and listener INTERNAL uses "
-                "SASL; use one of PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+                "sasl.mechanism.inter.broker.protocol: GSSAPI is not served, and listener INTERNAL uses "
+                "SASL; use one of PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
             ),
         ),
     ):
