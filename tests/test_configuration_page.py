@@ -41,7 +41,7 @@ def test_a_key_of_topics_and_brokers_is_explained_for_both() -> None:
 
 def test_a_default_that_differs_from_kafkas_is_printed_with_kafkas() -> None:
     assert "0 (Kafka: 3000)" in explain("group.initial.rebalance.delay.ms")
-    assert "rejected, any value but the default" in explain("ssl.keystore.location")
+    assert "rejected, any value but the default" in explain("security.providers")
 
 
 def test_the_value_from_a_properties_file_is_printed(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ class NodePublisher(MetadataPublisher):
         settings: CurrentSettings,
         dynamic_configs: DynamicConfigs,
         listeners: Sequence[Listeners],
+        tls: NodeTls,
         active_controller: ActiveController,
         quotas: Sequence[ClientQuotaManager],
     ) -> None:
@@ -38,6 +40,7 @@ class NodePublisher(MetadataPublisher):
         self._settings = settings
         self._dynamic_configs = dynamic_configs
         self._listeners = listeners
+        self._tls = tls
         self._active_controller = active_controller
         self._quotas = quotas
 
@@ -45,6 +48,7 @@ class NodePublisher(MetadataPublisher):
         """Apply the committed image that the metadata log has loaded at start."""
         self._dynamic_configs.start(image)
         self._settings_changed()
+        self._reload_tls()
         for quotas in self._quotas:
             quotas.load(image)
 
@@ -54,10 +58,12 @@ class NodePublisher(MetadataPublisher):
 
     def publish_settings(self, delta: MetadataDelta) -> bool:
         """Apply changed settings; return True if there were any."""
-        if not self._dynamic_configs.apply(delta):
-            return False
-        self._settings_changed()
-        return True
+        is_changed = self._dynamic_configs.apply(delta)
+        if is_changed:
+            self._settings_changed()
+        if is_changed or self._dynamic_configs.sets_own(delta):
+            self._reload_tls()
+        return is_changed
 
     def publish_quotas(self, delta: MetadataDelta) -> None:
         """Apply changed quotas of clients."""
@@ -70,6 +76,9 @@ class NodePublisher(MetadataPublisher):
     def _settings_changed(self) -> None:
         settings = self._settings.of(ListenerSettings)
         apply_each(*(partial(listeners.limits.update, settings) for listeners in self._listeners))
+
+    def _reload_tls(self) -> None:
+        self._tls.reload_soon(self._dynamic_configs.texts, self._settings.values)
 
 
 def apply_each(*changes: Callable[[], object]) -> None:

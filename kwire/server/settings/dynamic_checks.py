@@ -66,6 +66,19 @@ def check_dynamic(
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
+async def check_parts(
+    config: BrokerConfig, settings_now: CurrentSettings, dynamic: DynamicConfigs, values: Mapping[str, str]
+) -> None:
+    """Raise KafkaError if a part of this broker cannot use its own dynamic configuration `values`, which is checked."""
+    texts = {**dynamic.defaults, **values}
+    settings = _settings(settings_now, {**config.values, **texts})
+    try:
+        for validate in dynamic.validators:
+            await validate(texts, settings)
+    except SettingError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
 def _reject(names: Iterable[str], why: str) -> None:
     found = sorted(names)
     if found:
