@@ -9,7 +9,7 @@ import logging
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -37,10 +37,13 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Configuration of a node. `values` are the settings that were given, by their dotted names."""
+    """Configuration of a node. `values` are the settings that were given, by their dotted names.
 
-    values: Mapping[str, str]
-    parsed: Mapping[str, Any]
+    Neither they nor the parsed ones are in its repr: they may have passwords.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
+    parsed: Mapping[str, Any] = field(repr=False)
     """Every known key with its parsed value: given, or default."""
     roles: frozenset[str]
     """Roles of the node: broker, controller, or both."""
