@@ -38,6 +38,9 @@ _PER_LISTENER_ONLY = frozenset(
         "ssl.truststore.type",
     }
 )
+_INVALID = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
 _CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
 
 
@@ -76,7 +79,7 @@ async def check_parts(
         for validate in dynamic.validators:
             await validate(texts, settings)
     except SettingError as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _INVALID.format(error)) from error
 
 
 def _reject(names: Iterable[str], why: str) -> None:
@@ -139,10 +142,7 @@ def _check_steps(now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
     for check in checks:
         fault = check(now, then)
         if fault:
-            raise RuleBrokenError(
-                f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
-                "Invalid dynamic configuration"
-            )
+            raise RuleBrokenError(_INVALID.format(fault))
 
 
 def _threads_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:

@@ -61,7 +61,8 @@ class NodeTls:
             try:
                 await self._workers.run(partial(listener.open_next, settings, is_start=False))
             except TlsRejected as error:
-                raise error.on_listener(listener.role.name) from None
+                why = error.on_listener(listener.role.name)
+                raise SettingError(f"Validation of dynamic config update of SSLFactory failed: {why}") from None
 
     def reload_soon(self, texts: Mapping[str, str], values: Mapping[str, Any]) -> None:
         """Let run() apply committed settings, and read the stores again."""
