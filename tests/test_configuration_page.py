@@ -77,3 +77,10 @@ def test_a_search_matches_names_and_descriptions() -> None:
 def test_a_wrong_name_gets_a_hint() -> None:
     assert "did you mean log.retention.ms" in explain("log.retention.msec", status=1)
     assert "--search" in explain("zzz", status=1)
+
+
+def test_a_password_in_a_file_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("ssl.keystore.password=planted")
+    output = explain("ssl.keystore.password", "--file", str(tmp_path / "server.properties"))
+    assert "[hidden], from the file" in output
+    assert "planted" not in output
