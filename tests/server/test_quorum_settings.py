@@ -108,7 +108,10 @@ BAD = [
         "OTHER is not among listeners",
     ),
     (f"listeners={BOTH} servers={SERVERS} map=PLAINTEXT:PLAINTEXT", "has no entry for listener CONTROLLER"),
-    (f"listeners={BOTH} servers={SERVERS} map=PLAINTEXT:PLAINTEXT,CONTROLLER:SSL", "CONTROLLER uses SSL"),
+    (
+        f"listeners={BOTH} servers={SERVERS} map=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "CONTROLLER uses SASL_PLAINTEXT",
+    ),
     (f"listeners={BOTH} voters=1@h:3 security.inter.broker.protocol=PLAINTEXT inter=PLAINTEXT", "only one of it"),
     (f"roles=broker listeners={CLIENTS} voters=1@h:2", "the node id 1 must not be included"),
     (f"roles=broker listeners={BOTH} voters=2@h:2", "controller.listener.names must not contain a value appearing"),

@@ -140,7 +140,7 @@ def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveC
     """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,
-        channel=node.channel,
+        channel=node.controller_channel,
         clock=node.clock,
         here=None if role is None else role.serve_here,
         itself=RequestOrigin(

@@ -15,6 +15,7 @@ from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX
+from kwire.server.network.outgoing.security import OutgoingSecurity
 from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.quorum_settings import open_metadata, quorum_config, reject_other_voters
 from kwire.server.node.runtime import NodeRuntime
@@ -58,8 +59,11 @@ class Node:
         self.broker_incarnation_id = self.random_source.uuid() if self.config.is_broker else None
         """Incarnation id that the broker of this process registers with; None without a broker."""
         self._channels = [quorum_channel]
-        self.channel = self.open_channel(timeout_ms=self.settings.of(NodeSettings).request_timeout_ms)
-        """Connections to brokers and controllers, for all but the quorum's own messages."""
+        timeout_ms = self.settings.of(NodeSettings).request_timeout_ms
+        self.controller_channel = self._open_channel(controller_security(runtime), timeout_ms=timeout_ms)
+        """Connections to controllers, for all but the quorum's own messages."""
+        self.broker_channel = self.open_broker_channel(timeout_ms=timeout_ms)
+        """Connections to other brokers, for all but replication."""
 
     def start(self, publisher: NodePublisher) -> None:
         """Join the quorum; the publisher applies the committed image that the metadata log has loaded."""
@@ -68,9 +72,16 @@ class Node:
         snapshotting = Snapshotting(self.metadata_log, self.settings.of(SnapshotConfig), clock=self.clock)
         self.background.run(snapshotting.run())
 
-    def open_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
-        """Return new connections to other nodes, used by the caller alone; they are closed with the node."""
-        channel = _channel(self.runtime, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
+    def open_broker_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
+        """Return new connections to other brokers, used by the caller alone; they are closed with the node."""
+        name = self.config.inter_broker_listener_name
+        security = OutgoingSecurity(name, self.runtime.tls.of(name))
+        return self._open_channel(security, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
+
+    def _open_channel(
+        self, security: OutgoingSecurity, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
+    ) -> NodeChannel:
+        channel = _channel(self.runtime, security, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
         self._channels.append(channel)
         return channel
 
@@ -96,7 +107,9 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     with ExitStack() as undo:
         undo.callback(storage.release)
         timeout_ms = runtime.settings.of(NodeSettings).quorum_request_timeout_ms
-        quorum_channel = runtime.seams.quorum_channel or _channel(runtime, timeout_ms=timeout_ms)
+        quorum_channel = runtime.seams.quorum_channel or _channel(
+            runtime, controller_security(runtime), timeout_ms=timeout_ms
+        )
         quorum = quorum_config(config, storage, ports)
         metadata_log = open_metadata(
             config,
@@ -115,10 +128,23 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     return node
 
 
-def _channel(runtime: NodeRuntime, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
+def controller_security(runtime: NodeRuntime) -> OutgoingSecurity:
+    """Return the security of connections to controllers."""
+    name = runtime.config.controller_listener_names[0]
+    return OutgoingSecurity(name, runtime.tls.of(name))
+
+
+def _channel(
+    runtime: NodeRuntime,
+    security: OutgoingSecurity,
+    *,
+    timeout_ms: int,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+) -> NodeChannel:
     return NodeChannel(
         client_id=runtime.client_id,
         software_version=version("kwire"),
         timeout_ms=timeout_ms,
         response_bytes_max=response_bytes_max,
+        security=security,
     )

@@ -13,7 +13,7 @@ from kwire.server.settings.security_protocols import PROTOCOL_MAP, SecurityProto
 from kwire.server.settings.setting_rules import RuleBrokenError
 
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 rejected or replaced, not bound
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT})
+SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def _check_protocols(listeners: Sequence[ListenerAddress], protocols: Mapping[st
             raise RuleBrokenError(f"{PROTOCOL_MAP} has no entry for listener {listener.name}; add it")
         if protocol not in SERVED_PROTOCOLS:
             raise RuleBrokenError(
-                f"listeners: {listener.name} uses {protocol.name}, which is not served yet; use a PLAINTEXT listener"
+                f"listeners: {listener.name} uses {protocol.name}, which is not served yet; use PLAINTEXT or SSL"
             )
 
 

@@ -147,7 +147,7 @@ def _check_broker_alone(quorum: QuorumSettings, listeners: Listeners, typed: Map
             )
         _agree(
             protocol in SERVED_PROTOCOLS,
-            f"{_NAMES}: {name} uses {protocol.name}, which is not served yet; use a PLAINTEXT listener",
+            f"{_NAMES}: {name} uses {protocol.name}, which is not served yet; use PLAINTEXT or SSL",
         )
     _agree(
         not typed["controller.quorum.auto.join.enable"],

@@ -20,6 +20,7 @@ from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.requesting import frame_request, parse_response
 from kwire.protocol.schema import schema_of
 from kwire.server.network import forks
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity
 
 SOFTWARE_NAME: Final = "kwire"
 API_VERSIONS_VERSION: Final = 3
@@ -54,8 +55,16 @@ class _InFlight(NamedTuple):
 class NodeConnection(asyncio.Protocol):
     """Connection to another node, from before it is opened until it is closed."""
 
-    def __init__(self, *, client_id: str, software_version: str, response_bytes_max: int = RESPONSE_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        software_version: str,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        security: OutgoingSecurity = PLAINTEXT,
+    ) -> None:
         self._client_id = client_id
+        self._security = security
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
         self._transport: asyncio.Transport | None = None
@@ -144,7 +153,7 @@ class NodeConnection(asyncio.Protocol):
 
     async def _open(self, host: str, port: int) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+            await self._security.connect(self, host, port)
         except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
             self.close(error.with_traceback(None))  # its frames refer to this connection
 

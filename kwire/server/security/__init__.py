@@ -1,0 +1,1 @@
+"""Security of connections."""
