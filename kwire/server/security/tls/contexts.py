@@ -55,10 +55,17 @@ def _context(
             ssl.Purpose.CLIENT_AUTH if kind == ssl.PROTOCOL_TLS_SERVER else ssl.Purpose.SERVER_AUTH
         )
     else:
-        context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in trusted))
+        _load_trusted(context, settings, trusted)
     # Java trusts each certificate of a trust store, also one that another authority has signed.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
+
+
+def _load_trusted(context: ssl.SSLContext, settings: TlsSettings, trusted: Sequence[x509.Certificate]) -> None:
+    try:
+        context.load_verify_locations(cadata=b"".join(each.public_bytes(Encoding.DER) for each in trusted))
+    except ssl.SSLError as error:
+        raise TlsRejected(settings.truststore_setting, f"OpenSSL refuses a certificate: {error.reason}") from None
 
 
 def _load_keys(context: ssl.SSLContext, settings: TlsSettings, keys: KeyStore) -> None:
@@ -71,10 +78,14 @@ def _load_keys(context: ssl.SSLContext, settings: TlsSettings, keys: KeyStore) -
     encrypted = keys.key.private_bytes(
         Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(password)
     )
-    with tempfile.NamedTemporaryFile(prefix="kwire-tls-") as file:
-        file.write(encrypted + b"".join(each.public_bytes(Encoding.PEM) for each in keys.chain))
-        file.flush()
-        try:
+    try:
+        with tempfile.NamedTemporaryFile(prefix="kwire-tls-") as file:
+            file.write(encrypted + b"".join(each.public_bytes(Encoding.PEM) for each in keys.chain))
+            file.flush()
             context.load_cert_chain(file.name, password=password)
-        except ssl.SSLError as error:
-            raise TlsRejected(settings.keystore_setting, f"OpenSSL refuses the key store: {error.reason}") from None
+    except ssl.SSLError as error:
+        raise TlsRejected(settings.keystore_setting, f"OpenSSL refuses the key store: {error.reason}") from None
+    except OSError as error:
+        raise TlsRejected(
+            settings.keystore_setting, f"needs a temporary file, which cannot be written: {error.strerror or error}"
+        ) from None

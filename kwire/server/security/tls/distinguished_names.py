@@ -27,6 +27,21 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _SPACES: Final = " \r"
 
 
+_VERSION: Final = 0xA0
+"""Tag of a certificate's version, which is left out for version 1."""
+_SUBJECT: Final = 4
+"""Position of the subject after serial number, algorithm, issuer and validity."""
+
+
+def subject_of(certificate: bytes) -> str:
+    """Return the subject of a certificate (DER) in Java's form of RFC 2253. Raises ValueError."""
+    parts = elements(only(certificate, SEQUENCE))[:1]
+    fields = [each for part in parts for each in _content(part, SEQUENCE) if each.tag != _VERSION]
+    if len(fields) <= _SUBJECT:
+        raise ValueError("a certificate has no subject")
+    return name_of_subject(fields[_SUBJECT].encoded)
+
+
 def name_of_subject(encoded: bytes) -> str:
     """Return a name (DER) in Java's form of RFC 2253. Raises ValueError for bytes that are no name."""
     parts = elements(only(encoded, SEQUENCE))

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from kwire.server.security.tls.contexts import client_context, server_context
-from kwire.server.security.tls.distinguished_names import name_of_subject
+from kwire.server.security.tls.distinguished_names import subject_of
 from kwire.server.security.tls.principal_mapping import NoRuleMatchesError, PrincipalMapper
 from kwire.server.security.tls.replacements import check_own_trust, check_replacement
 from kwire.server.security.tls.store_files import Stamp, stamp_of
@@ -95,8 +96,7 @@ class ListenerTls:
         if certificate is None:
             return ANONYMOUS
         try:
-            subject = name_of_subject(x509.load_der_x509_certificate(certificate).subject.public_bytes())
-            return f"User:{self._now.mapper.name_of(subject)}"
+            return f"User:{self._now.mapper.name_of(subject_of(certificate))}"
         except ValueError as error:
             raise PrincipalRefusedError(f"the subject of its certificate cannot be read: {error}") from None
         except NoRuleMatchesError:
@@ -138,7 +138,7 @@ def _shown(keys: KeyStore | None) -> str:
     if keys is None:
         return "of no key store"
     own = keys.chain[0]
-    return f"{name_of_subject(own.subject.public_bytes())} with serial number {own.serial_number:x}"
+    return f"{subject_of(own.public_bytes(Encoding.DER))} with serial number {own.serial_number:x}"
 
 
 def _warn_if_expired(name: str, opened: OpenedTls) -> None:

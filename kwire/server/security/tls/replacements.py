@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Sequence
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from kwire.server.security.tls.contexts import client_context, server_context
-from kwire.server.security.tls.distinguished_names import name_of_subject
+from kwire.server.security.tls.distinguished_names import subject_of
 from kwire.server.security.tls.stores import KeyStore
 from kwire.server.security.tls.tls_settings import TlsRejected, TlsSettings
 
@@ -57,7 +58,7 @@ def check_replacement(
 
 
 def _name(certificate: x509.Certificate) -> str:
-    return name_of_subject(certificate.subject.public_bytes())
+    return subject_of(certificate.public_bytes(Encoding.DER))
 
 
 def _is_same_name(before: x509.Certificate, after: x509.Certificate) -> bool:

@@ -87,9 +87,17 @@ def _matching(key: str, where: str, private: PrivateKeyTypes, certificates: Cert
     """Return the key with its chain, in order. Raises TlsRejected if no certificate belongs to the key."""
     own = private.public_key()
     for certificate in certificates:
-        if certificate.public_key() == own:
+        if _public_key(certificate) == own:
             return KeyStore(private, _chain(certificate, certificates))
     raise TlsRejected(key, f"{where} belongs to none of the certificates")
+
+
+def _public_key(certificate: x509.Certificate) -> object:
+    """Return the public key of a certificate; None for one of an unknown kind."""
+    try:
+        return certificate.public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return None
 
 
 def _chain(own: x509.Certificate, others: Certificates) -> tuple[x509.Certificate, ...]:
@@ -123,7 +131,7 @@ def _pem_certificates(key: str, where: str, text: str) -> list[x509.Certificate]
 def _certificates(key: str, where: str, encoded: Iterable[bytes]) -> list[x509.Certificate]:
     try:
         return [x509.load_der_x509_certificate(each) for each in encoded]
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
         raise TlsRejected(key, f"{where} has a certificate that cannot be read: {_one_line(error)}") from None
 
 
@@ -193,7 +201,7 @@ def _open_pkcs12(key: str, path: str, data: bytes, *, password: str | None, key_
         raise TlsRejected(KEY_PASSWORD, f"{path} is a PKCS12 store, whose key has the password of the store")
     try:
         store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except (ValueError, TypeError, x509.InvalidVersion, UnsupportedAlgorithm):
         raise TlsRejected(
             _password_key(key), f"does not open {path}, or the file is no PKCS12 store, or is damaged"
         ) from None

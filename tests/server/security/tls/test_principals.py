@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire.server.security.tls.distinguished_names import escaped, name_of_subject
+from kwire.server.security.tls.distinguished_names import escaped, name_of_subject, subject_of
 from kwire.server.security.tls.principal_mapping import NAME_CHARACTERS_MAX, NoRuleMatchesError, PrincipalMapper
 from kwire.server.security.tls.tls_settings import TlsRejected
-from tests.support.certificates import element, name_of
+from tests.support.certificates import Authority, element, name_of
 
 CN, ORG, OU, C = (
     NameOID.COMMON_NAME,
@@ -25,6 +26,14 @@ EMAIL = NameOID.EMAIL_ADDRESS
 
 def shown(*attributes: tuple[ObjectIdentifier, str]) -> str:
     return name_of_subject(name_of(attributes).public_bytes())
+
+
+def test_row_36_the_subject_is_that_of_the_certificate() -> None:
+    certificate = Authority().issue(name_of([(C, "DE"), (CN, "a,b")])).certificate.public_bytes(Encoding.DER)
+    assert subject_of(certificate) == r"CN=a\,b,C=DE"
+    for end in range(0, len(certificate), 7):
+        with pytest.raises(ValueError, match=" "):
+            subject_of(certificate[:end])
 
 
 @pytest.mark.parametrize(

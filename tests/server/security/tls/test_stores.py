@@ -6,6 +6,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -443,6 +444,38 @@ def test_changed_keys_of_jks_are_refused(data: st.DataObject) -> None:
     except ValueError:
         return
     assert opened == b"a private key of some bytes"  # the parameters of the algorithm have no meaning
+
+
+FUZZED: dict[str, bytes] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stores(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("fuzzed")
+    FUZZED["JKS"] = NODE.jks_file(directory / "jks").read_bytes()
+    FUZZED["PKCS12"] = NODE.pkcs12_file(directory / "p12").read_bytes()
+    FUZZED["PEM"] = NODE.pem_file(directory / "pem").read_bytes()
+
+
+@given(data=st.data())
+@settings(deadline=None, max_examples=60)
+def test_changed_stores_are_read_or_refused_by_their_setting(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(["JKS", "PKCS12", "PEM"]))
+    store = bytearray(FUZZED[kind])
+    for _ in range(data.draw(st.integers(1, 3))):
+        store[data.draw(st.integers(0, len(store) - 1))] = data.draw(st.integers(0, 255))
+    if kind == "JKS" and data.draw(st.booleans()):  # also with a digest that fits
+        store = bytearray(jks_store([bytes(store[12:-20])], PASSWORD))
+    del store[data.draw(st.integers(len(store) // 2, len(store))) :]
+    with tempfile.TemporaryDirectory() as directory:
+        path = secret_file(Path(directory) / "store", bytes(store))
+        try:
+            found = read_key_store(key_store(path, kind, None if kind == "PEM" else PASSWORD))
+        except TlsRejected as refused:
+            assert "\n" not in str(refused)
+            return
+    assert found is not None
+    assert found.key.public_key() == found.chain[0].public_key()
 
 
 @given(data=st.binary(max_size=100))
