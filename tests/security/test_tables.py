@@ -63,7 +63,8 @@ def join_of(group: str, *, member_id: str = "") -> JoinGroupRequest:
 
 
 def test_row_45_a_group_has_a_largest_size_and_members_get_their_id_first(tmp_path: Path) -> None:
-    with RunningBroker(tmp_path, {"group.max.size": "2"}) as broker:
+    settings = {"group.max.size": "2", "group.initial.rebalance.delay.ms": "60000"}
+    with RunningBroker(tmp_path, settings) as broker:
         group = unique("group")
         members = [broker.client() for _ in range(3)]
         members[0].ask(FindCoordinatorRequest(coordinator_keys=[group]), 6)

@@ -19,6 +19,7 @@ from kwire.cluster.controller.plans.acls import check_filter, check_new_acl, mat
 from kwire.cluster.controller.plans.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.plans.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.plans.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.plans.scram import ScramAlteration, plan_scram, rejections
 from kwire.cluster.controller.plans.topics import (
     CreatedTopic,
     NewTopic,
@@ -217,6 +218,18 @@ class Controller:
             if len(some) == CHUNK:
                 await turn()
         return rejections
+
+    async def alter_scram(self, requested: Sequence[ScramAlteration]) -> dict[str, KafkaError | None]:
+        """Set and delete SCRAM credentials. Return the errors by user; a user may be named only once."""
+        rejected = await in_turns(rejections(self.image, requested))
+
+        def plan(alteration: ScramAlteration) -> tuple[list[Any], None]:
+            if alteration.user in rejected:
+                raise rejected[alteration.user]
+            return plan_scram(self.image, alteration), None
+
+        outcomes = await self._each(requested, plan, validate_only=False)
+        return {each.user: outcome for each, outcome in zip(requested, outcomes, strict=True)}
 
     async def create_acls(self, requested: Sequence[Acl]) -> list[None | KafkaError]:
         """Store access control entries that do not exist yet, all in one batch; return the error of each, or None."""

@@ -22,6 +22,7 @@ from kwire.log.log_directory import previous_broker_epoch
 from kwire.server.apis import SERVED
 from kwire.server.assembly.broker_registrar import BrokerRegistrar
 from kwire.server.assembly.broker_services import make_services
+from kwire.server.assembly.gates import gates
 from kwire.server.assembly.quorum_member import QuorumMember, bind_listeners, join_quorum
 from kwire.server.assembly.replicas import Replicas, absent_directories, open_replicas
 from kwire.server.network.listeners import Listeners
@@ -155,7 +156,8 @@ async def start_broker(
         # change of leadership.
         await replicas.lifecycle.unfence()
         await replicas.coordinators.start()
-        await listeners.clients.serve(lambda name: Dispatcher(SERVED, services, name).handle)
+        clients = listeners.clients
+        await clients.serve(gates(node, clients, lambda name: Dispatcher(SERVED, services, name).handle))
         _start_tasks(node, listeners.clients, replicas, services)
         undo.pop_all()
     return BrokerServer(member, listeners.clients, registrar, replicas, services)

@@ -15,6 +15,7 @@ from kwire.server.apis.cluster import administration, api_versions, broker_contr
 from kwire.server.apis.configs import describe_configs
 from kwire.server.apis.security import security
 from kwire.server.assembly.controller_registration import ControllerRegistration
+from kwire.server.assembly.gates import gates
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.node.node import Node, NodeSettings
@@ -97,7 +98,8 @@ class ControllerRole:
 
     async def serve(self) -> None:
         """Accept connections of the other nodes."""
-        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
+        dispatcher = gates(self._node, self.listeners, lambda name: Dispatcher(SERVED, self._services, name).handle)
+        await self.listeners.serve(dispatcher)
 
     def start(self, active_controller: ActiveController) -> None:
         """Follow the brokers' heartbeats, and register this controller; called after the node has started."""

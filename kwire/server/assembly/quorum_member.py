@@ -17,6 +17,7 @@ from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.security.sasl.node_logins import check_node_logins
 from kwire.server.settings.config import ListenerAddress
 
 
@@ -48,6 +49,7 @@ class QuorumMember:
 async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundListeners:
     """Open the stores of TLS, and bind the ports of the node's roles. Raises SettingError if either fails."""
     config = runtime.config
+    check_node_logins(config)
     await runtime.tls.open(runtime.settings.values)
     clients = client_quotas = controllers = None
     if config.is_broker:

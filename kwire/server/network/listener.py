@@ -20,6 +20,8 @@ from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.pending import Outcome
 from kwire.server.network.stream_protocol import StreamProtocol
+from kwire.server.network.unauthenticated import UnauthenticatedConnections
+from kwire.server.security.sasl.login_audit import LoginAudit
 
 if TYPE_CHECKING:
     from kwire.server.security.tls.listener_tls import ListenerTls
@@ -41,6 +43,8 @@ class ConnectionTable:
         self.handshakes = 0
         """Number of TLS connections whose handshake has not ended; they count as connections."""
         self.per_host: Counter[str] = Counter()
+        loop = asyncio.get_running_loop()
+        self.unauthenticated = UnauthenticatedConnections(LoginAudit(lambda: loop.time() * 1000))
 
     @property
     def count(self) -> int:
@@ -54,6 +58,7 @@ class ConnectionTable:
     def remove(self, connection: Connection) -> None:
         if self.connections.pop(connection, 0) is None:
             self._release(connection.peer_host)
+            self.unauthenticated.remove(connection)
 
     def handshake_began(self, host: str) -> None:
         self.handshakes += 1
@@ -93,13 +98,18 @@ class Listener:
         on_request_error: Callable[[BaseException], None],
         excludes_clients: bool = False,
         tls: ListenerTls | None = None,
+        sasl_bytes_max: int | None = None,
     ) -> None:
         """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect.
 
-        `tls` is None for a listener without TLS.
+        `tls` is None for a listener without TLS. `sasl_bytes_max` is the largest frame before authentication; None
+        without SASL.
         """
         self.name = name
         self.excludes_clients = excludes_clients
+        self.authenticates = sasl_bytes_max is not None
+        """True if clients authenticate by SASL."""
+        self._sasl_bytes_max = sasl_bytes_max
         self.handle: Handle
         """Serves a request; set by serve()."""
         self.on_request_error = on_request_error
@@ -164,12 +174,22 @@ class Listener:
 
     # --- called by connections
 
+    @property
+    def first_frame_bytes_max(self) -> int:
+        """Largest frame of a new connection, in bytes."""
+        most = self.limits.request_bytes_max
+        return most if self._sasl_bytes_max is None else min(most, self._sasl_bytes_max)
+
     def connected(self, connection: Connection) -> None:
         self.table.add(connection)
         self._connection_count += 1
         if reason := self.refusal(connection.peer_host):
             connection.close_now(reason)
-        if self._tls is None and not self._is_closed:  # a TLS connection was limited before its handshake
+        if self._is_closed:
+            return
+        if self.authenticates:
+            self.table.unauthenticated.add(connection, self.name, connections_max=self.limits.connections_max)
+        if self._tls is None:  # a TLS connection was limited before its handshake
             self._limit_rate(connection)
 
     def refusal(self, host: str) -> str:
@@ -202,6 +222,14 @@ class Listener:
         elif delay_ms := self.delay_ms(connection.last_active):
             connection.mute(delay_ms)
 
+    def is_unauthenticated(self, connection: Connection) -> bool:
+        """Return True if the client has to authenticate first."""
+        return connection in self.table.unauthenticated
+
+    def count_failure(self, connection: Connection, reason: str) -> None:
+        """Count a connection that ends without authentication."""
+        self.table.unauthenticated.fail(connection, reason)
+
     def delay_ms(self, now: float) -> int:
         """Return how long a new connection waits. As in Apache Kafka, nodes are exempt from the broker's own rate."""
         own_ms = self._own_limits.rate.delay_ms(now)
@@ -223,6 +251,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
+        table.unauthenticated.close_overdue(now)
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.close_now("does not read its responses")

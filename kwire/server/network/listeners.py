@@ -13,6 +13,7 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.security.sasl.current_sasl import sasl_settings_at_start
 from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 
@@ -36,7 +37,7 @@ class Listeners:
         """`on_request_error` is called with every error that made a request fail.
 
         `rejected_ms` is called with the address of each new connection. It returns the milliseconds until the
-        connection is closed unserved, or 0 to serve it (KIP-612).
+        connection is closed unserved, or 0 to serve it (KIP-612). Raises SettingError.
         """
         self._tls = tls
         self._turns = turns
@@ -45,6 +46,11 @@ class Listeners:
         self._settings = settings.of(ListenerSettings)
         self._addresses = addresses
         self._listeners: list[Listener] = []
+        self._sasl_bytes_max = {
+            address.name: sasl_settings_at_start(address, config).receive_bytes_max
+            for address in addresses
+            if config.security_protocols[address.name].uses_sasl
+        }
         self.table = ConnectionTable()
         self.limits = limits_of(self._settings, rejected_ms)
         self.output = OutputMemory(self.limits.output_bytes_max)
@@ -81,6 +87,7 @@ class Listeners:
                 on_request_error=self._on_request_error,
                 excludes_clients=self._excludes_clients(address.name),
                 tls=self._tls.of(address.name),
+                sasl_bytes_max=self._sasl_bytes_max.get(address.name),
             )
             try:
                 await listener.bind(address.host, address.port)

@@ -20,6 +20,7 @@ from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.quorum_settings import open_metadata, quorum_config, reject_other_voters
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.node.storage import Storage, open_storage
+from kwire.server.security.sasl.node_logins import login_at_brokers, login_at_controllers
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 LEAVE_MS = 5000
@@ -75,7 +76,11 @@ class Node:
     def open_broker_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
         """Return new connections to other brokers, used by the caller alone; they are closed with the node."""
         name = self.config.inter_broker_listener_name
-        security = OutgoingSecurity(name, self.runtime.tls.of(name))
+        runtime = self.runtime
+        login = login_at_brokers(
+            runtime.config, runtime.settings, self.dynamic_configs, workers=runtime.workers, clock=runtime.clock
+        )
+        security = OutgoingSecurity(name, runtime.tls.of(name), login)
         return self._open_channel(security, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
 
     def _open_channel(
@@ -131,7 +136,8 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
 def controller_security(runtime: NodeRuntime) -> OutgoingSecurity:
     """Return the security of connections to controllers."""
     name = runtime.config.controller_listener_names[0]
-    return OutgoingSecurity(name, runtime.tls.of(name))
+    login = login_at_controllers(runtime.config, workers=runtime.metadata_workers, clock=runtime.clock)
+    return OutgoingSecurity(name, runtime.tls.of(name), login)
 
 
 def _channel(

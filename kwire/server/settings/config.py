@@ -16,7 +16,7 @@ from typing import Any
 from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, base_name
 from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
-from kwire.server.settings.listener_values import LISTENER_LIMITS
+from kwire.server.settings.listener_values import LISTENER_LIMITS, LISTENER_VALUES
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
 from kwire.server.settings.security_protocols import SecurityProtocol
@@ -27,8 +27,6 @@ __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "ma
 logger = logging.getLogger(__name__)
 
 STRING_BYTES_MAX = 2**15 - 1
-_OF_LISTENERS = ("ssl.", "sasl.")
-"""Beginnings of the keys that have an effect with a listener's prefix."""
 _PATHS = frozenset({"log.dir", "log.dirs", "metadata.log.dir", "cordoned.log.dirs"})
 
 
@@ -223,7 +221,7 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
 
 def _is_of_listener(base: str) -> bool:
     """Return True for a key that has an effect with a listener's prefix."""
-    return base.startswith(_OF_LISTENERS) or base in LISTENER_LIMITS
+    return base.startswith(LISTENER_VALUES) or base in LISTENER_LIMITS
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:

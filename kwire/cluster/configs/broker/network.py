@@ -143,8 +143,7 @@ KEYS = (
         type=ConfigType.INT,
         default="100",
         check=COUNT,
-        use=Use.IGNORED,
-        doc="Delay before a failed authentication closes a connection. Accepted, no effect: not supported yet.",
+        doc="Milliseconds before a failed authentication is answered and its connection closed.",
     ),
     ConfigKey(
         name="queued.max.requests",

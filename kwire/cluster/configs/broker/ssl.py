@@ -32,8 +32,7 @@ KEYS = (
         name="connections.max.reauth.ms",
         type=ConfigType.LONG,
         default="0",
-        use=Use.REJECTED,
-        doc="Milliseconds after which a client must authenticate again.",
+        doc="Milliseconds after which a SASL client must authenticate again; 0 for never.",
     ),
     ConfigKey(
         name="ssl.client.auth",

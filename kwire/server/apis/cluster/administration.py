@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.server.apis.cluster import describe_quorum, quorum, unregister_broker, update_features
 from kwire.server.apis.configs import alter_client_quotas, alter_configs, incremental_alter_configs
-from kwire.server.apis.security import create_acls, delete_acls
+from kwire.server.apis.security import alter_user_scram_credentials, create_acls, delete_acls
 from kwire.server.apis.topics import (
     alter_partition_reassignments,
     create_partitions,
@@ -19,6 +19,7 @@ from kwire.server.requests.services import ControllerServices
 
 _DECIDED: tuple[tuple[Api[ControllerServices], Reject], ...] = (
     (alter_client_quotas.API, alter_client_quotas.reject),
+    (alter_user_scram_credentials.API, alter_user_scram_credentials.reject),
     (alter_partition_reassignments.API, alter_partition_reassignments.reject),
     (create_partitions.API, create_partitions.reject),
     (create_topics.API, create_topics.reject),

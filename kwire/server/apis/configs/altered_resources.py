@@ -18,6 +18,7 @@ from kwire.repeats import repeated
 from kwire.server.other_nodes.forwarding import request_origin_of
 from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.services import NodeContext
+from kwire.server.security.sasl.current_sasl import check_altered_sasl
 from kwire.server.settings.dynamic_checks import check_dynamic, check_parts
 
 
@@ -133,6 +134,7 @@ def check_broker_values(name: str, values: Mapping[str, str], context: RequestCo
     _check_broker_name(name, context)
     services = context.services
     check_dynamic(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
+    check_altered_sasl(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
     if not name:
         return None
     return check_parts(services.config, services.settings, services.dynamic_configs, values)

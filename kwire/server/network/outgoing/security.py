@@ -11,6 +11,7 @@ from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network.outgoing.addresses import shown_address
 
 if TYPE_CHECKING:
+    from kwire.server.security.sasl.client import NodeLogin
     from kwire.server.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
@@ -22,8 +23,10 @@ HANDSHAKE_SECONDS: Final = 10.0
 class OutgoingSecurity:
     """Security of the connections to one listener of other nodes."""
 
-    def __init__(self, listener_name: str, tls: ListenerTls | None) -> None:
-        """`tls` is None for a listener without TLS."""
+    def __init__(self, listener_name: str, tls: ListenerTls | None, login: NodeLogin | None = None) -> None:
+        """`tls` is None for a listener without TLS, `login` for one without SASL."""
+        self.login = login
+        """Login of this node on each connection."""
         self._listener_name = listener_name
         self._tls = tls
         self._messages: RepeatedMessages | None = None

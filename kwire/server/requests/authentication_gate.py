@@ -1,0 +1,119 @@
+"""Gate of a listener with SASL: requests of authenticated clients go to the dispatcher, all others to authentication.
+
+Nothing is decoded beyond a header before authentication, except ApiVersions and the two SASL requests. A failure is
+answered after a delay, in which no other connection waits, and then the connection is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kwire.cluster.configs.settings import CurrentSettings, setting
+from kwire.server.network.connection import Connection
+from kwire.server.network.connection_limits import ConnectionLimits
+from kwire.server.network.listener import Handle
+from kwire.server.network.pending import CloseConnection, Outcome, Pending
+from kwire.server.network.response_queue import Response
+from kwire.server.network.unauthenticated import UnauthenticatedConnections
+from kwire.server.security.sasl.authenticator import Answer, Authenticator, Failure, SessionExpiredError
+from kwire.server.security.sasl.listener_sasl import ListenerSasl
+
+_ERROR_CODE = slice(8, 10)
+"""Place of the error code in a framed ApiVersions response: after its size and its correlation id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthenticationSettings:
+    """Settings of failed authentications."""
+
+    failure_delay_ms: int = setting("connection.failed.authentication.delay.ms")
+
+
+class AuthenticationGate:
+    """Request handler of one listener with SASL."""
+
+    def __init__(
+        self,
+        sasl: ListenerSasl,
+        serve: Handle,
+        *,
+        settings: CurrentSettings,
+        limits: ConnectionLimits,
+        unauthenticated: UnauthenticatedConnections,
+        now_ms: Callable[[], float],
+    ) -> None:
+        """`serve` handles the requests of authenticated clients, and ApiVersions of all."""
+        self._sasl = sasl
+        self._serve = serve
+        self._settings = settings
+        self._limits = limits
+        self._unauthenticated = unauthenticated
+        self._audit = unauthenticated.audit
+        self._now_ms = now_ms
+
+    def handle(self, connection: Connection, frame: bytes) -> Outcome:
+        """Serve one request. Raises ProtocolError or CloseConnection."""
+        authenticator = connection.authentication
+        if authenticator is None:
+            authenticator = connection.authentication = Authenticator(self._sasl, self._now_ms)
+        if authenticator.has_failed:
+            raise CloseConnection("sent a request after its failed authentication")
+        try:
+            passes = authenticator.passes(frame)
+        except SessionExpiredError:
+            raise CloseConnection("its session has expired (connections.max.reauth.ms)") from None
+        if passes:
+            return self._serve(connection, frame)
+        what = authenticator.what
+        step = authenticator.receive(frame)
+        if isinstance(step, Answer):
+            if authenticator.is_complete:
+                self._admit(connection, authenticator, what)
+            return step.buffers, 0
+        if isinstance(step, Failure):
+            return self._fail(connection, authenticator, step)
+        outcome = self._serve(connection, frame)
+        assert isinstance(outcome, tuple), "a short ApiVersions request is answered at once"
+        buffers, _ = outcome
+        if buffers is not None and buffers[0][_ERROR_CODE] == b"\0\0":
+            authenticator.versions_answered()
+        return outcome
+
+    def _admit(self, connection: Connection, authenticator: Authenticator, what: str) -> None:
+        connection.principal = f"User:{authenticator.user}"
+        connection.frame_bytes_max = self._limits.request_bytes_max
+        self._unauthenticated.remove(connection)
+        self._audit.succeed(
+            host=connection.peer_host,
+            listener=self._sasl.name,
+            mechanism=authenticator.mechanism,
+            user=authenticator.user,
+            what=what,
+        )
+
+    def _fail(self, connection: Connection, authenticator: Authenticator, failure: Failure) -> Pending:
+        delay_ms = self._audit.fail(
+            host=connection.peer_host,
+            listener=self._sasl.name,
+            mechanism=authenticator.mechanism,
+            user=authenticator.claimed_user,
+            what=authenticator.what,
+            reason=failure.reason,
+            delay_ms=self._settings.of(AuthenticationSettings).failure_delay_ms,
+        )
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        loop.call_later(delay_ms / 1000, _set, over)
+
+        def answer(_: None) -> Response:
+            connection.end(f"failed {authenticator.what}: {failure.reason}")
+            return failure.buffers, 0
+
+        return Pending(over, answer, pipelined=False)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():  # a connection that has ended cancels it
+        future.set_result(None)

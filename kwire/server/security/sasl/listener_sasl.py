@@ -1,0 +1,63 @@
+"""SASL of one listener: its current settings, and the exchanges that it begins with clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kwire.cluster.metadata.scram import ScramCredentials
+from kwire.server.security.sasl.mechanism import OAUTHBEARER, PLAIN, ServerMechanism
+from kwire.server.security.sasl.oauthbearer import BearerTokens, OAuthBearerServer
+from kwire.server.security.sasl.plain import PlainServer
+from kwire.server.security.sasl.sasl_settings import SaslSettings
+from kwire.server.security.sasl.scram import MECHANISMS, ScramServer, UnknownUsers
+
+
+class Users(Protocol):
+    """Users of a cluster with SCRAM credentials."""
+
+    @property
+    def scram(self) -> ScramCredentials: ...
+
+
+class ListenerSasl:
+    """Mechanisms of one listener."""
+
+    def __init__(
+        self,
+        name: str,
+        settings: Callable[[], SaslSettings],
+        users: Callable[[], Users],
+        tokens: BearerTokens | None = None,
+    ) -> None:
+        """`settings` returns the current settings, `users` the committed metadata.
+
+        `tokens` verifies tokens; None if OAUTHBEARER was not enabled at start, and thus cannot be used.
+        """
+        self.name = name
+        self._settings = settings
+        self._users = users
+        self._tokens = tokens
+        self._unknown_users = UnknownUsers()
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Enabled mechanisms."""
+        enabled = self._settings().mechanisms
+        return enabled if self._tokens is not None else tuple(each for each in enabled if each != OAUTHBEARER)
+
+    def reauthentication_ms(self, mechanism: str) -> int:
+        """Return connections.max.reauth.ms of a mechanism; 0 if sessions have no end."""
+        return self._settings().reauthentication_ms.get(mechanism, 0)
+
+    def begin(self, mechanism: str) -> ServerMechanism | None:
+        """Return a new exchange; None if the mechanism is not enabled."""
+        settings = self._settings()
+        if mechanism not in self.mechanisms:
+            return None
+        if mechanism == OAUTHBEARER:
+            assert self._tokens is not None, "the mechanism is not enabled without"
+            return OAuthBearerServer(self._tokens)
+        if mechanism == PLAIN:
+            return PlainServer(settings.modules[PLAIN].options)
+        return ScramServer(MECHANISMS[mechanism], lambda: self._users().scram, self._unknown_users)
