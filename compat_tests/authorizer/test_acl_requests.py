@@ -16,7 +16,7 @@ from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.short
 MANY = 10_001
-"""One more than the records of one operation."""
+"""Entries of a request that has too many."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ ELEMENTS = {
     "principal": ["User:a", "User:*", "a", "", "User:", ":a", "User:a:b", "Group:a"],
     "host": ["*", "", "::1", "10.0.0.1", "10.0.0.0/8", "name"],
 }
-"""Elements of an entry that the broker has to judge; the elements 0 close the connection."""
+"""Elements of an entry that the broker has to check; the elements 0 close the connection."""
 MESSAGES = {
     ("resource_name", ""): "Invalid empty resource name",
     ("resource_type", 99): "Invalid resourceType UNKNOWN",

@@ -54,6 +54,10 @@ def shown(text: str | None) -> str:
     return "none" if text is None else text or "empty"
 
 
+def _shown(key: ConfigKey, given: Mapping[str, str]) -> str:
+    return "[hidden]" if key.sensitive else given[key.name]
+
+
 def explanation(kind: str, key: ConfigKey, given: Mapping[str, str]) -> str:
     """Return the full explanation of a key; `given` are the settings of a file, to show the key's value."""
     rows = [
@@ -71,7 +75,7 @@ def explanation(kind: str, key: ConfigKey, given: Mapping[str, str]) -> str:
         rows.append(("default of", f"the topic's {', '.join(gives)}"))
     if kind == "broker" and given:
         rows.append(
-            ("value", f"{given[key.name]}, from the file" if key.name in given else f"{_default(key)}, default")
+            ("value", f"{_shown(key, given)}, from the file" if key.name in given else f"{_default(key)}, default")
         )
     body = "\n".join(f"    {name:<13} {text}" for name, text in rows)
     return f"{key.name}\n    {key.doc}\n{body}"

@@ -61,6 +61,7 @@ def test_each_field_has_the_type_of_its_key(kind: Any) -> None:
             key = {**GROUP_KEYS, **AUTHORIZER_KEYS, **BROKER_KEYS}[name]
             assert key.use is Use.HONOURED, key.name
             assert hints[field.name] == expected(key), f"{kind.__name__}.{field.name}"
+            assert field.repr is not key.sensitive, f"{kind.__name__}.{field.name} is a secret, or is none"
 
 
 def test_no_settings_class_can_be_changed() -> None:

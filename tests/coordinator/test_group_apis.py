@@ -252,7 +252,7 @@ def test_offset_fetch_has_one_group_at_top_level_before_version_8(caller: Caller
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [("g", 1), ("h", 0)]
 
 
-def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
+def test_row_30_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     caller.gate.rejected = {(ResourceType.GROUP, "g"), (ResourceType.CLUSTER, "kafka-cluster")}
     rejected = ErrorCode.GROUP_AUTHORIZATION_FAILED

@@ -223,17 +223,20 @@ def test_row_44_a_fetch_of_many_partitions_is_bounded_in_bytes(client: RawClient
 # --- row 49
 
 
-class RecordingWorkers(ThreadWorkers):
+class RecordingWorkers:
     """Workers that record the names of the functions that run in them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._threads = ThreadWorkers()
         self.called: set[str] = set()
 
     async def run(self, call: Callable[[], T]) -> T:
         with suppress(AttributeError):
             self.called.add(getattr(call, "func", call).__name__)
-        return await super().run(call)
+        return await self._threads.run(call)
+
+    def close(self) -> None:
+        self._threads.close()
 
 
 def test_row_49_large_batches_are_decompressed_and_compressed_off_the_loop(tmp_path: Path) -> None:

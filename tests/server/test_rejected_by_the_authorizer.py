@@ -235,7 +235,7 @@ CASES: list[tuple[str, Any, int, ResourceType | tuple[ResourceType, ...], ErrorC
 
 
 @pytest.mark.parametrize(("name", "request_", "version", "kind", "code"), CASES, ids=[case[0] for case in CASES])
-def test_unauthorized_requests_return_the_authorization_error(
+def test_row_29_unauthorized_requests_return_the_authorization_error(
     broker: RunningBroker,
     client: RawClient,
     reject: Callable[..., None],
@@ -250,7 +250,7 @@ def test_unauthorized_requests_return_the_authorization_error(
     assert broker.call(lambda: TOPIC in broker.server.services.image.topics)
 
 
-def test_create_topics_requires_authorization_for_the_topic_or_the_cluster(
+def test_row_32_create_topics_requires_authorization_for_the_topic_or_the_cluster(
     broker: RunningBroker, client: RawClient, reject: Callable[..., None]
 ) -> None:
     for kind, name in ((R.CLUSTER, "by-topic"), (R.TOPIC, "by-cluster")):
@@ -307,7 +307,9 @@ def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Calla
 @pytest.mark.parametrize(
     "make", ["heartbeat", "registration", "producer_ids", "assign", "vote", "begin_epoch", "fetch"]
 )
-def test_controller_apis_require_cluster_action(broker: RunningBroker, reject: Callable[..., None], make: str) -> None:
+def test_row_32_controller_apis_require_cluster_action(
+    broker: RunningBroker, reject: Callable[..., None], make: str
+) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     request = getattr(controller_requests, make)(world)
     reject(R.CLUSTER)
@@ -315,7 +317,7 @@ def test_controller_apis_require_cluster_action(broker: RunningBroker, reject: C
     assert answer.error_code == E.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[..., None]) -> None:
+def test_row_33_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[..., None]) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     reject(R.CLUSTER)
     answer = broker.start(at_controller(broker, controller_requests.envelope()(world))).result(30)

@@ -216,12 +216,11 @@ class Housekeeping:
         if rejects_clients == directory.rejects_clients:
             return
         directory.set_rejects_clients(rejects_clients)
-        level, what = (logging.ERROR, "rejects") if rejects_clients else (logging.WARNING, "accepts again")
         logger.log(
-            level,
-            "The log directory %s %s batches of producers: %d bytes are free, log.dirs.free.bytes.min is %d",
+            logging.ERROR if rejects_clients else logging.WARNING,
+            "The log directory %s %s: %d bytes are free, log.dirs.free.bytes.min is %d",
             directory.path,
-            what,
+            "rejects batches of producers" if rejects_clients else "accepts batches of producers again",
             free_bytes,
             free_bytes_min,
         )

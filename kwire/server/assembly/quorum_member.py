@@ -47,9 +47,10 @@ class QuorumMember:
 
 
 async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundListeners:
-    """Bind the ports of the node's roles. Raises SettingError, also for logins that could not work."""
+    """Open the stores of TLS, and bind the ports of the node's roles. Raises SettingError if either fails."""
     config = runtime.config
     check_node_logins(config)
+    await runtime.tls.open(runtime.settings.values)
     clients = client_quotas = controllers = None
     if config.is_broker:
         client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))
@@ -69,6 +70,7 @@ async def _bind(
         runtime.config,
         runtime.settings,
         addresses,
+        tls=runtime.tls,
         turns=runtime.turns,
         on_request_error=runtime.background.fail_if_data_threatened,
         rejected_ms=rejected_ms,
@@ -87,11 +89,14 @@ async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
         settings=node.settings,
         dynamic_configs=node.dynamic_configs,
         listeners=[each for each in (listeners.clients, listeners.controllers) if each is not None],
+        tls=node.runtime.tls,
         active_controller=active_controller,
         quotas=[each for each in quotas if each is not None],
         authorizer=node.authorizer,
     )
     node.metadata_log.publish_to(publisher)
+    node.dynamic_configs.validators.append(node.runtime.tls.check)
+    node.background.run(node.runtime.tls.run())
     if controller is not None:
         await controller.serve()  # before the node joins: peers send requests back when it asks for their votes
     node.start(publisher)

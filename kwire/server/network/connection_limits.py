@@ -27,6 +27,10 @@ BLOCKED_BYTES_MAX = 64 * 1024
 """Maximum bytes of requests that wait behind a blocking request; above it the connection is not read."""
 LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
+HANDSHAKES_MAX = 1000
+"""TLS handshakes of a listener at the same time. Above it, the oldest one ends: a client needs milliseconds for one."""
+HANDSHAKES_PER_HOST_MAX = 100
+"""TLS handshakes of one address on a listener at the same time. Above it, new connections are closed."""
 RESERVED_DESCRIPTORS = 64
 """File descriptors that are reserved for checkpoints, listeners and the compaction process."""
 

@@ -14,6 +14,7 @@ from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.security.sasl.current_sasl import sasl_settings_at_start
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 
 UNLIMITED_MEMORY = 2**63 - 1
@@ -28,6 +29,7 @@ class Listeners:
         settings: CurrentSettings,
         addresses: Sequence[ListenerAddress],
         *,
+        tls: NodeTls,
         turns: Turns,
         on_request_error: Callable[[BaseException], None],
         rejected_ms: Callable[[str], int] = rejects_none,
@@ -37,6 +39,7 @@ class Listeners:
         `rejected_ms` is called with the address of each new connection. It returns the milliseconds until the
         connection is closed unserved, or 0 to serve it (KIP-612). Raises SettingError.
         """
+        self._tls = tls
         self._turns = turns
         self._on_request_error = on_request_error
         self._config = config
@@ -83,6 +86,7 @@ class Listeners:
                 receive_buffer=receive_buffer,
                 on_request_error=self._on_request_error,
                 excludes_clients=self._excludes_clients(address.name),
+                tls=self._tls.of(address.name),
                 sasl_bytes_max=self._sasl_bytes_max.get(address.name),
             )
             try:

@@ -15,6 +15,7 @@ from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX
+from kwire.server.network.outgoing.security import OutgoingSecurity
 from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.quorum_settings import open_metadata, quorum_config, reject_other_voters
 from kwire.server.node.runtime import NodeRuntime
@@ -60,7 +61,7 @@ class Node:
         """Incarnation id that the broker of this process registers with; None without a broker."""
         self._channels = [quorum_channel]
         timeout_ms = self.settings.of(NodeSettings).request_timeout_ms
-        self.controller_channel = self._keep(_controller_channel(runtime, timeout_ms=timeout_ms))
+        self.controller_channel = self._open_channel(controller_security(runtime), timeout_ms=timeout_ms)
         """Connections to controllers, for all but the quorum's own messages."""
         self.broker_channel = self.open_broker_channel(timeout_ms=timeout_ms)
         """Connections to other brokers, for all but replication."""
@@ -74,20 +75,18 @@ class Node:
 
     def open_broker_channel(self, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX) -> NodeChannel:
         """Return new connections to other brokers, used by the caller alone; they are closed with the node."""
+        name = self.config.inter_broker_listener_name
         runtime = self.runtime
-        return self._keep(
-            NodeChannel(
-                client_id=runtime.client_id,
-                software_version=version("kwire"),
-                timeout_ms=timeout_ms,
-                response_bytes_max=response_bytes_max,
-                login=login_at_brokers(
-                    runtime.config, runtime.settings, self.dynamic_configs, workers=runtime.workers, clock=runtime.clock
-                ),
-            )
+        login = login_at_brokers(
+            runtime.config, runtime.settings, self.dynamic_configs, workers=runtime.workers, clock=runtime.clock
         )
+        security = OutgoingSecurity(name, runtime.tls.of(name), login)
+        return self._open_channel(security, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
 
-    def _keep(self, channel: NodeChannel) -> NodeChannel:
+    def _open_channel(
+        self, security: OutgoingSecurity, *, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
+    ) -> NodeChannel:
+        channel = _channel(self.runtime, security, timeout_ms=timeout_ms, response_bytes_max=response_bytes_max)
         self._channels.append(channel)
         return channel
 
@@ -113,7 +112,9 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     with ExitStack() as undo:
         undo.callback(storage.release)
         timeout_ms = runtime.settings.of(NodeSettings).quorum_request_timeout_ms
-        quorum_channel = runtime.seams.quorum_channel or _controller_channel(runtime, timeout_ms=timeout_ms)
+        quorum_channel = runtime.seams.quorum_channel or _channel(
+            runtime, controller_security(runtime), timeout_ms=timeout_ms
+        )
         quorum = quorum_config(config, storage, ports)
         metadata_log = open_metadata(
             config,
@@ -132,10 +133,24 @@ def open_node(runtime: NodeRuntime, ports: Mapping[str, int]) -> Node:
     return node
 
 
-def _controller_channel(runtime: NodeRuntime, *, timeout_ms: int) -> NodeChannel:
+def controller_security(runtime: NodeRuntime) -> OutgoingSecurity:
+    """Return the security of connections to controllers."""
+    name = runtime.config.controller_listener_names[0]
+    login = login_at_controllers(runtime.config, workers=runtime.metadata_workers, clock=runtime.clock)
+    return OutgoingSecurity(name, runtime.tls.of(name), login)
+
+
+def _channel(
+    runtime: NodeRuntime,
+    security: OutgoingSecurity,
+    *,
+    timeout_ms: int,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+) -> NodeChannel:
     return NodeChannel(
         client_id=runtime.client_id,
         software_version=version("kwire"),
         timeout_ms=timeout_ms,
-        login=login_at_controllers(runtime.config, workers=runtime.metadata_workers, clock=runtime.clock),
+        response_bytes_max=response_bytes_max,
+        security=security,
     )

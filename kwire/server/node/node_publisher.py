@@ -19,6 +19,7 @@ from kwire.server.network.connection_limits import ListenerSettings
 from kwire.server.network.listeners import Listeners
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class NodePublisher(MetadataPublisher):
         settings: CurrentSettings,
         dynamic_configs: DynamicConfigs,
         listeners: Sequence[Listeners],
+        tls: NodeTls,
         active_controller: ActiveController,
         quotas: Sequence[ClientQuotaManager],
         authorizer: Authorizer,
@@ -41,6 +43,7 @@ class NodePublisher(MetadataPublisher):
         self._settings = settings
         self._dynamic_configs = dynamic_configs
         self._listeners = listeners
+        self._tls = tls
         self._active_controller = active_controller
         self._quotas = quotas
         self._standard_authorizer = authorizer if isinstance(authorizer, StandardAuthorizer) else None
@@ -51,6 +54,7 @@ class NodePublisher(MetadataPublisher):
             self._standard_authorizer.change((), image.acls.values())
         self._dynamic_configs.start(image)
         self._settings_changed()
+        self._reload_tls()
         for quotas in self._quotas:
             quotas.load(image)
 
@@ -71,10 +75,12 @@ class NodePublisher(MetadataPublisher):
 
     def publish_settings(self, delta: MetadataDelta) -> bool:
         """Apply changed settings; return True if there were any."""
-        if not self._dynamic_configs.apply(delta):
-            return False
-        self._settings_changed()
-        return True
+        is_changed = self._dynamic_configs.apply(delta)
+        if is_changed:
+            self._settings_changed()
+        if is_changed or self._dynamic_configs.sets_own(delta):
+            self._reload_tls()
+        return is_changed
 
     def publish_quotas(self, delta: MetadataDelta) -> None:
         """Apply changed quotas of clients."""
@@ -87,6 +93,9 @@ class NodePublisher(MetadataPublisher):
     def _settings_changed(self) -> None:
         settings, texts = self._settings.of(ListenerSettings), self._dynamic_configs.texts
         apply_each(*(partial(listeners.update_limits, settings, texts) for listeners in self._listeners))
+
+    def _reload_tls(self) -> None:
+        self._tls.reload_soon(self._dynamic_configs.texts, self._settings.values)
 
 
 def apply_each(*changes: Callable[[], object]) -> None:

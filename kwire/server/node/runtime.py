@@ -21,6 +21,7 @@ from kwire.server.node.background import Background, RoleTasks
 from kwire.server.node.exposure import warn_of_exposure
 from kwire.server.node.tracked_workers import TrackedWorkers
 from kwire.server.requests.audit_log import AuditLog
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, SettingError
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class NodeRuntime:
         self.workers = TrackedWorkers(seams.workers or ThreadWorkers())
         self.metadata_workers = seams.workers or ThreadWorkers(1)
         """Separate workers for the metadata: the quorum continues while a disk with partitions hangs."""
+        self.tls = NodeTls(config, self.workers)
+        """TLS of the node's listeners and of its connections to other nodes."""
         self._recovery_workers: list[Workers] = []
         self.background = Background(what)
         self.broker_tasks = RoleTasks(self.background)

@@ -159,7 +159,8 @@ class ActiveController:
             )
             return parsed[1]
         except ProtocolError as error:
-            logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, request, error)
+            name = type(request).__name__  # not the request: it may have secrets, as values of settings
+            logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, name, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def _send(self, leader: Destination, request: Any) -> Any:

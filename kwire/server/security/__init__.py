@@ -1,1 +1,1 @@
-"""Security of connections: authentication of clients and nodes."""
+"""Security of connections: TLS, and the authentication of clients and nodes."""

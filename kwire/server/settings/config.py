@@ -36,9 +36,12 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Configuration of a node. `values` are the settings that were given, by their dotted names."""
+    """Configuration of a node. `values` are the settings that were given, by their dotted names.
 
-    values: Mapping[str, str] = field(repr=False)  # there may be passwords
+    Neither they nor the parsed ones are in its repr: they may have passwords.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
     parsed: Mapping[str, Any] = field(repr=False)
     """Every known key with its parsed value: given, or default."""
     roles: frozenset[str]
@@ -154,12 +157,14 @@ def _check_text(what: str, text: str, errors: str) -> None:
 
     The bytes of a path need not be valid UTF-8: Python decodes other bytes to lone surrogates and encodes them back.
     """
+    key = BROKER_KEYS.get(base_name(what))
+    shown = "its value" if key is not None and key.sensitive else repr(text)
     try:
         text.encode("utf-8", errors)
     except UnicodeEncodeError:
-        raise SettingError(f"{what}: {text!r} has half of a character") from None
+        raise SettingError(f"{what}: {shown} has half of a character") from None
     if "\0" in text:
-        raise SettingError(f"{what}: {text!r} has a NUL")
+        raise SettingError(f"{what}: {shown} has a NUL")
 
 
 def _name_node_twice(given: dict[str, str]) -> None:
@@ -208,12 +213,15 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
             continue
         elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
-        elif key.use is Use.IGNORED or (
-            base != name and base not in LISTENER_LIMITS and not base.startswith(LISTENER_VALUES)
-        ):
+        elif key.use is Use.IGNORED or (base != name and not _is_of_listener(base)):
             ignored.append(name)
     if ignored:
         logger.info("settings that are accepted without effect: %s", ", ".join(ignored))
+
+
+def _is_of_listener(base: str) -> bool:
+    """Return True for a key that has an effect with a listener's prefix."""
+    return base.startswith(LISTENER_VALUES) or base in LISTENER_LIMITS
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:

@@ -40,6 +40,9 @@ _PER_LISTENER_ONLY = frozenset(
         "ssl.truststore.type",
     }
 )
+_INVALID = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
 _CLUSTER_LEVEL = LISTENER_LIMITS | {"num.network.threads"}
 
 
@@ -67,6 +70,19 @@ def check_dynamic(
         _check_served(values)
     except (ConfigError, RuleBrokenError, SettingError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+async def check_parts(
+    config: BrokerConfig, settings_now: CurrentSettings, dynamic: DynamicConfigs, values: Mapping[str, str]
+) -> None:
+    """Raise KafkaError if a part of this broker cannot use its own dynamic configuration `values`, which is checked."""
+    texts = {**dynamic.defaults, **values}
+    settings = _settings(settings_now, {**config.values, **texts})
+    try:
+        for validate in dynamic.validators:
+            await validate(texts, settings)
+    except SettingError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _INVALID.format(error)) from error
 
 
 def _reject(names: Iterable[str], why: str) -> None:
@@ -139,10 +155,7 @@ def _check_steps(now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
     for check in checks:
         fault = check(now, then)
         if fault:
-            raise RuleBrokenError(
-                f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
-                "Invalid dynamic configuration"
-            )
+            raise RuleBrokenError(_INVALID.format(fault))
 
 
 def _threads_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
@@ -24,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 Values = Mapping[str, str]
 NOTHING: Final[Values] = {}
+Validator = Callable[[Values, Mapping[str, Any]], Awaitable[None]]
+"""Check of a part that needs more than the settings, such as files. Receives texts and typed values of a broker's
+dynamic configuration, see values_of_listener; raises SettingError."""
 _Taken = tuple[Values, Values, Mapping[str, Any]]
 
 NEVER_ALTERED_TO_NOTHING: Final = ("max.connections", "max.connection.creation.rate")
@@ -42,6 +45,8 @@ class DynamicConfigs:
         """Usable part of the dynamic default of all brokers."""
         self.own: Values = {}
         """Usable part of this broker's dynamic configuration."""
+        self.validators: list[Validator] = []
+        """Checks of changes of this broker's configuration, besides those of `dynamic_checks`."""
         self._node_id = node_id
         self._settings = settings
         self._static = dict(settings.at_start)
@@ -63,6 +68,13 @@ class DynamicConfigs:
     def texts(self) -> Values:
         """Dynamic values by name, also those of single listeners; those of this broker come first."""
         return {**self.defaults, **self.own}
+
+    def sets_own(self, delta: MetadataDelta) -> bool:
+        """Return True if a record has set this broker's configuration, also to the values that it has.
+
+        The setting may be the name of a file whose content is new.
+        """
+        return delta.has_config_changes and self._raw(delta.before)[1] is not self._raw(delta.after)[1]
 
     def apply(self, delta: MetadataDelta) -> bool:
         """Apply a committed change; return True if settings may have changed."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from kwire.cluster.configs.broker import BROKER_KEYS
 from kwire.cluster.configs.config_keys import parse
 
-LISTENER_VALUES: Final = ("sasl.", "connections.max.reauth.ms")
+LISTENER_VALUES: Final = ("ssl.", "sasl.", "connections.max.reauth.ms")
 """Beginnings of the keys that have an effect with the prefix of a listener."""
 LISTENER_LIMITS: Final = frozenset({"max.connections", "max.connection.creation.rate"})
 """Settings that limit the connections of all listeners together; with a prefix, those of one listener in addition."""

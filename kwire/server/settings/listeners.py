@@ -13,7 +13,6 @@ from kwire.server.settings.security_protocols import PROTOCOL_MAP, SecurityProto
 from kwire.server.settings.setting_rules import RuleBrokenError
 
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 rejected or replaced, not bound
-SERVED_PROTOCOLS = frozenset({SecurityProtocol.PLAINTEXT, SecurityProtocol.SASL_PLAINTEXT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +89,8 @@ def _address(setting: str, item: str) -> ListenerAddress:
 
 def _check_protocols(listeners: Sequence[ListenerAddress], protocols: Mapping[str, SecurityProtocol]) -> None:
     for listener in listeners:
-        protocol = protocols.get(listener.name)
-        if protocol is None:
+        if listener.name not in protocols:
             raise RuleBrokenError(f"{PROTOCOL_MAP} has no entry for listener {listener.name}; add it")
-        if protocol not in SERVED_PROTOCOLS:
-            raise RuleBrokenError(
-                f"listeners: {listener.name} uses {protocol.name}, which is not served yet; use a PLAINTEXT listener"
-            )
 
 
 def _advertised(

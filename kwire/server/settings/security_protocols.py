@@ -31,18 +31,30 @@ class SecurityProtocol(IntEnum):
 def protocols_by_name(
     given: Mapping[str, str], typed: Mapping[str, Any], controller_names: Sequence[str]
 ) -> dict[str, SecurityProtocol]:
-    """Return security protocols by listener name in capitals. Without a mapping, controllers' names need no entry.
+    """Return security protocols by listener name in capitals.
 
-    Raises RuleBrokenError.
+    The controllers of a node that is the whole quorum need no entry. Those of other nodes need none without a mapping,
+    while no listener has the name of another protocol, as in Apache Kafka: a controller beside clients with TLS is not
+    plaintext without a word of the operator. Raises RuleBrokenError.
     """
     try:
         found = pairs(PROTOCOL_MAP, typed[PROTOCOL_MAP])
     except RuleBrokenError:
         raise RuleBrokenError(f"{PROTOCOL_MAP}: {typed[PROTOCOL_MAP]!r} is not of the form NAME:PROTOCOL,...") from None
     protocols = {name.upper(): _protocol(text) for name, text in found.items()}
-    if PROTOCOL_MAP in given:
+    has_quorum = typed["controller.quorum.voters"] or typed["controller.quorum.bootstrap.servers"]
+    is_secure = any(_is_secure(name) for name in (*controller_names, *_bound_names(typed)))
+    if has_quorum and (PROTOCOL_MAP in given or is_secure):
         return protocols
     return dict.fromkeys(controller_names, SecurityProtocol.PLAINTEXT) | protocols
+
+
+def _bound_names(typed: Mapping[str, Any]) -> list[str]:
+    return [item.partition("://")[0] for item in typed["listeners"]]
+
+
+def _is_secure(name: str) -> bool:
+    return name.upper() in SecurityProtocol.__members__ and name.upper() != SecurityProtocol.PLAINTEXT.name
 
 
 def _protocol(text: str) -> SecurityProtocol:

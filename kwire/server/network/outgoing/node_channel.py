@@ -14,7 +14,7 @@ from typing import Any
 from kwire.cluster.channel import Destination, Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX, NodeConnection
-from kwire.server.security.sasl.client import NodeLogin
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +35,12 @@ class NodeChannel:
         software_version: str,
         timeout_ms: int,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
-        login: NodeLogin | None = None,
+        security: OutgoingSecurity = PLAINTEXT,
     ) -> None:
-        """`login` authenticates this node on each connection; None if the other nodes' listener has no SASL."""
-        self._login = login
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
+        self._security = security
         self._timeout_seconds = timeout_ms / 1000
         self._connections: dict[_Lane, NodeConnection] = {}
         """Connections, the least recently used first."""
@@ -86,7 +85,7 @@ class NodeChannel:
                 client_id=self._client_id,
                 software_version=self._software_version,
                 response_bytes_max=self._response_bytes_max,
-                login=self._login,
+                security=self._security,
             )
             connection.open(*lane[:2])
         self._connections[lane] = connection

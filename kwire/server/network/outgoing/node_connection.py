@@ -21,6 +21,7 @@ from kwire.protocol.requesting import frame_request, parse_response
 from kwire.protocol.schema import schema_of
 from kwire.server.network import forks
 from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity
 from kwire.server.security.sasl.client import NodeLogin
 
 SOFTWARE_NAME: Final = "kwire"
@@ -62,12 +63,13 @@ class NodeConnection(asyncio.Protocol):
         client_id: str,
         software_version: str,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
-        login: NodeLogin | None = None,
+        security: OutgoingSecurity = PLAINTEXT,
     ) -> None:
         self._client_id = client_id
+        self._security = security
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
-        self._login = login
+        self._login = security.login
         self._logging_in: asyncio.Task[None] | None = None
         self._log_in_at: float | None = None
         """Time at which the next login is due; None without one."""
@@ -161,7 +163,7 @@ class NodeConnection(asyncio.Protocol):
 
     async def _open(self, host: str, port: int) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+            await self._security.connect(self, host, port)
         except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
             self.close(error.with_traceback(None))  # its frames refer to this connection
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, Final
+from urllib.error import HTTPError
 from urllib.parse import quote_plus, urlencode, urlsplit
 
 from kwire.cluster.configs.settings import read_settings, setting
@@ -97,8 +98,12 @@ def _fetched(settings: TokenSettings) -> str:
 
 
 def _content(request: str | urllib.request.Request) -> bytes:
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
-        content: bytes = answer.read(BYTES_MAX)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
+            content: bytes = answer.read(BYTES_MAX)
+    except HTTPError as error:
+        error.close()
+        raise
     return content
 
 

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Final
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 from kwire.seams import Workers
@@ -106,8 +107,12 @@ def _fetched(url: str) -> bytes:
     """Return the content of a URL. Raises OSError, ValueError or HTTPException."""
     if urlsplit(url).scheme not in SCHEMES:
         raise ValueError(f"it is no URL of {', '.join(SCHEMES)}")
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
-        content: bytes = answer.read(BYTES_MAX + 1)
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
+            content: bytes = answer.read(BYTES_MAX + 1)
+    except HTTPError as error:
+        error.close()
+        raise
     if len(content) > BYTES_MAX:
         raise ValueError(f"it has more than {BYTES_MAX} bytes")
     return content

@@ -26,6 +26,7 @@ from kwire.server.settings.config import SettingError, make_config
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 from tests.server.security.sasl.frames import PLAIN_JAAS
 from tests.server.security.sasl.logins import alter, log_in, upsertion
+from tests.support.certificates import Authority, pem_settings
 from tests.support.requests import batch, create_request, produce_request
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -36,7 +37,9 @@ SCRAM = "SCRAM-SHA-512"
 LIFETIME_MS = 2000
 
 
-def settings_of(node_id: int, ports: list[int], directory: Path, *, mechanism: str = SCRAM) -> dict[str, str]:
+def settings_of(
+    node_id: int, ports: list[int], directory: Path, *, mechanism: str = SCRAM, protocol: str = "SASL_PLAINTEXT"
+) -> dict[str, str]:
     module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     jaas = f'{module} required username="node" password="node-secret" user_node="node-secret";'
     own = mechanism.lower()
@@ -44,7 +47,7 @@ def settings_of(node_id: int, ports: list[int], directory: Path, *, mechanism: s
         "process.roles": "broker,controller",
         "node.id": str(node_id),
         "listeners": f"CLIENTS://127.0.0.1:0,INTERNAL://127.0.0.1:0,CONTROLLER://127.0.0.1:{ports[node_id - 1]}",
-        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,INTERNAL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "listener.security.protocol.map": f"CLIENTS:{protocol},INTERNAL:{protocol},CONTROLLER:{protocol}",
         "inter.broker.listener.name": "INTERNAL",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(f"{node}@127.0.0.1:{ports[node - 1]}" for node in NODES),
@@ -72,8 +75,13 @@ def format_node(node_id: int, ports: list[int], directory: Path) -> None:
     assert ended.exit_code == 0, ended.output
 
 
-@pytest.mark.parametrize("mechanism", [SCRAM, "PLAIN"])
-def test_three_nodes_over_sasl(mechanism: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "protocol"), [(SCRAM, "SASL_PLAINTEXT"), ("PLAIN", "SASL_PLAINTEXT"), (SCRAM, "SASL_SSL")]
+)
+def test_three_nodes_over_sasl(mechanism: str, protocol: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    authority = Authority()
+    tls = authority.client() if protocol == "SASL_SSL" else None
+    stores = {} if tls is None else pem_settings(authority.issue(), authority)
     caplog.set_level(logging.DEBUG, "kwire.server.security")
     ports = free_ports(3)
     for node in NODES:
@@ -82,12 +90,14 @@ def test_three_nodes_over_sasl(mechanism: str, tmp_path: Path, caplog: pytest.Lo
         with ThreadPoolExecutor(3) as pool:
             starts = [
                 pool.submit(
-                    RunningBroker, tmp_path / str(node), settings_of(node, ports, tmp_path, mechanism=mechanism)
+                    RunningBroker,
+                    tmp_path / str(node),
+                    settings_of(node, ports, tmp_path, mechanism=mechanism, protocol=protocol) | stores,
                 )
                 for node in NODES
             ]
             brokers = [stack.enter_context(start.result()) for start in starts]
-        clients = [stack.enter_context(broker.client()) for broker in brokers]
+        clients = [stack.enter_context(broker.client(tls=tls)) for broker in brokers]
         for client in clients:
             assert log_in(client, "PLAIN", "admin", "x") == ""
         eventually(lambda: len(clients[0].ask(MetadataRequest(topics=[]), 12).brokers) == 3, "three brokers")
@@ -111,7 +121,7 @@ def test_three_nodes_over_sasl(mechanism: str, tmp_path: Path, caplog: pytest.Lo
         for broker in brokers:
 
             def logs_in(broker: RunningBroker = broker) -> bool:
-                with broker.client() as client:
+                with broker.client(tls=tls) as client:
                     return log_in(client, "SCRAM-SHA-256", "carol", "secret") == ""
 
             eventually(logs_in, "the new user at every broker")
