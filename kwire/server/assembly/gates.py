@@ -30,6 +30,7 @@ def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handl
             limits=listeners.limits,
             unauthenticated=listeners.table.unauthenticated,
             now_ms=node.clock.monotonic_ms,
+            principal_builder=node.runtime.principal_builder,
         )
         return gate.handle
 

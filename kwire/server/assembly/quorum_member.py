@@ -74,6 +74,7 @@ async def _bind(
         turns=runtime.turns,
         on_request_error=runtime.background.fail_if_data_threatened,
         rejected_ms=rejected_ms,
+        principal_builder=runtime.principal_builder,
     )
     undo.callback(listeners.close, "the start has failed")
     await listeners.bind()

@@ -66,8 +66,9 @@ class Handshake:
 class TlsProtocol(StreamProtocol):
     """Protocol of a connection over TLS; it is connected when the handshake has ended."""
 
-    def __init__(self, connection: Connection, tls: ListenerTls, handshake: Handshake) -> None:
-        super().__init__(connection)
+    def __init__(self, listener: Listener, tls: ListenerTls, handshake: Handshake) -> None:
+        super().__init__(Connection(listener))
+        self._listener = listener
         self._tls = tls
         self._handshake = handshake
         self._output: TlsTransport
@@ -77,7 +78,8 @@ class TlsProtocol(StreamProtocol):
         self._output = TlsTransport(cast("asyncio.Transport", transport), self._connection)
         super().connection_made(cast("Any", self._output))
         try:
-            self._connection.principal = self._tls.principal_of(transport.get_extra_info("ssl_object"))
+            subject = self._tls.principal_of(transport.get_extra_info("ssl_object"))
+            self._connection.principal = self._listener.principal_of(subject, self._connection.peer_host)
         except PrincipalRefusedError as reason:
             self._connection.close_now(str(reason))
 
@@ -202,7 +204,7 @@ class TlsAcceptor:
             if delay_ms := listener.delay_ms(listener.now()):
                 await asyncio.sleep(delay_ms / 1000)
             await self._loop.connect_accepted_socket(
-                lambda: TlsProtocol(Connection(listener), self._tls, handshake),
+                lambda: TlsProtocol(listener, self._tls, handshake),
                 handshake.socket,
                 ssl=self._tls.server_context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,

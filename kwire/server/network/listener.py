@@ -19,6 +19,7 @@ from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.pending import Outcome
+from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
 from kwire.server.network.stream_protocol import StreamProtocol
 from kwire.server.network.unauthenticated import UnauthenticatedConnections
 from kwire.server.security.sasl.login_audit import LoginAudit
@@ -99,6 +100,7 @@ class Listener:
         excludes_clients: bool = False,
         tls: ListenerTls | None = None,
         sasl_bytes_max: int | None = None,
+        principal_builder: PrincipalBuilder = same_principal,
     ) -> None:
         """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect.
 
@@ -106,6 +108,7 @@ class Listener:
         without SASL.
         """
         self.name = name
+        self._principal_builder = principal_builder
         self.excludes_clients = excludes_clients
         self.authenticates = sasl_bytes_max is not None
         """True if clients authenticate by SASL."""
@@ -174,6 +177,10 @@ class Listener:
 
     # --- called by connections
 
+    def principal_of(self, principal: str, host: str) -> str:
+        """Return the principal of a client whose login says `principal`."""
+        return self._principal_builder(principal, listener_name=self.name, host=host)
+
     @property
     def first_frame_bytes_max(self) -> int:
         """Largest frame of a new connection, in bytes."""
@@ -181,6 +188,7 @@ class Listener:
         return most if self._sasl_bytes_max is None else min(most, self._sasl_bytes_max)
 
     def connected(self, connection: Connection) -> None:
+        connection.principal = self.principal_of(connection.principal, connection.peer_host)
         self.table.add(connection)
         self._connection_count += 1
         if reason := self.refusal(connection.peer_host):

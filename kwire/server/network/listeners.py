@@ -13,6 +13,7 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
 from kwire.server.security.sasl.current_sasl import sasl_settings_at_start
 from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
@@ -33,6 +34,7 @@ class Listeners:
         turns: Turns,
         on_request_error: Callable[[BaseException], None],
         rejected_ms: Callable[[str], int] = rejects_none,
+        principal_builder: PrincipalBuilder = same_principal,
     ) -> None:
         """`on_request_error` is called with every error that made a request fail.
 
@@ -40,6 +42,7 @@ class Listeners:
         connection is closed unserved, or 0 to serve it (KIP-612). Raises SettingError.
         """
         self._tls = tls
+        self._principal_builder = principal_builder
         self._turns = turns
         self._on_request_error = on_request_error
         self._config = config
@@ -88,6 +91,7 @@ class Listeners:
                 excludes_clients=self._excludes_clients(address.name),
                 tls=self._tls.of(address.name),
                 sasl_bytes_max=self._sasl_bytes_max.get(address.name),
+                principal_builder=self._principal_builder,
             )
             try:
                 await listener.bind(address.host, address.port)

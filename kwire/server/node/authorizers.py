@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from typing import Final
 
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.security.authorizer import AllowEverything, Authorizer
 from kwire.cluster.security.standard_authorizer import AuthorizerSettings, StandardAuthorizer
+from kwire.server.node.plug_ins import load_plug_in
 from kwire.server.settings.config import BrokerConfig, SettingError
 
 SETTING: Final = "authorizer.class.name"
@@ -24,18 +24,11 @@ def make_authorizer(config: BrokerConfig, settings: CurrentSettings) -> Authoriz
         return AllowEverything()
     if name == STANDARD:
         return StandardAuthorizer(settings.of(AuthorizerSettings))
-    return _installed(name, config)
+    return _installed(config)
 
 
-def _installed(name: str, config: BrokerConfig) -> Authorizer:
-    found = entry_points(group=ENTRY_POINTS)
-    if name not in found.names:
-        others = "".join(f", {each}" for each in sorted(found.names))
-        raise SettingError(f"{SETTING}: no authorizer is called {name}; there are {STANDARD}{others}")
-    try:
-        authorizer = found[name].load()(dict(config.values))
-    except Exception as error:
-        raise SettingError(f"{SETTING}: {name} cannot be started: {type(error).__name__}: {error}") from error
+def _installed(config: BrokerConfig) -> Authorizer:
+    authorizer = load_plug_in(config, SETTING, group=ENTRY_POINTS, own=STANDARD)
     if not isinstance(authorizer, Authorizer):
-        raise SettingError(f"{SETTING}: {name} is not a kwire.cluster.security.authorizer.Authorizer")
+        raise SettingError(f"{SETTING}: {config.parsed[SETTING]} is not a kwire.cluster.security.authorizer.Authorizer")
     return authorizer

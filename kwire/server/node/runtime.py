@@ -19,6 +19,7 @@ from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.authorizers import make_authorizer
 from kwire.server.node.background import Background, RoleTasks
 from kwire.server.node.exposure import warn_of_exposure
+from kwire.server.node.principals import make_principal_builder
 from kwire.server.node.tracked_workers import TrackedWorkers
 from kwire.server.requests.audit_log import AuditLog
 from kwire.server.security.tls.node_tls import NodeTls
@@ -71,6 +72,7 @@ class NodeRuntime:
         self.settings = CurrentSettings(config.parsed)
         self.clock = seams.clock or SystemClock()
         self.authorizer = make_authorizer(config, self.settings)
+        self.principal_builder = make_principal_builder(config)
         warn_of_exposure(config, self.authorizer)
         self.audit = None if isinstance(self.authorizer, AllowEverything) else AuditLog(self.clock.monotonic_ms)
         self.random_source = seams.random_source or SystemRandomSource()

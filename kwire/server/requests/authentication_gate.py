@@ -15,6 +15,7 @@ from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.listener import Handle
 from kwire.server.network.pending import CloseConnection, Outcome, Pending
+from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
 from kwire.server.network.response_queue import Response
 from kwire.server.network.unauthenticated import UnauthenticatedConnections
 from kwire.server.security.sasl.authenticator import Answer, Authenticator, Failure, SessionExpiredError
@@ -43,6 +44,7 @@ class AuthenticationGate:
         limits: ConnectionLimits,
         unauthenticated: UnauthenticatedConnections,
         now_ms: Callable[[], float],
+        principal_builder: PrincipalBuilder = same_principal,
     ) -> None:
         """`serve` handles the requests of authenticated clients, and ApiVersions of all."""
         self._sasl = sasl
@@ -52,6 +54,7 @@ class AuthenticationGate:
         self._unauthenticated = unauthenticated
         self._audit = unauthenticated.audit
         self._now_ms = now_ms
+        self._principal_of = principal_builder
 
     def handle(self, connection: Connection, frame: bytes) -> Outcome:
         """Serve one request. Raises ProtocolError or CloseConnection."""
@@ -82,7 +85,9 @@ class AuthenticationGate:
         return outcome
 
     def _admit(self, connection: Connection, authenticator: Authenticator, what: str) -> None:
-        connection.principal = f"User:{authenticator.user}"
+        connection.principal = self._principal_of(
+            f"User:{authenticator.user}", listener_name=self._sasl.name, host=connection.peer_host
+        )
         connection.frame_bytes_max = self._limits.request_bytes_max
         self._unauthenticated.remove(connection)
         self._audit.succeed(

@@ -13,7 +13,7 @@ from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.cluster.security.authorizer import AllowEverything, Authorizer
 from kwire.cluster.security.standard_authorizer import StandardAuthorizer
 from kwire.protocol.error_codes import ErrorCode
-from kwire.server.node import authorizers
+from kwire.server.node import authorizers, plug_ins
 from kwire.server.settings.config import SettingError, make_config
 from tests.server.security.acl_requests import client_of, create, entry
 from tests.support.requests import batch, create_topic, produce
@@ -45,7 +45,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{attribute}", authorizers.ENTRY_POINTS) for name, attribute in names.items()
     )
-    monkeypatch.setattr(authorizers, "entry_points", lambda group: found.select(group=group))
+    monkeypatch.setattr(plug_ins, "entry_points", lambda group: found.select(group=group))
 
 
 def chosen(name: str, **more: Any) -> Authorizer:
@@ -66,7 +66,7 @@ def test_kafkas_class_name_means_the_standard_authorizer() -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("unknown", "no authorizer is called unknown; there are org.apache.kafka"),
+        ("unknown", "no entry point of the group kwire.authorizers is called unknown; there are org.apache.kafka"),
         ("no-authorizer", "no-authorizer is not a kwire"),
         ("broken", "broken cannot be started: KeyError"),
         ("missing", "missing cannot be started: AttributeError"),

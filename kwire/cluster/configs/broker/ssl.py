@@ -17,9 +17,9 @@ KEYS = (
         name="principal.builder.class",
         type=ConfigType.CLASS,
         default="org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        use=Use.REJECTED,
         update=Update.PER_BROKER,
-        doc="Java class that creates the principal of an authenticated client.",
+        names_plug_in=True,
+        doc="Principal builder: names each client after its login; Kafka's default, or the name of an entry point.",
     ),
     ConfigKey(
         name="security.providers",
