@@ -35,6 +35,10 @@ class AuditLog:
         self._lines = 0
         self._omitted = 0
 
+    def has_all(self) -> bool:
+        """Return True if allowed requests are logged too."""
+        return logger.isEnabledFor(logging.DEBUG)
+
     def write(
         self,
         context: RequestContext[Any],

@@ -81,8 +81,9 @@ class RequestContext(Generic[ServicesT_co]):
             is_allowed = services.authorizer.allows(client.principal, client.peer_host, operation, resource, name)
         except NotReadyError as error:
             raise CloseConnection(f"came too early: {error}") from None
-        if services.audit is not None:
-            services.audit.write(self, operation, resource, name, is_allowed=is_allowed, is_requested=is_requested)
+        audit = services.audit
+        if audit is not None and (not is_allowed or audit.has_all()):
+            audit.write(self, operation, resource, name, is_allowed=is_allowed, is_requested=is_requested)
         return is_allowed
 
     def allows_to_any(self, operation: Operation, resource: ResourceType) -> bool:
@@ -91,7 +92,7 @@ class RequestContext(Generic[ServicesT_co]):
         return self.services.authorizer.allows_any(client.principal, client.peer_host, operation, resource)
 
     def allows_topic(self, name: str, *, is_requested: bool = True) -> bool:
-        return self.allows(_TOPIC, name, is_requested=is_requested)
+        return self.allows_to(ACCESS[self.api_key][_TOPIC], _TOPIC, name, is_requested=is_requested)
 
     def allows_group(self, name: str, *, is_requested: bool = True) -> bool:
         return self.allows(ResourceType.GROUP, name, is_requested=is_requested)
