@@ -1,7 +1,7 @@
-"""Delegation tokens: their settings, their secret, and who may renew or expire them (KIP-48).
+"""Delegation tokens: their settings, their secrets, and the principals that may renew or expire them (KIP-48).
 
 A token is an id and its HMAC with a key that all nodes of the cluster have in common. The HMAC is the password of a
-login, and is never stored: a reader of the metadata log who does not have the key cannot use the tokens in it.
+login, and is never stored: without the key, the tokens in the metadata log cannot be used.
 """
 
 from __future__ import annotations

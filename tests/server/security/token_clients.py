@@ -30,11 +30,11 @@ def create(
     version: int = 3,
 ) -> Any:
     request = CreateDelegationTokenRequest(
-        owner_principal_type=owner[0],
-        owner_principal_name=owner[1],
         renewers=[CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in renewers],
         max_lifetime_ms=lifetime_ms,
     )
+    if version >= 3:
+        request.owner_principal_type, request.owner_principal_name = owner
     return client.ask(request, version)
 
 
