@@ -24,5 +24,5 @@ def found_in_logs(caplog: pytest.LogCaptureFixture, secrets: Iterable[bytes]) ->
     """Return the log lines, with tracebacks and arguments, that have a secret."""
     formatter = logging.Formatter()
     lines = [f"{formatter.format(record)} {record.__dict__}" for record in caplog.records]
-    wanted = [form.decode() for secret in secrets for form in forms(secret)]
+    wanted = [form.decode("latin-1") for secret in secrets for form in forms(secret)]
     return [line for line in lines if any(form in line for form in wanted)]

@@ -118,7 +118,7 @@ class MetadataImage:
     acl_ids: Mapping[Acl, UUID] = field(default_factory=PersistentMap)
     """Ids of access control entries."""
     delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=PersistentMap)
-    """Delegation tokens by id (KIP-48): stored for snapshots and for other controllers, not accepted for login."""
+    """Delegation tokens by id (KIP-48)."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)

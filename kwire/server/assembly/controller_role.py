@@ -8,7 +8,9 @@ from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.delegation_tokens import DelegationTokens
 from kwire.cluster.controller.plans.topics import TopicDefaults
+from kwire.cluster.metadata.delegation_tokens import TokenSettings
 from kwire.cluster.security.authorizer import AllowEverything
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis.cluster import administration, api_versions, broker_control, describe_cluster, envelope, quorum
@@ -61,6 +63,12 @@ class ControllerRole:
             cluster_id=node.storage.cluster_id,
             local_broker_incarnation=node.broker_incarnation_id,
         )
+        self._tokens = DelegationTokens(
+            metadata_log=node.metadata_log,
+            clock=node.clock,
+            random_source=node.random_source,
+            settings=node.settings.of(TokenSettings),
+        )
         topics = node.settings.of(InternalTopicSettings)
         self._services = ControllerServices(
             config=node.config,
@@ -84,6 +92,7 @@ class ControllerRole:
                     current=node.settings,
                 ),
             ),
+            delegation_tokens=self._tokens,
             config_entries=ConfigEntries(node.config, node.settings, node.dynamic_configs),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
@@ -116,6 +125,7 @@ class ControllerRole:
         node.background.run(self._brokers.run())
         node.background.run(self._brokers.balance_leaders())
         node.background.run(self._brokers.elect_unclean_leaders())
+        node.background.run(self._tokens.run())
         node.background.run(registration.run())
 
     def serve_here(self, request: Any, request_origin: RequestOrigin) -> Any:

@@ -22,9 +22,9 @@ def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handl
         if not node.config.security_protocols[name].uses_sasl:
             return dispatcher
         settings = CurrentSaslSettings(name, node.config, node.settings, node.dynamic_configs)
-        tokens = _tokens(node, settings().bearer)
+        bearer = _bearer_tokens(node, settings().bearer)
         gate = AuthenticationGate(
-            ListenerSasl(name, settings, lambda: node.metadata_log.image_for_logins, tokens),
+            ListenerSasl(name, settings, lambda: node.metadata_log.image_for_logins, node.token_logins, bearer),
             dispatcher,
             settings=node.settings,
             limits=listeners.limits,
@@ -37,7 +37,7 @@ def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handl
     return handle_of
 
 
-def _tokens(node: Node, settings: BearerSettings | None) -> BearerTokens | None:
+def _bearer_tokens(node: Node, settings: BearerSettings | None) -> BearerTokens | None:
     """Return the verifier of a listener's tokens, whose keys are read from now on."""
     if settings is None:
         return None

@@ -69,6 +69,7 @@ class Connection:
         "peer_port",
         "principal",
         "share",
+        "token_authenticated",
         "when_lost",
         "work",
     )
@@ -94,11 +95,10 @@ class Connection:
         self.frame_bytes_max = listener.first_frame_bytes_max
         self._read_pauses: ReadPauses
         self._reads_long = False
-        self._stored_bytes = 0
-        self.last_active = 0.0
+        self._stored_bytes, self.last_active = 0, 0.0
         self.blocked_output = BlockedOutput()
         self.peer_host, self.peer_port = "", 0
-        self.principal = "User:ANONYMOUS"
+        self.principal, self.token_authenticated = "User:ANONYMOUS", False
         self.authentication: Authenticator | None = None
         self.client_software = ("unknown", "unknown")
         self.when_lost: list[Callable[[], None]] | None = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from kwire.cluster.configs.settings import setting
+from kwire.cluster.metadata.delegation_tokens import TokenSettings
 from kwire.cluster.raft.metadata_log import MetadataLog
 from kwire.cluster.raft.snapshotting import SnapshotConfig, Snapshotting
 from kwire.server.network.outgoing.node_channel import NodeChannel
@@ -21,6 +22,7 @@ from kwire.server.node.quorum_settings import open_metadata, quorum_config, reje
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.node.storage import Storage, open_storage
 from kwire.server.security.sasl.node_logins import login_at_brokers, login_at_controllers
+from kwire.server.security.sasl.token_logins import TokenLogins
 from kwire.server.settings.dynamic_configs import DynamicConfigs
 
 LEAVE_MS = 5000
@@ -57,6 +59,8 @@ class Node:
         self.storage = storage
         self.metadata_log = metadata_log
         self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings)
+        self.token_logins = TokenLogins(self.settings.of(TokenSettings), self.workers, self.clock.wall_ms)
+        """Logins by delegation token, at all listeners."""
         self.broker_incarnation_id = self.random_source.uuid() if self.config.is_broker else None
         """Incarnation id that the broker of this process registers with; None without a broker."""
         self._channels = [quorum_channel]

@@ -18,7 +18,7 @@ from kwire.server.network.pending import CloseConnection, Outcome, Pending
 from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
 from kwire.server.network.response_queue import Response
 from kwire.server.network.unauthenticated import UnauthenticatedConnections
-from kwire.server.security.sasl.authenticator import Answer, Authenticator, Failure, SessionExpiredError
+from kwire.server.security.sasl.authenticator import Answer, Authenticator, Failure, Preparation, SessionExpiredError
 from kwire.server.security.sasl.listener_sasl import ListenerSasl
 
 _ERROR_CODE = slice(8, 10)
@@ -67,8 +67,9 @@ class AuthenticationGate:
             passes = authenticator.passes(frame)
         except SessionExpiredError:
             raise CloseConnection("its session has expired (connections.max.reauth.ms)") from None
-        if passes:
-            return self._serve(connection, frame)
+        return self._serve(connection, frame) if passes else self._receive(connection, authenticator, frame)
+
+    def _receive(self, connection: Connection, authenticator: Authenticator, frame: bytes) -> Outcome:
         what = authenticator.what
         step = authenticator.receive(frame)
         if isinstance(step, Answer):
@@ -77,6 +78,9 @@ class AuthenticationGate:
             return step.buffers, 0
         if isinstance(step, Failure):
             return self._fail(connection, authenticator, step)
+        if isinstance(step, Preparation):
+            prepared = self._receive_prepared(connection, authenticator, frame, step)
+            return Pending(prepared, lambda response: response, pipelined=False)
         outcome = self._serve(connection, frame)
         assert isinstance(outcome, tuple), "a short ApiVersions request is answered at once"
         buffers, _ = outcome
@@ -84,10 +88,21 @@ class AuthenticationGate:
             authenticator.versions_answered()
         return outcome
 
+    async def _receive_prepared(
+        self, connection: Connection, authenticator: Authenticator, frame: bytes, preparation: Preparation
+    ) -> Response:
+        await preparation.work()
+        outcome = self._receive(connection, authenticator, frame)
+        if isinstance(outcome, Pending):
+            outcome = outcome.encode(await outcome.awaitable)
+        assert isinstance(outcome, tuple), "an authentication is not answered in pieces"
+        return outcome
+
     def _admit(self, connection: Connection, authenticator: Authenticator, what: str) -> None:
         connection.principal = self._principal_of(
             f"User:{authenticator.user}", listener_name=self._sasl.name, host=connection.peer_host
         )
+        connection.token_authenticated = authenticator.token_authenticated
         connection.frame_bytes_max = self._limits.request_bytes_max
         self._unauthenticated.remove(connection)
         self._audit.succeed(

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.api_keys import ApiKey
 
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = (
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID, _USER = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
     ResourceType.CLUSTER,
     ResourceType.TRANSACTIONAL_ID,
+    ResourceType.USER,
 )
 _O = Operation
 
@@ -73,10 +74,10 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.DELETE_ACLS: {_CLUSTER: _O.ALTER},
     ApiKey.ALTER_REPLICA_LOG_DIRS: {_CLUSTER: _O.ALTER},
     ApiKey.SASL_AUTHENTICATE: {},
-    ApiKey.CREATE_DELEGATION_TOKEN: {},
+    ApiKey.CREATE_DELEGATION_TOKEN: {_USER: _O.CREATE_TOKENS},
     ApiKey.RENEW_DELEGATION_TOKEN: {},
     ApiKey.EXPIRE_DELEGATION_TOKEN: {},
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: {ResourceType.DELEGATION_TOKEN: _O.DESCRIBE},
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: {ResourceType.DELEGATION_TOKEN: _O.DESCRIBE, _USER: _O.DESCRIBE_TOKENS},
     ApiKey.ELECT_LEADERS: {_CLUSTER: _O.ALTER},
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {_CLUSTER: _O.ALTER},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {_CLUSTER: _O.DESCRIBE},

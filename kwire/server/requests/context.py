@@ -25,6 +25,8 @@ class Client(Protocol):
     peer_host: str
     peer_port: int
     principal: str
+    token_authenticated: bool
+    """True if the client has logged in with a delegation token."""
     client_software: tuple[str, str]
     work: Work | None
     """Response that is being made in pieces; None if there is none."""
@@ -39,6 +41,7 @@ class ForwardedClient:
     peer_host: str
     peer_port: int
     principal: str
+    token_authenticated: bool = False
     client_software: tuple[str, str] = ("", "")
     work: Work | None = None
     when_lost: list[Callable[[], None]] | None = field(default_factory=list)

@@ -27,6 +27,7 @@ from kwire.server.settings.dynamic_configs import DynamicConfigs
 if TYPE_CHECKING:
     from kwire.cluster.controller.broker_control import BrokerControl
     from kwire.cluster.controller.controller import Controller
+    from kwire.cluster.controller.delegation_tokens import DelegationTokens
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import LocalMarkerWriter
     from kwire.coordinator.share_coordinator import ShareCoordinator
@@ -80,6 +81,7 @@ class ControllerServices(NodeServices):
 
     brokers: BrokerControl
     controller: Controller
+    delegation_tokens: DelegationTokens
 
 
 @dataclass(slots=True, kw_only=True)

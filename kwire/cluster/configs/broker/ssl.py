@@ -204,15 +204,13 @@ KEYS = (
         name="delegation.token.secret.key",
         type=ConfigType.PASSWORD,
         default=None,
-        use=Use.REJECTED,
-        doc="Secret key that signs delegation tokens.",
+        doc="Secret key that signs delegation tokens, the same on all nodes; without it there are no tokens.",
     ),
     ConfigKey(
         name="delegation.token.max.lifetime.ms",
         type=ConfigType.LONG,
         default="604800000",
         check=POSITIVE,
-        use=Use.REJECTED,
         doc="Maximum lifetime of a delegation token in milliseconds, with renewals.",
     ),
     ConfigKey(
@@ -220,7 +218,6 @@ KEYS = (
         type=ConfigType.LONG,
         default="86400000",
         check=POSITIVE,
-        use=Use.REJECTED,
         doc="Milliseconds after which a delegation token must be renewed.",
     ),
     ConfigKey(
@@ -228,7 +225,6 @@ KEYS = (
         type=ConfigType.LONG,
         default="3600000",
         check=POSITIVE,
-        use=Use.REJECTED,
         doc="Milliseconds between two checks for expired delegation tokens.",
     ),
 )

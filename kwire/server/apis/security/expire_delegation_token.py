@@ -1,23 +1,29 @@
-"""ExpireDelegationToken: rejected, because tokens need authentication, which no listener has (KIP-48)."""
+"""ExpireDelegationToken: change when a token expires, or remove it at once (KIP-48)."""
 
 from __future__ import annotations
 
-from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from kwire.server.apis.security.token_requests import at_broker, check_allowed, time_of_rejected
 from kwire.server.requests.api import Api
-from kwire.server.requests.services import NodeContext
-
-NEVER = -1
+from kwire.server.requests.services import ControllerContext
 
 
-def handle_expire_delegation_token(
-    request: ExpireDelegationTokenRequest, context: NodeContext
+async def handle_expire_delegation_token(
+    request: ExpireDelegationTokenRequest, context: ControllerContext
 ) -> ExpireDelegationTokenResponse:
-    return ExpireDelegationTokenResponse(
-        error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=NEVER
+    check_allowed(context)
+    expiry_ms = await context.services.delegation_tokens.expire(
+        bytes(request.hmac), context.connection.principal, request.expiry_time_period_ms
     )
+    return ExpireDelegationTokenResponse(expiry_timestamp_ms=expiry_ms)
+
+
+def reject(request: ExpireDelegationTokenRequest, error: KafkaError) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=error.code, expiry_timestamp_ms=time_of_rejected(error))
 
 
 API = Api(
     request=ExpireDelegationTokenRequest, response=ExpireDelegationTokenResponse, handle=handle_expire_delegation_token
 )
+AT_BROKER = at_broker(API, reject)

@@ -6,12 +6,12 @@ SaslHandshake may also come first. After version 0 of it the tokens are frames o
 SaslAuthenticate requests. A session with a lifetime may begin again with SaslHandshake. In each state, no other request
 is read beyond its header.
 
-The object neither waits nor sends: it returns what to answer.
+The object neither waits nor sends: it returns what to answer, or what to wait for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Final
@@ -66,8 +66,15 @@ class Versions:
     """An ApiVersions request, which the listener's dispatcher answers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Work that must end before the same frame is received again."""
+
+    work: Callable[[], Awaitable[None]]
+
+
 VERSIONS: Final = Versions()
-Step = Answer | Failure | Versions
+Step = Answer | Failure | Preparation | Versions
 
 
 class SessionExpiredError(Exception):
@@ -95,6 +102,8 @@ class Authenticator:
         """Mechanism that the client has chosen; empty before."""
         self.user = ""
         """User that was authenticated; empty before."""
+        self.token_authenticated = False
+        """True if the user was last authenticated by a delegation token."""
 
     @property
     def is_complete(self) -> bool:
@@ -141,6 +150,8 @@ class Authenticator:
     def _receive(self, frame: bytes) -> Step:
         assert self._state is not State.FAILED, "a failed authentication ends its connection"
         if self._state is State.TOKENS:
+            if self._exchange is not None and self._exchange.preparation is not None:
+                return Preparation(self._exchange.preparation)
             return self._token_in_request(frame) if self._in_requests else self._bare_token(frame)
         header = parse_request_header(frame)
         if header.api_key == ApiKey.SASL_HANDSHAKE:
@@ -230,6 +241,7 @@ class Authenticator:
         self._lifetime_ms = int(min((lifetime for lifetime in lifetimes if lifetime > 0), default=0))
         self._expires_at = self._now_ms() + self._lifetime_ms if self._lifetime_ms else None
         self.user = user
+        self.token_authenticated = exchange.token_authenticated
         self._exchange = None
         self._state = State.COMPLETE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 PLAIN: Final = "PLAIN"
@@ -39,6 +40,14 @@ class ServerMechanism(Protocol):
     @property
     def lifetime_ms(self) -> float | None:
         """Milliseconds until the credential expires, counted from the end of the exchange; None if it does not."""
+
+    @property
+    def token_authenticated(self) -> bool:
+        """True if the credential is a delegation token."""
+
+    @property
+    def preparation(self) -> Callable[[], Awaitable[None]] | None:
+        """Work that must end before the client's next token is evaluated; None without any."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the challenge for a client's token. Raises AuthenticationError, after which the exchange is over."""

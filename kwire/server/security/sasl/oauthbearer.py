@@ -121,6 +121,8 @@ class OAuthBearerServer:
         self.user = ""
         self.is_complete = False
         self.lifetime_ms: float | None = None
+        self.token_authenticated = False
+        self.preparation = None
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the empty challenge, or the error that the client has to confirm. Raises AuthenticationError."""

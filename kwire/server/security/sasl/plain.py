@@ -24,6 +24,8 @@ class PlainServer:
         self.user = ""
         self.is_complete = False
         self.lifetime_ms: float | None = None
+        self.token_authenticated = False
+        self.preparation = None
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the empty challenge if the password is right. Raises AuthenticationError."""

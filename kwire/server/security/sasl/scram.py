@@ -2,6 +2,7 @@
 
 The server is stricter than Apache Kafka's: the nonce must be equal, and the channel binding must repeat the GS2 header.
 An unknown user gets a salt as well and fails at the proof, after the same computations and with the same message.
+With the extension tokenauth=true, the user name is the id of a delegation token (KIP-48).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
 
 from kwire.cluster.metadata.scram import (
     ITERATIONS_MAX,
@@ -23,8 +24,10 @@ from kwire.cluster.metadata.scram import (
     ScramMechanism,
     salt_password,
 )
+from kwire.protocol.messages.metadata_records import DelegationTokenRecord
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.plain import check_authorization_id
+from kwire.server.security.sasl.token_logins import TokenLogins
 
 MECHANISMS: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 MESSAGE_BYTES_MAX: Final = 64 * 1024
@@ -33,6 +36,7 @@ _SALT_BYTES: Final = 20
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
+_TOKEN_EXTENSION: Final = re.compile(r",tokenauth=true(?:,|\Z)", re.IGNORECASE)
 _BASE64: Final = r"[A-Za-z0-9/+]*={0,2}"
 _CLIENT_FIRST: Final = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization_id>{_NAME}))?,)"
@@ -45,6 +49,16 @@ _CLIENT_FINAL: Final = re.compile(
     rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
 _SERVER_FINAL: Final = re.compile(rf"v=(?P<signature>{_BASE64}){_EXTENSIONS}")
+
+
+class Users(Protocol):
+    """Users of a cluster with SCRAM credentials, and delegation tokens by id."""
+
+    @property
+    def scram(self) -> ScramCredentials: ...
+
+    @property
+    def delegation_tokens(self) -> Mapping[str, DelegationTokenRecord]: ...
 
 
 def new_nonce() -> str:
@@ -84,25 +98,32 @@ class ScramServer:
     def __init__(
         self,
         mechanism: ScramMechanism,
-        users: Callable[[], ScramCredentials],
+        users: Callable[[], Users],
         unknown_users: UnknownUsers,
+        tokens: TokenLogins,
         nonce: Callable[[], str] = new_nonce,
     ) -> None:
-        """`users` returns the current credentials."""
+        """`users` returns the current users, `tokens` derives the credentials of delegation tokens."""
         self._mechanism = mechanism
         self._users = users
         self._unknown_users = unknown_users
+        self._tokens = tokens
         self._new_nonce = nonce
         self._credential: ScramCredential | None = None
         self._header = self._client_first = self._server_first = self._nonce = ""
         self._rejection = ""
         """Reason for which the proof will be rejected, whatever it is."""
+        self._token_id = ""
+        """Id of the delegation token that the client logs in with; empty without one."""
         self.user = ""
         self.is_complete = False
         self.lifetime_ms: float | None = None
+        self.token_authenticated = False
+        self.preparation: Callable[[], Awaitable[None]] | None = None
 
     def evaluate(self, token: bytes) -> bytes:
         """Return the server's first or final message. Raises AuthenticationError."""
+        assert self.preparation is None, "the preparation comes before the next token"
         if len(token) > MESSAGE_BYTES_MAX:
             raise AuthenticationError("a message is too long")
         return (self._first if self._credential is None else self._final)(_text(token)).encode()
@@ -113,25 +134,44 @@ class ScramServer:
             raise AuthenticationError("the client's first message is malformed")
         self.user = plain_name(found["user"])
         check_authorization_id(plain_name(found["authorization_id"] or ""), self.user)
-        self._credential = self._find(is_token=",tokenauth=" in found["extensions"])
+        is_token = _TOKEN_EXTENSION.search(found["extensions"]) is not None
+        self._credential = self._find_token() if is_token else self._find()
         self._header, self._client_first = found["header"], found["bare"]
         self._nonce = found["nonce"] + self._new_nonce()
         salt = _base64(self._credential.salt)
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first
 
-    def _find(self, *, is_token: bool) -> ScramCredential:
+    def _find(self) -> ScramCredential:
         """Return the user's credential, or one that no proof fits."""
-        users = self._users()
+        users = self._users().scram
         other = self._unknown_users.credential(self._mechanism, self.user, users)
         credential = users.get(self.user, {}).get(self._mechanism)
-        if credential is None or is_token:
-            self._rejection = "delegation tokens are not served" if is_token else "the user has no credential"
+        if credential is None:
+            self._rejection = "the user has no credential"
             return other
         if credential.iterations < ITERATIONS_MIN:
             self._rejection = f"the credential has fewer than {ITERATIONS_MIN} iterations"
             return other
         return credential
+
+    def _find_token(self) -> ScramCredential:
+        """Return the token's credential, or one with the same salt that no proof fits."""
+        users, token_id = self._users(), self.user
+        other = self._unknown_users.credential(self._mechanism, token_id, users.scram)
+        self._token_id = token_id
+        self._rejection = self._tokens.rejection(users.delegation_tokens.get(token_id))
+        if self._rejection:
+            return other
+        derived = self._tokens.derived(self._mechanism, token_id, other.salt)
+        if derived is None:
+            self.preparation = self._derive
+        return derived or other
+
+    async def _derive(self) -> None:
+        assert self._credential is not None
+        self._credential = await self._tokens.derive(self._mechanism, self._token_id, self._credential.salt)
+        self.preparation = None
 
     def _final(self, message: str) -> str:
         credential = self._credential
@@ -152,8 +192,20 @@ class ScramServer:
         )
         if self._rejection or not all(fits):
             raise AuthenticationError(self._rejection or _REASONS[fits.index(False)])
+        if self._token_id:
+            self._admit_owner()
         self.is_complete = True
         return f"v={_base64(hmac.digest(credential.server_key, signed, digest))}"
+
+    def _admit_owner(self) -> None:
+        """Let the client act as the owner of its token until the token expires. Raises AuthenticationError."""
+        token = self._users().delegation_tokens.get(self._token_id)
+        if reason := self._tokens.rejection(token):  # it was removed, or has expired, since the first message
+            raise AuthenticationError(reason)
+        assert token is not None, "its lack is a rejection"
+        self.user = token.owner.partition(":")[2]
+        self.lifetime_ms = self._tokens.lifetime_ms(token)
+        self.token_authenticated = True
 
 
 _REASONS: Final = ("the nonce is wrong", "the channel binding is wrong", "the proof is wrong", "the proof is too long")

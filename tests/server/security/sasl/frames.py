@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
+from kwire.cluster.metadata.delegation_tokens import TokenSettings
 from kwire.cluster.metadata.scram import ScramMechanism, make_credential, salt_password
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.protocol.requesting import frame_request
+from kwire.seams import ThreadWorkers
 from kwire.server.security.sasl.jaas import PLAIN_MODULE
 from kwire.server.security.sasl.listener_sasl import ListenerSasl
 from kwire.server.security.sasl.sasl_settings import read_sasl_settings
 from kwire.server.security.sasl.scram import ScramClient
+from kwire.server.security.sasl.token_logins import TokenLogins
 from kwire.server.settings.config import make_config
 from tests.support.raw_client import decoded
 
@@ -61,6 +64,12 @@ class Clock:
         return self.ms
 
 
+def token_logins(key: str | None = None, wall_ms: Callable[[], int] = lambda: 0) -> TokenLogins:
+    """Return logins by delegation token; without a key there are none."""
+    settings = TokenSettings(secret_key=key, lifetime_ms_max=1, renewal_ms=1, check_interval_ms=1)
+    return TokenLogins(settings, ThreadWorkers(), wall_ms)
+
+
 @dataclass
 class Sasl:
     """A listener's SASL and its users."""
@@ -72,7 +81,10 @@ class Sasl:
         config = make_config(self.settings)
         read = read_sasl_settings(config.listeners[0].name, config.values, config.parsed)
         return ListenerSasl(
-            config.listeners[0].name, lambda: read, lambda: cast("Any", SimpleNamespace(scram=self.users))
+            config.listeners[0].name,
+            lambda: read,
+            lambda: cast("Any", SimpleNamespace(scram=self.users, delegation_tokens={})),
+            token_logins(),
         )
 
 

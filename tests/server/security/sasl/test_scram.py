@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kwire.cluster.metadata.scram import ScramCredential, ScramMechanism, make_credential, salt_password
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.scram import ScramClient, ScramServer, UnknownUsers
+from tests.server.security.sasl.frames import token_logins
 
 SHA_1 = cast("ScramMechanism", SimpleNamespace(digest="sha1", sasl_name="SCRAM-SHA-1"))
 """The mechanism of RFC 5802's example; listeners do not serve it."""
@@ -51,7 +52,8 @@ USERS = {"user": {1: credential(), 2: credential(SHA_512)}, "weak": {1: credenti
 
 
 def server(users: Any = None, mechanism: ScramMechanism = SHA_256, nonce: str = "server") -> ScramServer:
-    return ScramServer(mechanism, lambda: USERS if users is None else users, UnknownUsers(), lambda: nonce)
+    known = cast("Any", SimpleNamespace(scram=USERS if users is None else users, delegation_tokens={}))
+    return ScramServer(mechanism, lambda: known, UnknownUsers(), token_logins(), lambda: nonce)
 
 
 def finals(first: bytes, *, password: str = PASSWORD, user: str = "user", **changed: str) -> bytes:
@@ -207,10 +209,18 @@ def test_row_07_an_unknown_user_always_has_the_same_salt_in_a_cluster() -> None:
     assert server({}).evaluate(b"n,,n=nobody,r=client") != server({}).evaluate(b"n,,n=nobody,r=client")
 
 
-def test_delegation_tokens_are_unknown_users() -> None:
+@pytest.mark.parametrize("extension", [b"tokenauth=true", b"a=b,tokenauth=TRUE", b"tokenauth=true,a=b"])
+def test_the_extension_makes_the_user_name_the_id_of_a_token(extension: bytes) -> None:
     scram = server()
-    first = scram.evaluate(b"n,,n=user,r=client,tokenauth=true")
+    first = scram.evaluate(b"n,,n=user,r=client," + extension)
     assert "delegation tokens" in rejected(scram, finals(first)).reason
+
+
+@pytest.mark.parametrize("extension", [b"tokenauth=false", b"nottokenauth=true", b"tokenauth=trueish"])
+def test_other_extensions_leave_it_a_user_name(extension: bytes) -> None:
+    scram = server()
+    first = scram.evaluate(b"n,,n=user,r=client," + extension)
+    assert not scram._rejection, first
 
 
 @pytest.mark.parametrize(
