@@ -63,7 +63,7 @@ SECONDS = _Seconds(0.1, 3600)
     "--command-config",
     "config",
     type=click.Path(path_type=Path),
-    help="Properties file with security.protocol and ssl.*, as Kafka's tools read it.",
+    help="Properties file with security.protocol, sasl.* and ssl.*, as Kafka's tools read it.",
 )
 def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float, config: Path | None) -> None:
     """Show cluster health, of kwire's clusters and of Apache Kafka's.

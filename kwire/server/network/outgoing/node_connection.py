@@ -85,6 +85,8 @@ class NodeConnection(asyncio.Protocol):
         self._in_flight: deque[_InFlight] = deque()
         self._received = bytearray()
         self._descriptor = forks.NO_SOCKET
+        self._is_lost = False
+        """True if the other node has closed the connection."""
         self.is_closed = False
 
     # --- for the channel
@@ -153,11 +155,11 @@ class NodeConnection(asyncio.Protocol):
         self._send_waiting()
 
     def eof_received(self) -> None:
-        self.close(ConnectionResetError("the connection was closed before the response"))
+        self._lose(ConnectionResetError("the connection was closed before the response"))
 
     def connection_lost(self, error: Exception | None) -> None:
         forks.closing(self._descriptor)
-        self.close(error or ConnectionResetError("the connection was closed before the response"))
+        self._lose(error or ConnectionResetError("the connection was closed before the response"))
 
     # --- requests out
 
@@ -230,9 +232,23 @@ class NodeConnection(asyncio.Protocol):
         self._is_ready = True
         self._send_waiting()
 
+    def _lose(self, error: Exception) -> None:
+        """Close a connection that the other node has closed.
+
+        A login goes on with the response that it has received: a rejection is the reason why the other node closes.
+        """
+        self._is_lost = True
+        if self._logging_in is None or self._logging_in.done():
+            self.close(error)
+            return
+        for each in self._in_flight:
+            if not each.response.done():
+                each.response.set_exception(error)
+        self._logging_in.add_done_callback(lambda _: self.close(error))
+
     def _ask(self, message: Any) -> asyncio.Future[Any]:
         """Send a request of a login, before all requests that wait."""
-        if self.is_closed:
+        if self.is_closed or self._is_lost:
             raise ConnectionResetError("the connection was closed during the login")
         response = asyncio.get_running_loop().create_future()
         self._send(_Request(message, response), self._version_of(message))

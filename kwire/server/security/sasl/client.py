@@ -18,6 +18,7 @@ from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock, Workers
 from kwire.server.security.sasl.bearer_client import TokenSource
+from kwire.server.security.sasl.jaas import LoginModule
 from kwire.server.security.sasl.mechanism import OAUTHBEARER, PLAIN, SERVED, AuthenticationError
 from kwire.server.security.sasl.sasl_settings import jaas_key, read_module
 from kwire.server.security.sasl.scram import MECHANISMS, ScramClient, new_nonce
@@ -57,13 +58,19 @@ def read_credentials(mechanism_key: str, mechanism: str, listener_name: str, tex
     if mechanism == OAUTHBEARER:
         return Credentials(mechanism=mechanism, user="", password="")
     module = read_module(listener_name, mechanism, texts)
-    user, password = ("", "") if module is None else (module.options.get(key, "") for key in ("username", "password"))
-    if not (user and password):
+    credentials = None if module is None else credentials_in(module, mechanism)
+    if credentials is None:
         raise RuleBrokenError(
             f"{jaas_key(listener_name, mechanism)}: has no username and password, with which this node logs in at "
             "other nodes; add them"
         )
-    return Credentials(mechanism=mechanism, user=user, password=password)
+    return credentials
+
+
+def credentials_in(module: LoginModule, mechanism: str) -> Credentials | None:
+    """Return the user and the password that a login module contains; None if one of them is missing or empty."""
+    user, password = (module.options.get(key, "") for key in ("username", "password"))
+    return Credentials(mechanism=mechanism, user=user, password=password) if user and password else None
 
 
 class NodeLogin:

@@ -98,8 +98,11 @@ def read_module(name: str, mechanism: str, texts: Mapping[str, str]) -> LoginMod
     """Return the login module of a listener's mechanism; None without one. Raises RuleBrokenError."""
     key = jaas_key(name, mechanism)
     text = texts.get(key)
-    if text is None:
-        return None
+    return None if text is None else module_of(key, mechanism, text)
+
+
+def module_of(key: str, mechanism: str, text: str) -> LoginModule:
+    """Return the login module of a mechanism; `text` is the value of the setting `key`. Raises RuleBrokenError."""
     try:
         module = parse_jaas(text)
     except JaasError as error:

@@ -22,7 +22,7 @@ from kwire.server.security.sasl.node_logins import check_node_logins
 from kwire.server.settings.config import SettingError, make_config
 from kwire.server.settings.setting_rules import RuleBrokenError
 from tests.server.security.sasl.frames import settings_of
-from tests.server.security.sasl.test_oauthbearer import OTHER_KEY, RSA_KEY, TEXTS, jwks, signed
+from tests.server.security.sasl.tokens import OTHER_KEY, RSA_KEY, TEXTS, jwks, signed
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 

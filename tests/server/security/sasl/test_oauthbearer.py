@@ -11,9 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,42 +32,23 @@ from kwire.server.settings.config import SettingError
 from tests.server.connection_harness import play
 from tests.server.security.sasl.frames import settings_of
 from tests.server.security.sasl.logins import send
+from tests.server.security.sasl.tokens import (
+    EC_KEY,
+    OTHER_KEY,
+    RSA_KEY,
+    SETTINGS,
+    TEXTS,
+    claims,
+    jwks,
+    message,
+    signed,
+)
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
 from tests.virtual_loop import VirtualLoop
 
-ISSUER, AUDIENCE = "https://issuer.example", "kafka"
-RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-EC_KEY = ec.generate_private_key(ec.SECP256R1())
-SETTINGS = {
-    "sasl.oauthbearer.jwks.endpoint.url": "file:///keys.json",
-    "sasl.oauthbearer.expected.issuer": ISSUER,
-    "sasl.oauthbearer.expected.audience": [AUDIENCE, "other"],
-}
 VALUES = default_settings() | SETTINGS
-TEXTS = {name: value if isinstance(value, str) else value[0] for name, value in SETTINGS.items()}
-
-
-def jwks(**keys: Any) -> bytes:
-    """Return a key set of private keys by id."""
-    entries = []
-    for key_id, key in keys.items():
-        algorithm = jwt.algorithms.RSAAlgorithm if isinstance(key, rsa.RSAPrivateKey) else jwt.algorithms.ECAlgorithm
-        entries.append({**json.loads(algorithm.to_jwk(key.public_key())), "kid": key_id, "use": "sig"})
-    return json.dumps({"keys": entries}).encode()
-
-
-def claims(**changed: Any) -> dict[str, Any]:
-    now = int(time.time())
-    both = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 300, **changed}
-    return {name: value for name, value in both.items() if value is not None}
-
-
-def signed(key: Any = RSA_KEY, algorithm: str = "RS256", key_id: str | None = "rsa", **changed: Any) -> str:
-    headers = {} if key_id is None else {"kid": key_id}
-    return jwt.encode(claims(**changed), key, algorithm=algorithm, headers=headers)
 
 
 class Keys(BearerKeys):
@@ -83,10 +62,6 @@ class Keys(BearerKeys):
 def server(user_claim: str = "sub") -> OAuthBearerServer:
     settings = read_bearer_settings("X", {**VALUES, "sasl.oauthbearer.sub.claim.name": user_claim})
     return OAuthBearerServer(BearerTokens(settings, Keys(), lambda: int(time.time() * 1000)))
-
-
-def message(token: str, header: str = "n,,") -> bytes:
-    return f"{header}\x01auth=Bearer {token}\x01\x01".encode()
 
 
 def reason_of(token: str | bytes) -> str:

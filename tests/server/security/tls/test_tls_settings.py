@@ -17,6 +17,7 @@ from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.describe_cluster import DescribeClusterRequest
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.security import OutgoingSecurity
+from kwire.server.security.sasl.jaas import PLAIN_MODULE
 from kwire.server.security.tls.listener_tls import ListenerTls, open_tls
 from kwire.server.security.tls.tls_settings import ListenerRole, settings_of_listener
 from kwire.server.settings.config import SettingError, make_config
@@ -215,8 +216,17 @@ def test_the_status_of_a_cluster_with_tls_is_shown(tmp_path: Path, authority: Au
         status, output = show(good.replace(PASSWORD, SECRET))
         assert (status, SECRET in output, "\n" in output.strip()) == (2, False, False)
         assert "ssl.truststore.password" in output
-        status, output = show("security.protocol=SASL_SSL\n")
-        assert "security.protocol: SASL_SSL is not served" in output
+        for text, reason in (
+            ("security.protocol=TLS", "security.protocol: TLS is unknown; use one of PLAINTEXT, SSL"),
+            ("security.protocol=SASL_SSL", "sasl.mechanism: nothing is not served; use PLAIN or SCRAM-SHA-256"),
+            ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN", "sasl.jaas.config: JAAS config property does not"),
+            (
+                f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN_MODULE} required;",
+                "sasl.jaas.config: has no username and password; add them",
+            ),
+        ):
+            status, output = show(text)
+            assert (status, reason in output, "\n" in output.strip()) == (2, True, False), output
         config.unlink()
         result = CliRunner().invoke(main, ["cluster", "status", "--command-config", str(config)])
         assert "cannot be read: No such file" in result.output
