@@ -12,6 +12,7 @@ from kwire.cluster.security.acls import Acl, AclFilter, Operation, PatternType, 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_acls import CreateAclsRequest
 from kwire.protocol.messages.delete_acls import DeleteAclsRequest
+from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -216,6 +217,25 @@ def test_row_27_idempotent_producers_need_one_topic_that_they_may_write(
     create(root, allowing)
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
     assert alice.ask(request, 4).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("allowing", "existing", "missing"),
+    [
+        (None, E.TOPIC_AUTHORIZATION_FAILED, E.TOPIC_AUTHORIZATION_FAILED),
+        (Op.DESCRIBE, E.TOPIC_AUTHORIZATION_FAILED, E.UNKNOWN_TOPIC_OR_PARTITION),
+        (Op.DELETE, E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_row_31_a_missing_topic_is_known_to_those_who_may_describe_it(
+    root: RawClient, alice: RawClient, allowing: Operation | None, existing: ErrorCode, missing: ErrorCode
+) -> None:
+    topic = unique()
+    create_topic(root, name=topic)
+    create(root, *([] if allowing is None else [entry(allowing, name="*")]))
+    for name, code in ((topic, existing), (unique(), missing)):
+        (answer,) = alice.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)]), 6).responses
+        assert (answer.name, answer.error_code) == (name, code)
 
 
 def test_operations_that_a_client_may_perform_are_listed(root: RawClient, alice: RawClient) -> None:

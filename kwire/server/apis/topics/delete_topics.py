@@ -106,11 +106,11 @@ def _find(requested: DeleteTopicState, context: ControllerContext, *, is_repeate
     image = services.controller.image
     topic = image.topic_by_id(requested.topic_id) if by_id else image.topics.get(requested.name or "")
     may_delete_all = context.allows_cluster(is_requested=False)
-    if not by_id and not (may_delete_all or context.allows_topic(requested.name or "")):
+    if not (by_id or may_delete_all or _may_describe(requested.name or "", context)):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if by_id and not (may_delete_all or context.allows_topic(topic.name)):
+    if not (may_delete_all or context.allows_topic(topic.name)):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
 
@@ -120,8 +120,11 @@ def _shown_name(requested: DeleteTopicState, error: KafkaError, context: Control
     topic = context.services.controller.image.topic_by_id(requested.topic_id)
     if topic is None or error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return None
-    may_describe = context.allows_to(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, is_requested=False)
-    return topic.name if may_describe else None
+    return topic.name if _may_describe(topic.name, context) else None
+
+
+def _may_describe(name: str, context: ControllerContext) -> bool:
+    return context.allows_to(Operation.DESCRIBE, ResourceType.TOPIC, name, is_requested=False)
 
 
 def reject(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:
