@@ -14,6 +14,7 @@ from kwire.cluster.controller.plans.delegation_tokens import RENEWERS_MAX
 from kwire.cluster.metadata.delegation_tokens import TokenSettings, token_hmac
 from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.seams import SystemClock
@@ -434,6 +435,23 @@ def test_expired_tokens_are_removed(tmp_path: Path, clock: MovedClock, caplog: p
         assert [each.token_id for each in describe(alice).tokens] == [kept]
         assert renew(alice, short.hmac)[0] == E.DELEGATION_TOKEN_NOT_FOUND
     assert "removed 1 expired delegation tokens" in caplog.text
+
+
+def test_row_52_no_log_line_has_the_secret_of_a_token(
+    broker: RunningBroker, alice: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_everything(caplog)
+    token = create(alice, renewers=(("User", "bob"),))
+    assert renew(alice, token.hmac)[0] == E.NONE
+    assert describe(alice).tokens
+    with broker.client() as client:
+        assert log_in_by_token(client, token.token_id, token.hmac).error_code == E.NONE
+    with client_of(broker, "carol") as carol:
+        assert expire(carol, token.hmac)[0] == E.DELEGATION_TOKEN_OWNER_MISMATCH
+        carol.send_bytes(carol.frame(ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=1), 2)[:-4])
+    assert expire(alice, token.hmac) == (E.NONE, -1)
+    assert "successful authentication of 'alice'" in caplog.text
+    assert found_in_logs(caplog, (KEY.encode(), token.hmac)) == []
 
 
 def test_row_52_the_secrets_of_tokens_are_in_no_repr(broker: RunningBroker, alice: RawClient) -> None:
