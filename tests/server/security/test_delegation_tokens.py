@@ -28,6 +28,7 @@ from tests.server.security.acl_requests import entry
 from tests.server.security.sasl.frames import settings_of
 from tests.server.security.sasl.logins import alter, log_in, send, upsertion
 from tests.server.security.token_clients import KEY, TokenClient, create, describe, expire, log_in_by_token, renew
+from tests.support.certificates import Authority, pem_settings
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -46,17 +47,19 @@ SECURED = settings_of() | {
 TOKENS = SECURED | {"delegation.token.secret.key": KEY}
 
 
-class MovedClock(SystemClock):
+class MovedClock:
     """Clock of this machine, which a test moves forward."""
 
-    wall_offset_ms = 0
-    monotonic_offset_ms = 0
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self.wall_offset_ms = 0
+        self.monotonic_offset_ms = 0
 
     def wall_ms(self) -> int:
-        return super().wall_ms() + self.wall_offset_ms
+        return self._clock.wall_ms() + self.wall_offset_ms
 
     def monotonic_ms(self) -> float:
-        return super().monotonic_ms() + self.monotonic_offset_ms
+        return self._clock.monotonic_ms() + self.monotonic_offset_ms
 
 
 @pytest.fixture
@@ -129,6 +132,26 @@ def allows(context: Any) -> bool:
         assert error.code is E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return False
     return True
+
+
+def test_a_client_certificate_is_proof_enough(tmp_path: Path) -> None:
+    authority = Authority()
+    settings = {
+        "listeners": "SSL://127.0.0.1:0",
+        "security.inter.broker.protocol": "SSL",
+        "delegation.token.secret.key": KEY,
+        **pem_settings(authority.issue(), authority, ssl_client_auth="requested"),
+    }
+    identity = authority.issue("alice")
+    with RunningBroker(tmp_path / "data", settings) as broker:
+        with broker.client(tls=authority.client()) as anonymous:
+            assert create(anonymous).error_code == E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+            assert describe(anonymous).error_code == E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        with broker.client(tls=authority.client(identity, tmp_path)) as client:
+            token = create(client)
+            assert (token.error_code, token.principal_name) == (E.NONE, "CN=alice")
+            assert [each.token_id for each in describe(client).tokens] == [token.token_id]
+            assert renew(client, token.hmac)[0] == E.NONE
 
 
 def test_row_21_a_session_with_a_token_handles_no_tokens(broker: RunningBroker, alice: RawClient) -> None:

@@ -9,8 +9,10 @@ from kwire.protocol.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from kwire.server.apis.security.token_requests import ANONYMOUS, NEVER, at_broker, check_allowed
+from kwire.server.apis.security.token_requests import ANONYMOUS, NEVER, check_allowed
+from kwire.server.other_nodes.forwarding import forwarded
 from kwire.server.requests.api import Api
+from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import ControllerContext, NodeContext
 
 REQUESTERS_SINCE = 3
@@ -82,4 +84,19 @@ def reject(request: CreateDelegationTokenRequest, error: KafkaError) -> CreateDe
 API = Api(
     request=CreateDelegationTokenRequest, response=CreateDelegationTokenResponse, handle=handle_create_delegation_token
 )
-AT_BROKER = at_broker(API, reject, _rejected)
+_FORWARDED = forwarded(API, reject)
+
+
+async def handle_create_at_broker(
+    request: CreateDelegationTokenRequest, context: RequestContext
+) -> CreateDelegationTokenResponse:
+    """Forward a request whose connection passes the check, which only this broker can make."""
+    try:
+        check_allowed(context)
+    except KafkaError as error:
+        return _rejected(request, context, error)
+    response: CreateDelegationTokenResponse = await _FORWARDED.handle(request, context)
+    return response
+
+
+AT_BROKER = API.served_by(handle_create_at_broker)

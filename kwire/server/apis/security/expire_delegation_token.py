@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kwire.protocol.error_codes import KafkaError
 from kwire.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
-from kwire.server.apis.security.token_requests import at_broker, check_allowed, time_of_rejected
+from kwire.server.apis.security.token_requests import check_allowed, time_of_rejected
+from kwire.server.other_nodes.forwarding import forwarded
 from kwire.server.requests.api import Api
+from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import ControllerContext
 
 
@@ -26,4 +28,19 @@ def reject(request: ExpireDelegationTokenRequest, error: KafkaError) -> ExpireDe
 API = Api(
     request=ExpireDelegationTokenRequest, response=ExpireDelegationTokenResponse, handle=handle_expire_delegation_token
 )
-AT_BROKER = at_broker(API, reject)
+_FORWARDED = forwarded(API, reject)
+
+
+async def handle_expire_at_broker(
+    request: ExpireDelegationTokenRequest, context: RequestContext
+) -> ExpireDelegationTokenResponse:
+    """Forward a request whose connection passes the check, which only this broker can make."""
+    try:
+        check_allowed(context)
+    except KafkaError as error:
+        return reject(request, error)
+    response: ExpireDelegationTokenResponse = await _FORWARDED.handle(request, context)
+    return response
+
+
+AT_BROKER = API.served_by(handle_expire_at_broker)
