@@ -1,4 +1,4 @@
-"""Alerts of TLS, which tell a client why its handshake fails.
+"""Alerts of TLS: they name the reason of a failed handshake to the client.
 
 An event loop drops the alert that OpenSSL writes when a handshake fails. The client sees a closed connection, takes it
 for a fault of the network, and connects again and again. A context of this module sends the alert.
