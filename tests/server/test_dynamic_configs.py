@@ -61,6 +61,7 @@ OTHERWISE_TESTED = {
     "log.dirs.free.bytes.min",
     "max.connection.creation.rate",
     "max.connections",
+    "principal.builder.class",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "min.insync.replicas",

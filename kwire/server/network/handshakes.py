@@ -14,6 +14,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,6 +24,7 @@ from kwire.server.network.connection import Connection
 from kwire.server.network.outgoing.security import reason_of
 from kwire.server.network.stream_protocol import StreamProtocol
 from kwire.server.network.tls_transport import TlsTransport
+from kwire.server.security.tls.alerts import send_alert
 from kwire.server.security.tls.tls_settings import PrincipalRefusedError
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class Handshake:
         self.descriptor = accepted.fileno()
         self.task: asyncio.Task[None] | None = None
         forks.bound(self.descriptor)
+
+    def send_alert(self, alert: bytes) -> None:
+        """Send the alert of a failed handshake; it is short, so that it fits unless the client reads nothing."""
+        with suppress(OSError):
+            self.socket.send(alert)
 
     def succeed(self) -> None:
         """Let the connection count in place of the handshake."""
@@ -203,6 +210,7 @@ class TlsAcceptor:
                 return
             if delay_ms := listener.delay_ms(listener.now()):
                 await asyncio.sleep(delay_ms / 1000)
+            send_alert.set(handshake.send_alert)
             await self._loop.connect_accepted_socket(
                 lambda: TlsProtocol(listener, self._tls, handshake),
                 handshake.socket,

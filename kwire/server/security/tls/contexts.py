@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from kwire.server.security.tls.alerts import AlertingContext
 from kwire.server.security.tls.cipher_suites import restrict_suites
 from kwire.server.security.tls.stores import KeyStore
 from kwire.server.security.tls.tls_settings import TlsRejected, TlsSettings
@@ -26,7 +27,7 @@ _CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "r
 
 def server_context(settings: TlsSettings, keys: KeyStore, trusted: Sequence[x509.Certificate] | None) -> ssl.SSLContext:
     """Return the context of a listener. Raises TlsRejected."""
-    context = _context(ssl.PROTOCOL_TLS_SERVER, settings, keys, trusted)
+    context = _context(AlertingContext(ssl.PROTOCOL_TLS_SERVER), settings, keys, trusted)
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     return context
 
@@ -35,15 +36,14 @@ def client_context(
     settings: TlsSettings, keys: KeyStore | None, trusted: Sequence[x509.Certificate] | None
 ) -> ssl.SSLContext:
     """Return the context of connections to other nodes. Raises TlsRejected."""
-    context = _context(ssl.PROTOCOL_TLS_CLIENT, settings, keys, trusted)
+    context = _context(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), settings, keys, trusted)
     context.check_hostname = bool(settings.endpoint_identification)
     return context
 
 
 def _context(
-    kind: int, settings: TlsSettings, keys: KeyStore | None, trusted: Sequence[x509.Certificate] | None
+    context: ssl.SSLContext, settings: TlsSettings, keys: KeyStore | None, trusted: Sequence[x509.Certificate] | None
 ) -> ssl.SSLContext:
-    context = ssl.SSLContext(kind)
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
     versions = sorted(_VERSIONS[version] for version in settings.enabled_protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
@@ -52,7 +52,7 @@ def _context(
         _load_keys(context, settings, keys)
     if trusted is None:
         context.load_default_certs(
-            ssl.Purpose.CLIENT_AUTH if kind == ssl.PROTOCOL_TLS_SERVER else ssl.Purpose.SERVER_AUTH
+            ssl.Purpose.CLIENT_AUTH if context.protocol == ssl.PROTOCOL_TLS_SERVER else ssl.Purpose.SERVER_AUTH
         )
     else:
         _load_trusted(context, settings, trusted)
