@@ -41,6 +41,7 @@ ROWS = {
     "share-state": ("share_state", lambda: KAFKA_VERSION),
     "assignors": ("assignors", lambda: KAFKA_VERSION),
     "authorizer": ("authorizer", lambda: KAFKA_VERSION),
+    "security": ("security", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),

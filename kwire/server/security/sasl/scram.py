@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 without channel binding: messages, server and client (RFC 5802, RFC 7677).
 
-The server is stricter than Apache Kafka's: the channel binding must repeat the GS2 header, and the nonce must be equal.
-One other nonce is accepted: librdkafka before 2.6.1 puts the client's nonce in front of it once more.
+The nonce must be equal, as in Apache Kafka 4.3.1: librdkafka before 2.6.1 repeats the client's nonce and is refused by
+both. The server is stricter than Kafka's in one check: the channel binding must repeat the GS2 header.
 An unknown user gets a salt as well and fails at the proof, after the same computations and with the same message.
 With the extension tokenauth=true, the user name is the id of a delegation token (KIP-48).
 """
@@ -112,7 +112,6 @@ class ScramServer:
         self._new_nonce = nonce
         self._credential: ScramCredential | None = None
         self._header = self._client_first = self._server_first = self._nonce = ""
-        self._client_nonce = ""
         self._rejection = ""
         """Reason for which the proof will be rejected, whatever it is."""
         self._token_id = ""
@@ -139,8 +138,7 @@ class ScramServer:
         is_token = _TOKEN_EXTENSION.search(found["extensions"]) is not None
         self._credential = self._find_token() if is_token else self._find()
         self._header, self._client_first = found["header"], found["bare"]
-        self._client_nonce = found["nonce"]
-        self._nonce = self._client_nonce + self._new_nonce()
+        self._nonce = found["nonce"] + self._new_nonce()
         salt = _base64(self._credential.salt)
         self._server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         return self._server_first
@@ -188,7 +186,7 @@ class ScramServer:
         proof = _bytes(found["proof"])
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
         fits = (
-            any(hmac.compare_digest(found["nonce"], prefix + self._nonce) for prefix in ("", self._client_nonce)),
+            hmac.compare_digest(found["nonce"], self._nonce),
             hmac.compare_digest(found["binding"], _base64(self._header.encode())),
             hmac.compare_digest(hashlib.new(digest, client_key).digest(), credential.stored_key),
             len(proof) == len(signature),
