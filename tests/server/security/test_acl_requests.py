@@ -79,22 +79,22 @@ def test_an_entry_that_exists_is_not_stored_again(broker: RunningBroker, root: R
 
 
 FILTERS = [
-    (EVERYTHING._replace(resource_name="ab", pattern_type=PatternType.MATCH), {"literal", "prefixed", "all"}),
-    (EVERYTHING._replace(resource_name="ab", pattern_type=PatternType.ANY), {"literal"}),
-    (EVERYTHING._replace(resource_name="a", pattern_type=PatternType.ANY), {"prefixed"}),
-    (EVERYTHING._replace(resource_name="*", pattern_type=PatternType.LITERAL), {"all"}),
-    (EVERYTHING._replace(pattern_type=PatternType.PREFIXED), {"prefixed"}),
-    (EVERYTHING._replace(principal="User:bob"), {"all"}),
-    (EVERYTHING._replace(host="10.0.0.1"), {"prefixed"}),
-    (EVERYTHING._replace(operation=Op.ALL), {"all"}),
-    (EVERYTHING._replace(permission=Permission.DENY), {"literal"}),
-    (EVERYTHING._replace(resource_type=R.GROUP), set()),
-    (EVERYTHING._replace(resource_type=99), set()),
+    (EVERYTHING._replace(resource_name="ab", pattern_type=PatternType.MATCH), ["all", "literal", "prefixed"]),
+    (EVERYTHING._replace(resource_name="ab", pattern_type=PatternType.ANY), ["literal"]),
+    (EVERYTHING._replace(resource_name="a", pattern_type=PatternType.ANY), ["prefixed"]),
+    (EVERYTHING._replace(resource_name="*", pattern_type=PatternType.LITERAL), ["all"]),
+    (EVERYTHING._replace(pattern_type=PatternType.PREFIXED), ["prefixed"]),
+    (EVERYTHING._replace(principal="User:bob"), ["all"]),
+    (EVERYTHING._replace(host="10.0.0.1"), ["prefixed"]),
+    (EVERYTHING._replace(operation=Op.ALL), ["all"]),
+    (EVERYTHING._replace(permission=Permission.DENY), ["literal"]),
+    (EVERYTHING._replace(resource_type=R.GROUP), []),
+    (EVERYTHING._replace(resource_type=99), []),
 ]
 
 
 @pytest.mark.parametrize(("acl_filter", "names"), FILTERS, ids=str)
-def test_a_filter_selects_entries(root: RawClient, acl_filter: AclFilter, names: set[str]) -> None:
+def test_a_filter_selects_entries(root: RawClient, acl_filter: AclFilter, names: list[str]) -> None:
     entries = {
         "literal": entry(name="ab", permission=Permission.DENY),
         "prefixed": entry(name="a", pattern=PatternType.PREFIXED, host="10.0.0.1"),
