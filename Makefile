@@ -7,7 +7,7 @@ SHORT ?=
 # Python processes that the tests start share bytecode, also where the environment has turned it off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-long test-compiled docs wheel compat spark docker bench campaign plots clean distclean
+.PHONY: run test test-long test-compiled docs lock wheel compat spark docker bench campaign plots clean distclean
 
 run: $(VENV)/.run
 	@exec $(BIN)/kwire server
@@ -43,6 +43,12 @@ $(VENV)-docs/.docs: pyproject.toml
 	test -x $(VENV)-docs/bin/python || $(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
+
+# Pin the dependencies of the image, with their hashes, to the newest versions that pyproject.toml allows.
+lock:
+	test -x $(VENV)-lock/bin/uv || { $(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv; }
+	$(VENV)-lock/bin/uv pip compile --quiet --generate-hashes --universal --python-version 3.11 --no-annotate \
+		--custom-compile-command "make lock" --output-file docker/requirements.txt pyproject.toml docker/requirements.in
 
 # Build the wheels: pure Python for every machine, and for this machine with a compiled hot path (needs a C compiler).
 wheel: $(VENV)/.test

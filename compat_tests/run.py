@@ -40,6 +40,8 @@ ROWS = {
     "images": ("images", lambda: KAFKA_VERSION),
     "share-state": ("share_state", lambda: KAFKA_VERSION),
     "assignors": ("assignors", lambda: KAFKA_VERSION),
+    "authorizer": ("authorizer", lambda: KAFKA_VERSION),
+    "security": ("security", lambda: KAFKA_VERSION),
     "tools": ("kafka_tools", lambda: KAFKA_VERSION),
     "differential": ("differential", lambda: "-"),
     "transaction-script": ("transaction_script", lambda: "-"),
@@ -65,6 +67,7 @@ WITHOUT_SHORT = {"compaction", "configs", "quotas", "schemas", "share-state", "o
 NEED_KAFKA = {
     "images",
     "assignors",
+    "authorizer",
     "tools",
     "differential",
     "transaction-script",

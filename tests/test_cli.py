@@ -122,7 +122,6 @@ def only_line(said: str) -> str:
         ("num.partitions", "0"),
         ("listeners", "127.0.0.1:9092"),
         ("listeners", "PLAINTEXT://127.0.0.1:99999"),
-        ("listeners", "SSL://127.0.0.1:0"),
         ("listener.security.protocol.map", "OTHER:PLAINTEXT"),
         ("listeners", "CONTROLLER://127.0.0.1:0"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:1"),

@@ -41,7 +41,7 @@ def test_a_key_of_topics_and_brokers_is_explained_for_both() -> None:
 
 def test_a_default_that_differs_from_kafkas_is_printed_with_kafkas() -> None:
     assert "0 (Kafka: 3000)" in explain("group.initial.rebalance.delay.ms")
-    assert "rejected, any value but the default" in explain("ssl.keystore.location")
+    assert "rejected, any value but the default" in explain("security.providers")
 
 
 def test_the_value_from_a_properties_file_is_printed(tmp_path: Path) -> None:
@@ -71,9 +71,16 @@ def test_a_search_matches_names_and_descriptions() -> None:
     names = [each.split()[0] for each in explain("--search", "fsync").splitlines()]
     assert {"flush.ms", "log.flush.interval.messages"} <= set(names)
     assert len(explain("--search", "RETENTION").splitlines()) > 5
-    assert len(explain().splitlines()) == 417
+    assert len(explain().splitlines()) == 420
 
 
 def test_a_wrong_name_gets_a_hint() -> None:
     assert "did you mean log.retention.ms" in explain("log.retention.msec", status=1)
     assert "--search" in explain("zzz", status=1)
+
+
+def test_a_password_in_a_file_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("ssl.keystore.password=planted")
+    output = explain("ssl.keystore.password", "--file", str(tmp_path / "server.properties"))
+    assert "[hidden], from the file" in output
+    assert "planted" not in output

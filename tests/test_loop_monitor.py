@@ -78,7 +78,7 @@ def test_only_frames_of_kwire_are_named() -> None:
 
 
 @replaces_methods
-def test_a_broker_names_what_holds_its_loop(
+def test_row_49_a_broker_names_what_holds_its_loop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with RunningBroker(tmp_path / "data") as broker, broker.client() as client:

@@ -18,7 +18,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize("arguments", [["-m", "kwire", "server", "--override", "log.dirs=data"], ["-c", EMBEDDED]])
-def test_no_broker_starts_with_python_o(tmp_path: Path, arguments: list[str]) -> None:
+def test_row_56_no_broker_starts_with_python_o(tmp_path: Path, arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-O", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

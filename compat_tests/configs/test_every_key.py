@@ -17,7 +17,8 @@ TABLES = {"broker": BROKER_KEYS, "topic": TOPIC_KEYS, "group": GROUP_KEYS, "clie
 
 @pytest.mark.parametrize("kind", TABLES)
 def test_the_key_table_matches_kafkas(kind):
-    ours, theirs = TABLES[kind], truth.keys(kind)
+    ours = {name: key for name, key in TABLES[kind].items() if not key.is_own}
+    theirs = truth.keys(kind)
     assert ours.keys() == theirs.keys()
     for name, key in theirs.items():
         own = ours[name]

@@ -32,7 +32,6 @@ BY_NAME = {
     "TLS": r"\bPlaintextAdminIntegrationTest\.testDescribeAndAlterConfigs",
     "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUser(?:ClientId)?QuotaTest\."
     r"|\bUserScramCredentialsCommandTest\.",
-    "authorization": r"\bAclCommandTest\.|AuthorizerIntegrationTest\.|DescribeAuthorizedOperationsTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"

@@ -2,6 +2,7 @@
 
 import collections
 import json
+import os
 import re
 import sys
 import tempfile
@@ -18,6 +19,8 @@ HEAP = {"kwire": "-Xmx512m", "kafka": "-Xmx1g"}
 CONNECT_HEAP = "-Xmx1g"
 """Heap for Connect: its workers leave much garbage, and with half of it a class of 17 tests mostly collects garbage."""
 LOGGING = Path(__file__).with_name("log4j2.properties")
+PLUG_INS = Path(__file__).with_name("plug_ins")
+"""Entry points of kwire nodes that take the place of Java classes of the tests."""
 TEST_SECONDS = 180
 CLASS_SECONDS = 3600
 FIRST_PORT = 12_000
@@ -53,7 +56,8 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
             str(report),
             selector,
         ]
-        status, output = run_bounded(command, CLASS_SECONDS)
+        environment = {**os.environ, "PYTHONPATH": str(PLUG_INS)}
+        status, output = run_bounded(command, CLASS_SECONDS, environment=environment)
         lines = report.read_text().splitlines() if report.exists() else []
     invocations = named([{"class": selector.partition("#")[0], **json.loads(line)} for line in lines])
     if status != 0:

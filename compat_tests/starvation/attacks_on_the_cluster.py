@@ -23,6 +23,10 @@ from kwire.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
+from kwire.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from kwire.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -256,6 +260,11 @@ def describe_scram(scene):
     return [(DescribeUserScramCredentialsRequest(users=users), 0)]
 
 
+def delete_scram(scene):
+    deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in UNKNOWN]
+    return [(AlterUserScramCredentialsRequest(deletions=deletions), 0)]
+
+
 def describe_quorum(scene):
     count = most_of(DescribeQuorumRequest)
     partitions = [DescribeQuorumRequestPartitionData(partition_index=index) for index in range(count)]
@@ -379,6 +388,7 @@ ATTACKS = (
     Attack("DescribeClientQuotas", describe_client_quotas, together=SMALL),
     Attack("AlterClientQuotas, validated", alter_client_quotas),
     Attack("DescribeUserScramCredentials, many users", describe_scram, together=SECURITY),
+    Attack("AlterUserScramCredentials, unknown users", delete_scram, together=SECURITY),
     Attack("DescribeQuorum, many partitions", describe_quorum),
     Attack("UpdateFeatures, many features", update_features),
     Attack("DescribeCluster", describe_cluster, together=SMALL),

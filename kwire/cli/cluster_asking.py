@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -46,6 +47,7 @@ from kwire.protocol.messages.list_offsets import (
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.network.outgoing.node_channel import NodeChannel
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity, reason_of
 
 CLIENT_ID = "kwire-cluster-status"
 MIN_ISR = "min.insync.replicas"
@@ -83,9 +85,13 @@ class _Ends:
 class Asking:
     """Client of the brokers; it keeps its connections from one status to the next."""
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_ms: int) -> None:
+    def __init__(
+        self, bootstrap: Sequence[tuple[str, int]], *, timeout_ms: int, security: OutgoingSecurity = PLAINTEXT
+    ) -> None:
         self._bootstrap = [Destination(-2 - index, *address) for index, address in enumerate(bootstrap)]
-        self._channel = NodeChannel(client_id=CLIENT_ID, software_version=version("kwire"), timeout_ms=timeout_ms)
+        self._channel = NodeChannel(
+            client_id=CLIENT_ID, software_version=version("kwire"), timeout_ms=timeout_ms, security=security
+        )
         self._timeout_seconds = timeout_ms / 1000
 
     def close(self) -> None:
@@ -201,6 +207,8 @@ def _reason(error: Exception) -> str:
         return "the connection was closed"
     if isinstance(cause, socket.gaierror):
         return f"its name cannot be looked up ({(cause.strerror or str(cause)).lower()})"
+    if isinstance(cause, ssl.SSLError):
+        return f"the TLS handshake failed: {reason_of(cause)}"
     if isinstance(cause, UnicodeError):
         return "it is no name that could be looked up"
     if isinstance(cause, OSError) and cause.errno:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kwire.cluster.configs.broker import DYNAMIC_ONLY_KEYS, THEMES
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, DYNAMIC_ONLY_KEYS, THEMES
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.config_keys import ConfigKey, Update, Use
 from kwire.cluster.configs.group import GROUP_KEYS
@@ -26,6 +26,7 @@ class Section:
 SECTIONS = (
     Section(kind="topic", title="Topics", keys=tuple(TOPIC_KEYS.values())),
     *(Section(kind="broker", title=f"Brokers: {title}", keys=tuple(keys)) for title, keys in THEMES.items()),
+    Section(kind="broker", title="Brokers: standard authorizer", keys=tuple(AUTHORIZER_KEYS.values())),
     Section(kind="broker", title="Brokers: set while they run only", keys=tuple(DYNAMIC_ONLY_KEYS.values())),
     Section(kind="group", title="Groups", keys=tuple(GROUP_KEYS.values())),
     Section(kind="client-metrics", title="Client metrics subscriptions", keys=tuple(CLIENT_METRICS_KEYS.values())),
@@ -53,6 +54,10 @@ def shown(text: str | None) -> str:
     return "none" if text is None else text or "empty"
 
 
+def _shown(key: ConfigKey, given: Mapping[str, str]) -> str:
+    return "[hidden]" if key.sensitive else given[key.name]
+
+
 def explanation(kind: str, key: ConfigKey, given: Mapping[str, str]) -> str:
     """Return the full explanation of a key; `given` are the settings of a file, to show the key's value."""
     rows = [
@@ -70,7 +75,7 @@ def explanation(kind: str, key: ConfigKey, given: Mapping[str, str]) -> str:
         rows.append(("default of", f"the topic's {', '.join(gives)}"))
     if kind == "broker" and given:
         rows.append(
-            ("value", f"{given[key.name]}, from the file" if key.name in given else f"{_default(key)}, default")
+            ("value", f"{_shown(key, given)}, from the file" if key.name in given else f"{_default(key)}, default")
         )
     body = "\n".join(f"    {name:<13} {text}" for name, text in rows)
     return f"{key.name}\n    {key.doc}\n{body}"
@@ -100,12 +105,14 @@ def page() -> str:
 
 def _introduction() -> Iterator[str]:
     counts = {use: sum(key.use is use for section in SECTIONS for key in section.keys) for use in Use}
-    total = sum(counts.values())
+    own = sum(key.is_own for section in SECTIONS for key in section.keys)
+    of_kafka = sum(counts.values()) - own
     yield "# Configuration"
     yield ""
     yield f"Made by `{COMMAND}`; a test compares this page with the command's output."
     yield ""
-    yield f"kwire knows the {total} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages."
+    yield f"kwire knows the {of_kafka} configuration keys of Apache Kafka 4.3.1, with their types, checks and messages,"
+    yield f"and has {own} of its own."
     yield f"**Honoured** ({counts[Use.HONOURED]}): the key has the effect that its meaning describes."
     yield f"**Accepted and ignored** ({counts[Use.IGNORED]}): checked, described, and without effect, because kwire"
     yield "has no part that the key configures."

@@ -65,6 +65,7 @@ def server(
     if say_progress:
         progress.logger.setLevel(logging.INFO)
     _allow_open_files()
+    _forbid_core_dumps()
     fix_malloc_thresholds()
     text = "" if properties is None else _read(properties)
     try:
@@ -101,6 +102,11 @@ def _allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (OSError, ValueError) as error:
         logger.warning("the limit of open files stays at %d: %s", soft, error)
+
+
+def _forbid_core_dumps() -> None:
+    """Write no core dump if the process crashes: it would contain passwords and the records of clients."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _read(properties: Path) -> str:

@@ -7,6 +7,8 @@ import json
 import math
 import re
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +17,7 @@ from kwire.cli.log_command import printable, reject, until_pipe_breaks
 
 if TYPE_CHECKING:
     from kwire.cli.cluster_status import ClusterStatus
+    from kwire.server.network.outgoing.security import OutgoingSecurity
 
 EXIT_UNHEALTHY = 1
 PORT = 9092
@@ -56,7 +59,13 @@ SECONDS = _Seconds(0.1, 3600)
 @click.option("--watch", is_flag=True, help="Repeat until it is stopped (Ctrl-C).")
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between two statuses.")
 @click.option("--timeout", type=SECONDS, default=10.0, show_default=True, help="Seconds to wait for a broker.")
-def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float) -> None:
+@click.option(
+    "--command-config",
+    "config",
+    type=click.Path(path_type=Path),
+    help="Properties file with security.protocol, sasl.* and ssl.*, as Kafka's tools read it.",
+)
+def status(servers: str, form: str, *, watch: bool, interval: float, timeout: float, config: Path | None) -> None:
     """Show cluster health, of kwire's clusters and of Apache Kafka's.
 
     The exit status is 0 if the cluster is healthy. Then every registered broker is unfenced and answers, and its log
@@ -65,7 +74,8 @@ def status(servers: str, form: str, *, watch: bool, interval: float, timeout: fl
     """
     addresses = [_address(text) for text in servers.split(",")]
     try:
-        sys.exit(until_pipe_breaks(lambda: asyncio.run(_run(addresses, form, timeout, interval if watch else None))))
+        show = partial(_run, addresses, form, timeout, interval if watch else None, config)
+        sys.exit(until_pipe_breaks(lambda: asyncio.run(show())))
     except KeyboardInterrupt:
         sys.exit(0)
 
@@ -77,11 +87,13 @@ def _address(text: str) -> tuple[str, int]:
     return found[1] or found[2], port
 
 
-async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: float, interval: float | None) -> int:
+async def _run(
+    addresses: list[tuple[str, int]], form: str, timeout_seconds: float, interval: float | None, config: Path | None
+) -> int:
     # Imported here, because `kwire server` imports this module but must start without these.
     from kwire.cli.cluster_asking import Asking, CannotAsk  # noqa: PLC0415
 
-    asking = Asking(addresses, timeout_ms=round(timeout_seconds * 1000))
+    asking = Asking(addresses, timeout_ms=round(timeout_seconds * 1000), security=_security(config))
     try:
         while True:
             try:
@@ -99,6 +111,20 @@ async def _run(addresses: list[tuple[str, int]], form: str, timeout_seconds: flo
             await asyncio.sleep(interval)
     finally:
         asking.close()
+
+
+def _security(config: Path | None) -> OutgoingSecurity:
+    from kwire.server.network.outgoing.security import PLAINTEXT  # noqa: PLC0415 see _run
+
+    if config is None:
+        return PLAINTEXT
+    from kwire.cli.command_config import security_of  # noqa: PLC0415 it imports the library for certificates
+    from kwire.server.settings.config import SettingError  # noqa: PLC0415 see _run
+
+    try:
+        return security_of(config)
+    except SettingError as error:
+        reject(str(error))
 
 
 def _lines(found: ClusterStatus, form: str) -> list[str]:

@@ -8,7 +8,7 @@ All files of the log are accessed through a Disk, so that tests can use a faulty
 - DiskFullError means no space or no file descriptor, and an unchanged file; DiskFailure is any other failure.
 
 The event loop's thread makes the calls. A worker may call sync() and read() of a pinned file, whole-file calls
-(replace, unlink, remove_directory, sync_file, sync_directory), and every method of a part() that it received.
+(replace, unlink, remove_directory, sync_file, sync_directory), space(), and every method of a part() that it received.
 """
 
 # Paths are plain strings in this module, because thousands of them are created at start.

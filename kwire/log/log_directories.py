@@ -164,6 +164,7 @@ class LogDirectories:
     def connect_failures(self, directory: LogDirectory, log: PartitionLog) -> None:
         """Make a failure of the log take its directory offline."""
         log.health.on_failure = self._callbacks[directory.path][0]
+        log.health.rejects_clients = directory.rejects_clients
 
     # Failures
 
@@ -171,6 +172,10 @@ class LogDirectories:
     def any_offline(self) -> bool:
         """True if any directory is offline; it may contain partitions that no other directory has."""
         return any(directory.is_offline for directory in self._directories)
+
+    def free_bytes(self, directory: LogDirectory) -> int:
+        """Return the usable bytes of a directory's device; a worker may call this. Raises DiskFailure."""
+        return self._disk.space(directory.path)[1]
 
     def guard(self, directory: LogDirectory, call: Callable[[], T]) -> T:
         """Run a call; any failure except a full disk takes the directory offline."""

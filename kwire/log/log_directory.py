@@ -95,6 +95,8 @@ class LogDirectory:
     """True if the log start checkpoint was unreadable; the log starts then come from the logs."""
     is_cordoned: bool = False
     """True if the directory gets no new logs (KIP-1066)."""
+    rejects_clients: bool = False
+    """True if the device has fewer free bytes than log.dirs.free.bytes.min; changed by `set_rejects_clients`."""
     failure: DiskFailure | None = None
     """Reason why the directory is offline; set once."""
     failed: Callable[[], None] = lambda: None
@@ -117,6 +119,12 @@ class LogDirectory:
         for log in (*self.logs.values(), *self.futures.values()):
             log.health.end(failure)
         self.failed()
+
+    def set_rejects_clients(self, rejects_clients: bool) -> None:
+        """Reject or accept the batches of clients in all logs of the directory."""
+        self.rejects_clients = rejects_clients
+        for log in (*self.logs.values(), *self.futures.values()):
+            log.health.rejects_clients = rejects_clients
 
     def offsets_of(self, name: str) -> dict[TopicPartition, int]:
         """Return the current offsets for a checkpoint file; for high watermarks, those in the file."""

@@ -36,6 +36,9 @@ class LogHealth:
         """True while the broker shuts down: appends are rejected, flushes are not."""
         self.lacks_space = False
         """True if the disk was full at the last write."""
+        self.rejects_clients = False
+        """True if the device has fewer free bytes than log.dirs.free.bytes.min: only batches of clients are rejected.
+        """
         self.on_failure: Callable[[DiskFailure], None] | None = None
         """Callback for a disk failure that takes the log offline, and its directory too; called once."""
         self.on_trouble: Callable[[], None] | None = None
@@ -75,6 +78,14 @@ class LogHealth:
             return self.rejection()
         return KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._name} is still completing a truncation; retry"
+        )
+
+    def too_little_space(self) -> KafkaError:
+        """Return the error for a client's batch while the log rejects them."""
+        return KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the disk of {self._name} has fewer free bytes than log.dirs.free.bytes.min; "
+            "delete records or topics, or lower the setting",
         )
 
     def end(self, reason: DiskFailure | CorruptLogError | LogClosedError) -> None:

@@ -105,6 +105,8 @@ class PartitionLog(LogState):
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
         try:
+            if self.health.rejects_clients and origin is AppendOrigin.CLIENT:
+                raise self.health.too_little_space()
             if rolling.is_due(self._active, self.config, size, last_offset, header.max_timestamp, now_ms):
                 self.roll(base_offset)
             position = self._active.size

@@ -25,6 +25,13 @@ ZSTD_WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
 For a larger one, the decoder would allocate it before any output.
 """
 
+_ZSTD_BLOCKS_MAX: Final = 8192
+"""Most blocks of zstd data. A full block has 128 KiB decompressed; the limit is for many tiny ones."""
+_ZSTD_MAGIC: Final = 0xFD2FB528
+_ZSTD_SKIPPABLE_MAGIC: Final = 0x184D2A50
+"""First of 16 numbers that mark a frame without content."""
+_ZSTD_RLE_BLOCK: Final = 1
+
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
@@ -83,7 +90,7 @@ def decompress(codec: Codec, data: Data, bytes_max: int = DECOMPRESSED_BYTES_MAX
         return _decompress_snappy(data, bytes_max)
     if codec is Codec.LZ4:
         return _decompress_growing(cramjam.lz4.decompress_into, data, bytes_max)
-    _check_zstd_window(data, bytes_max)
+    _check_zstd_frames(memoryview(data), bytes_max)
     return _decompress_growing(cramjam.zstd.decompress_into, data, bytes_max)
 
 
@@ -159,15 +166,52 @@ def _snappy_block(block: memoryview, room: int, bytes_max: int) -> bytes:
         raise CompressionError(f"invalid snappy data: {error}") from error
 
 
-def _check_zstd_window(data: Data, bytes_max: int) -> None:
-    """Reject a frame whose window exceeds the limit, before the decoder allocates it (RFC 8878, 3.1.1.1.2)."""
-    view = memoryview(data)
-    if len(view) < 6 or view[4] & 0x20:  # a single segment: its window is its content, which bytes_max limits
-        return
-    exponent, mantissa = view[5] >> 3, view[5] & 7
-    window = (1 << (10 + exponent)) * (8 + mantissa) // 8
-    if window > max(ZSTD_WINDOW_BYTES_MAX, bytes_max):
+def _check_zstd_frames(data: memoryview, bytes_max: int) -> None:
+    """Reject frames with a window above the limit, before the decoder allocates it (RFC 8878, 3.1.1).
+
+    Data that are no zstd frames are left to the decoder.
+    """
+    position, blocks = 0, 0
+    while position + 5 < len(data):
+        magic = _uint(data, position, 4)
+        if magic & ~15 == _ZSTD_SKIPPABLE_MAGIC:
+            position += 8 + _uint(data, position + 4, 4)
+            continue
+        if magic != _ZSTD_MAGIC:
+            return
+        descriptor = data[position + 4]
+        position = _check_zstd_header(data, position + 5, descriptor, bytes_max)
+        is_last = False
+        while not is_last and position + 3 <= len(data):
+            header = _uint(data, position, 3)
+            is_last = bool(header & 1)
+            position += 3 + (1 if header >> 1 & 3 == _ZSTD_RLE_BLOCK else header >> 3)
+            blocks += 1
+            if blocks > _ZSTD_BLOCKS_MAX:
+                raise CompressionError(f"zstd data have more than {_ZSTD_BLOCKS_MAX} blocks")
+        position += 4 if descriptor & 4 else 0  # the checksum
+
+
+def _check_zstd_header(data: memoryview, position: int, descriptor: int, bytes_max: int) -> int:
+    """Return the position after a frame's header, whose fields begin at `position`."""
+    is_single_segment = bool(descriptor & 0x20)  # its window is its content
+    size_bytes = (1 if is_single_segment else 0, 2, 4, 8)[descriptor >> 6]
+    dictionary_bytes = (0, 1, 2, 4)[descriptor & 3]
+    if is_single_segment:
+        window = _uint(data, position + dictionary_bytes, size_bytes) + (256 if size_bytes == 2 else 0)
+        window_max = bytes_max
+    else:
+        exponent, mantissa = data[position] >> 3, data[position] & 7
+        window = (1 << (10 + exponent)) * (8 + mantissa) // 8
+        window_max = max(ZSTD_WINDOW_BYTES_MAX, bytes_max)
+        position += 1
+    if window > window_max:
         raise DecompressedTooLargeError(f"the zstd frame requires a window of {window} bytes")
+    return position + dictionary_bytes + size_bytes
+
+
+def _uint(data: memoryview, position: int, size: int) -> int:
+    return int.from_bytes(data[position : position + size], "little")
 
 
 def _decompress_growing(decompress_into: Callable[[Data, bytearray], int], data: Data, bytes_max: int) -> bytes:

@@ -112,7 +112,7 @@ class _DecoderSource(Source):
             if tagged:
                 self._known_tags(tagged, prefix, tags)
             else:
-                self.line(f"pos = skip_tags(buf, pos, {tags})")
+                self.line(f"pos = skip_tags(buf, pos, {tags}, {self.schema.tags_max})")
 
     def _known_tags(self, tagged: list[FieldSchema], prefix: str, tags: str) -> None:
         tag, limit = self.fresh("tag"), self.fresh("limit")

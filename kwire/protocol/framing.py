@@ -72,7 +72,7 @@ def parse_request_header(frame: bytes) -> ParsedRequestHeader:
             tags = frame[position]
             position += 1
             if tags:
-                position = wire.skip_tags(frame, position, tags)
+                position = wire.skip_tags(frame, position, tags, _tags_max(api_key))
     except (IndexError, UnicodeDecodeError) as error:
         raise ProtocolError(f"request header: {error}") from error
     if position > len(frame):
@@ -88,6 +88,12 @@ def _find_flexible_since(api_key: int) -> int:
     since = schema.flexible.low if schema.flexible.low <= schema.flexible.high else _NEVER
     _flexible_since[api_key] = since
     return since
+
+
+def _tags_max(api_key: int) -> int:
+    schema = find_message("request", api_key)
+    assert schema is not None, "the API is known"
+    return schema.tags_max
 
 
 _flexible_since: Final[dict[int, int]] = {}

@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any, Final, Literal, TypeVar, dataclass_transform
 
 from kwire.protocol.primitives import Primitive
+from kwire.protocol.wire import TAGS_MAX
 
 T = TypeVar("T")
 Kind = Literal["request", "response", "header", "data"]
@@ -94,6 +95,7 @@ class Schema:
     versions: Versions = Versions(0, -1)
     flexible: Versions = Versions(0, -1)
     elements_max: int = ELEMENTS_MAX
+    tags_max: int = TAGS_MAX
 
     @property
     def name(self) -> str:
@@ -171,11 +173,18 @@ def find_message(kind: Literal["request", "response"], key: int) -> Schema | Non
 
 @dataclass_transform(kw_only_default=True)
 def message(
-    *, versions: str, kind: Kind, key: int | None = None, flexible: str = "none", elements_max: int = ELEMENTS_MAX
+    *,
+    versions: str,
+    kind: Kind,
+    key: int | None = None,
+    flexible: str = "none",
+    elements_max: int = ELEMENTS_MAX,
+    tags_max: int = TAGS_MAX,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a top-level message.
 
     `versions` are those of Kafka 4.3.1; `elements_max` is the most array elements that a request may have in total.
+    `tags_max` limits the tagged fields of its header, and of its body if the message declares none.
     """
 
     def decorate(declared: type[T]) -> type[T]:
@@ -189,6 +198,7 @@ def message(
             versions=Versions.parse(versions),
             flexible=Versions.parse(flexible),
             elements_max=elements_max,
+            tags_max=tags_max,
         )
         _SCHEMAS[cls] = schema
         if key is not None and kind in ("request", "response"):

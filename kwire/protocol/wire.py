@@ -17,6 +17,8 @@ from kwire.protocol.primitives import Buffer
 
 TAGS_MAX = 1024
 """Most tagged fields of a message; known messages have at most a dozen, the rest is room for unknown ones."""
+EARLY_TAGS_MAX = 64
+"""Most tagged fields of a message that is served before a client authenticates (CVE-2026-111115)."""
 STRING_BYTES_MAX = 0x7FFF
 """Longest string; Kafka rejects longer ones in flexible versions too, although their length prefix allows them."""
 _VARINT_SHIFT_MAX = 28
@@ -54,12 +56,12 @@ def read_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, 
     return value, position
 
 
-def read_tag_count(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+def read_tag_count(buffer: Buffer, position: int, first: int, tags_max: int = TAGS_MAX) -> tuple[int, int]:
     """Return a tag section's count, checked against the remaining bytes; also for counts of one byte."""
     count = first
     if first > 127:
         count, position = read_rest(buffer, position, first)
-    if count > TAGS_MAX or count * 2 > len(buffer) - position:
+    if count > tags_max or count * 2 > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields are declared")
     return count, position
 
@@ -75,9 +77,9 @@ def read_tag(buffer: Buffer, position: int, previous: int) -> tuple[int, int, in
     return tag, position, position + size
 
 
-def skip_tags(buffer: Buffer, position: int, first: int) -> int:
+def skip_tags(buffer: Buffer, position: int, first: int, tags_max: int = TAGS_MAX) -> int:
     """Return the position after a tag section whose first byte was already read."""
-    count, position = read_tag_count(buffer, position, first)
+    count, position = read_tag_count(buffer, position, first, tags_max)
     previous = -1
     for _ in range(count):
         previous, _, position = read_tag(buffer, position, previous)

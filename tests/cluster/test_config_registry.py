@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
 from kwire.cluster.configs.client_metrics import CLIENT_METRICS_KEYS
 from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigType, Update, Use, parse, render
 from kwire.cluster.configs.group import GROUP_KEYS
@@ -15,7 +15,7 @@ from kwire.cluster.configs.group_configs import BOUNDS, bound_name
 from kwire.cluster.configs.topic import TOPIC_KEYS
 
 KWIRE = Path(__file__).parents[2] / "kwire"
-TABLES = (BROKER_KEYS, DYNAMIC_ONLY_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)
+TABLES = (BROKER_KEYS, AUTHORIZER_KEYS, DYNAMIC_ONLY_KEYS, TOPIC_KEYS, GROUP_KEYS, CLIENT_METRICS_KEYS)
 ALL = [key for table in TABLES for key in table.values()]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, default_settings
 from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Use
 from kwire.cluster.configs.group import GROUP_KEYS
 from kwire.cluster.configs.settings import KEY, CurrentSettings, read_settings, setting
@@ -27,6 +27,7 @@ TYPES = {
     ConfigType.LIST: list[str],
     ConfigType.STRING: str,
     ConfigType.CLASS: str,
+    ConfigType.PASSWORD: str,
 }
 
 
@@ -57,9 +58,10 @@ def test_each_field_has_the_type_of_its_key(kind: Any) -> None:
     for field in dataclasses.fields(kind):
         if KEY in field.metadata:
             name = field.metadata[KEY]
-            key = BROKER_KEYS[name] if name in BROKER_KEYS else GROUP_KEYS[name]
+            key = {**GROUP_KEYS, **AUTHORIZER_KEYS, **BROKER_KEYS}[name]
             assert key.use is Use.HONOURED, key.name
             assert hints[field.name] == expected(key), f"{kind.__name__}.{field.name}"
+            assert field.repr is not key.sensitive, f"{kind.__name__}.{field.name} is a secret, or is none"
 
 
 def test_no_settings_class_can_be_changed() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from kwire.chunks import whole
 from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.describe_groups import DescribeGroupsRequest
@@ -53,7 +54,6 @@ from kwire.server.apis.groups import (
     sync_group,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import Operation, ResourceType
 from kwire.server.requests.context import RequestContext
 from tests.coordinator.world import BROKER_ID, World
 from tests.support.compiled import replaces_methods
@@ -88,6 +88,7 @@ class Caller:
             groups=self.world.groups,
             image=self.world.image,
             authorizer=self.gate,
+            audit=None,
             endpoint=lambda broker_id, listener: ("localhost", 9000) if broker_id == BROKER_ID else None,
         )
         context = RequestContext(
@@ -251,7 +252,7 @@ def test_offset_fetch_has_one_group_at_top_level_before_version_8(caller: Caller
     assert [(group.group_id, len(group.topics)) for group in response.groups] == [("g", 1), ("h", 0)]
 
 
-def test_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
+def test_row_30_an_unauthorized_client_gets_no_group_details(caller: Caller) -> None:
     caller.commit(9, offsets("t", 0))
     caller.gate.rejected = {(ResourceType.GROUP, "g"), (ResourceType.CLUSTER, "kafka-cluster")}
     rejected = ErrorCode.GROUP_AUTHORIZATION_FAILED

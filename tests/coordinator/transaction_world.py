@@ -21,6 +21,7 @@ from kwire.cluster.metadata.metadata_delta import MetadataDelta
 from kwire.cluster.partitions.group_commit import GroupCommit
 from kwire.cluster.partitions.partition import Partition
 from kwire.cluster.partitions.partitions import Partitions
+from kwire.cluster.security.authorizer import AllowEverything
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.group.consumer.settings import ConsumerGroupConfig
@@ -38,7 +39,6 @@ from kwire.log.log_manager import LogManager
 from kwire.log.recovery import Surroundings
 from kwire.protocol.records import decode_all
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import AllowEverything
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import Services
 from tests.cluster.world import InlineWorkers
@@ -183,6 +183,7 @@ class TransactionWorld:
     def _services(self) -> SimpleNamespace:
         return SimpleNamespace(
             authorizer=AllowEverything(),
+            audit=None,
             image=self.image,
             partitions=self.partitions,
             groups=self.groups,

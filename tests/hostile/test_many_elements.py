@@ -57,7 +57,7 @@ LISTS = [(list_offsets, 7), (delete_records, 2), (leader_epochs, 4), (fetch, 12)
 
 
 @pytest.mark.parametrize(("make", "version"), LISTS)
-def test_the_largest_allowed_number_of_elements_is_accepted(client: RawClient, make: Any, version: int) -> None:
+def test_row_44_the_largest_allowed_number_of_elements_is_accepted(client: RawClient, make: Any, version: int) -> None:
     topic, _ = create_topic(client)
     produce(client, topic, batch(b"v"))
     frame = client.frame(make(topic, MANY), version)
@@ -66,7 +66,7 @@ def test_the_largest_allowed_number_of_elements_is_accepted(client: RawClient, m
 
 
 @pytest.mark.parametrize(("make", "version"), LISTS)
-def test_more_elements_close_the_connection(broker: RunningBroker, make: Any, version: int) -> None:
+def test_row_44_more_elements_close_the_connection(broker: RunningBroker, make: Any, version: int) -> None:
     with broker.client() as hostile, broker.client() as other:
         hostile.send_bytes(hostile.frame(make("t", TOO_MANY), version))
         assert hostile.is_closed()

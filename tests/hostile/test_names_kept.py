@@ -79,7 +79,7 @@ def join_of(group_id: str, size: int) -> JoinGroupRequest:
     )
 
 
-def test_joins_are_rejected_while_groups_fill_their_memory() -> None:
+def test_row_45_joins_are_rejected_while_groups_fill_their_memory() -> None:
     clock = ManualClock()
     groups: list[ClassicGroup] = []
     memory = GroupMemory(1_000_000, lambda: groups, clock)
@@ -98,7 +98,7 @@ def test_joins_are_rejected_while_groups_fill_their_memory() -> None:
     assert memory.reserve(join_of("b", 600_000), "client", is_member=False)
 
 
-def test_unused_member_ids_count_for_group_memory() -> None:
+def test_row_45_unused_member_ids_count_for_group_memory() -> None:
     clock = ManualClock()
     group = ClassicGroup("a", state_timestamp_ms=0)
     group.pending_join.update(f"{LONGEST}{number}" for number in range(30))

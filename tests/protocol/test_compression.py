@@ -43,7 +43,7 @@ def test_names_are_kafkas(codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_decompression_stops_at_the_size_limit(codec):
+def test_row_43_decompression_stops_at_the_size_limit(codec):
     packed = compress(codec, bytes(1_000_000))
     with pytest.raises(DecompressedTooLargeError):
         decompress(codec, packed, 999_999)
@@ -51,7 +51,7 @@ def test_decompression_stops_at_the_size_limit(codec):
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_truncated_data_is_rejected(codec):
+def test_row_57_truncated_data_is_rejected(codec):
     packed = compress(codec, bytes(range(256)) * 40)
     for length in (1, 5, len(packed) // 2, len(packed) - 1):
         with pytest.raises(CompressionError):
@@ -59,7 +59,7 @@ def test_truncated_data_is_rejected(codec):
 
 
 @given(st.binary(min_size=1, max_size=200), st.sampled_from(COMPRESSING))
-def test_noise_ends_in_an_error_or_a_value(data, codec):
+def test_row_57_noise_ends_in_an_error_or_a_value(data, codec):
     try:
         assert len(decompress(codec, data, 100_000)) <= 100_000
     except CompressionError:

@@ -142,7 +142,7 @@ def test_a_client_request_is_forwarded_in_an_envelope_with_its_principal() -> No
     wanted = CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)])
 
     def answer(destination: Destination, envelope: EnvelopeRequest) -> EnvelopeResponse:
-        assert decode_principal(bytes(envelope.request_principal or b"")) == "User:alice"
+        assert decode_principal(bytes(envelope.request_principal or b"")) == ("User:alice", False)
         assert bytes(envelope.client_host_address) == bytes([10, 1, 2, 3])
         frame = bytes(envelope.request_data)
         header = parse_request_header(frame)
@@ -311,7 +311,9 @@ def test_an_error_response_names_each_topic_once() -> None:
 
 def test_principals_survive_the_envelope() -> None:
     for principal in ("User:ANONYMOUS", "User:a:b", "Service:", "User:\u00fc"):
-        assert decode_principal(encode_principal(principal)) == principal
+        for by_token in (False, True):
+            data = encode_principal(principal, token_authenticated=by_token)
+            assert decode_principal(data) == (principal, by_token)
 
 
 def test_not_controller_is_found_at_the_top_or_in_the_first_element() -> None:

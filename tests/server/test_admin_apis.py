@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -257,7 +258,7 @@ def test_there_are_no_transactions(client: RawClient) -> None:
     assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
-class Reject:
+class Reject(Authorizer):
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kwire.cli import server_command
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.invariants import failure_reason, threatens_durable_data
 from kwire.log.checkpoints import CLEAN_SHUTDOWN_FILE
 from kwire.server.assembly.broker import BrokerServer, start_broker
@@ -19,7 +20,7 @@ from tests.support.running import SECONDS, RunningBroker
 from tests.support.waiting import eventually
 
 
-class Failing:
+class Failing(Authorizer):
     """Authorizer that raises an error on each request."""
 
     def __init__(self, error: Exception) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.alter_client_quotas import (
     AlterClientQuotasEntity,
@@ -165,7 +166,7 @@ def test_an_entity_named_twice_keeps_the_first(client: RawClient) -> None:
 
 
 @pytest.mark.parametrize("acks", [-1, 0])
-def test_a_producer_over_its_quota_is_muted(broker: RunningBroker, client: RawClient, acks: int) -> None:
+def test_row_41_a_producer_over_its_quota_is_muted(broker: RunningBroker, client: RawClient, acks: int) -> None:
     topic, _ = create_topic(client)
     name = unique("client")
     set_quota(client, PRODUCER, 10_000, client_id=name)
@@ -183,7 +184,7 @@ def test_a_producer_over_its_quota_is_muted(broker: RunningBroker, client: RawCl
         assert client.ask(fetch_request(topic, partition_max_bytes=200_000), 12).responses[0].partitions[0].records
 
 
-def test_a_consumer_over_its_quota_gets_nothing_at_first(broker: RunningBroker, client: RawClient) -> None:
+def test_row_41_a_consumer_over_its_quota_gets_nothing_at_first(broker: RunningBroker, client: RawClient) -> None:
     topic, _ = create_topic(client)
     for _ in range(12):
         client.ask(produce_request(topic, batch(b"x" * 9_900)), 9)
@@ -221,7 +222,7 @@ def test_an_invalid_quota_is_ignored(broker: RunningBroker, client: RawClient) -
         set_quota(client, key, None, client_id=name)
 
 
-def test_mutations_over_the_quota_are_rejected_or_delayed(broker: RunningBroker, client: RawClient) -> None:
+def test_row_41_mutations_over_the_quota_are_rejected_or_delayed(broker: RunningBroker, client: RawClient) -> None:
     name = unique("client")
     set_quota(client, MUTATIONS, 1, client_id=name)  # a low rate, so that a slow machine does not matter
 
@@ -245,7 +246,7 @@ def test_mutations_over_the_quota_are_rejected_or_delayed(broker: RunningBroker,
     assert deleted.throttle_time_ms > 0
 
 
-def test_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> None:
+def test_row_38_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> None:
     with RunningBroker(data_dir, {"quota.window.num": "2"}) as broker, broker.client() as client:
         address = (("ip", "127.0.0.1"),)
         assert alter(client, entry(address, ("connection_creation_rate", 2.0))) == [(0, "")]
@@ -261,7 +262,7 @@ def test_connections_above_the_ip_connection_rate_are_closed(data_dir: Path) -> 
 
 
 def test_quotas_require_authorization(broker: RunningBroker, client: RawClient) -> None:
-    class Reject:
+    class Reject(Authorizer):
         def allows(self, *asked: object) -> bool:
             return False
 

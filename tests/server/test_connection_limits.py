@@ -54,7 +54,7 @@ def limits_with(values: dict[str, Any]) -> ConnectionLimits:
     return limits_of(read_settings(ListenerSettings, default_settings() | values))
 
 
-def test_the_limit_of_an_address_changes_at_once(broker: RunningBroker, client: RawClient) -> None:
+def test_row_38_the_limit_of_an_address_changes_at_once(broker: RunningBroker, client: RawClient) -> None:
     assert is_served(broker)
     assert alter(client, BROKER, "", ("max.connections.per.ip", SET, "1")) == 0
     assert not is_served(broker)
@@ -81,7 +81,7 @@ def test_connections_leave_descriptors_to_the_log(monkeypatch: pytest.MonkeyPatc
     assert limits_with({}).connections_max == UNLIMITED
 
 
-def test_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, client: RawClient) -> None:
+def test_row_38_connections_over_the_rate_wait_for_their_turn(broker: RunningBroker, client: RawClient) -> None:
     assert alter(client, BROKER, "", ("max.connection.creation.rate", SET, "4")) == 0
     began = time.monotonic()
     assert all(is_served(broker) for _ in range(6))
@@ -160,11 +160,11 @@ def test_a_count_of_any_length_is_rejected(client: RawClient) -> None:
 
 def test_rates_are_kept_over_time() -> None:
     limits = limits_with({"max.connection.creation.rate": 10})
-    assert [limits.delay_ms(5.0) for _ in range(12)] == [0] * 10 + [100, 200]
-    assert limits.delay_ms(100.0) == 0
+    assert [limits.rate.delay_ms(5.0) for _ in range(12)] == [0] * 10 + [100, 200]
+    assert limits.rate.delay_ms(100.0) == 0
     none = limits_with({"max.connection.creation.rate": 0})
-    assert [none.delay_ms(5.0) for _ in range(3)] == [0, 1000, 2000], "one in a second, as in Kafka"
-    assert limits_with({}).delay_ms(0.0) == 0
+    assert [none.rate.delay_ms(5.0) for _ in range(3)] == [0, 1000, 2000], "one in a second, as in Kafka"
+    assert limits_with({}).rate.delay_ms(0.0) == 0
 
 
 def test_sockets_get_the_buffers_that_were_asked_for(data_dir: Path) -> None:

@@ -17,6 +17,7 @@ from kwire.server.network.connection import Connection
 from kwire.server.network.flow.turns import Turns
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.pending import Pending
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import SettingError, make_config
 from tests.server.connection_harness import ConnectionHarness, Transport, play
 from tests.support.raw_client import sized
@@ -188,6 +189,7 @@ def test_an_address_that_is_taken_between_bind_and_serve_is_named() -> None:
             config,
             CurrentSettings(config.parsed),
             config.listeners,
+            tls=NodeTls(config, cast("Any", None)),
             turns=Turns(SystemClock().monotonic_ms),
             on_request_error=lambda _: None,
         )
@@ -212,6 +214,7 @@ def test_an_invalid_host_name_is_reported(host: str) -> None:
             config,
             CurrentSettings(config.parsed),
             config.listeners,
+            tls=NodeTls(config, cast("Any", None)),
             turns=Turns(SystemClock().monotonic_ms),
             on_request_error=lambda _: None,
         )

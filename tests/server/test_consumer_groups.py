@@ -10,6 +10,8 @@ from weakref import ref
 
 import pytest
 
+from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.protocol.messages.consumer_group_heartbeat import (
@@ -20,7 +22,6 @@ from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kwire.server.requests.authorization import Operation, ResourceType
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic
 from tests.support.running import RunningBroker
@@ -102,7 +103,7 @@ def test_many_subscribed_topics_are_checked_in_pieces(client: RawClient) -> None
 def test_one_of_many_topics_without_authorization_rejects_the_heartbeat(
     broker: RunningBroker, client: RawClient
 ) -> None:
-    class HidesOne:
+    class HidesOne(Authorizer):
         def allows(self, _: str, __: str, operation: Operation, resource: ResourceType, name: str) -> bool:
             return (operation, resource, name) != (Operation.DESCRIBE, ResourceType.TOPIC, "hidden")
 

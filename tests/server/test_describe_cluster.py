@@ -26,7 +26,9 @@ def context(*registered: int, leader_id: int, listener: str = LISTENER, version:
     services = SimpleNamespace(
         cluster_id="c", metadata_log=metadata_log, image=SimpleNamespace(controllers=controllers)
     )
-    return SimpleNamespace(services=services, listener_name=LISTENER, version=version)
+    return SimpleNamespace(
+        services=services, listener_name=LISTENER, version=version, allows_cluster_to=lambda operation: True
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import CreateTopicsRequest
@@ -82,6 +83,7 @@ KAFKA_4_3_1 = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: (0, 1),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: (0, 0),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
     ApiKey.DESCRIBE_QUORUM: (0, 2),
     ApiKey.UPDATE_FEATURES: (0, 2),
     ApiKey.UNREGISTER_BROKER: (0, 0),
@@ -151,14 +153,14 @@ def test_a_version_beside_the_range_closes_the_connection(broker: RunningBroker,
 
 
 @pytest.mark.parametrize("key", [key for key in range(95) if key not in {int(api.key) for api in SERVED}])
-def test_an_api_that_is_not_advertised_closes_the_connection(broker: RunningBroker, key: int) -> None:
+def test_row_33_an_api_that_is_not_advertised_closes_the_connection(broker: RunningBroker, key: int) -> None:
     with broker.client() as client:
         client.send_bytes(sized(struct.pack(">hhih", key, 0, 1, -1) + b"\x00" * 64))
         assert client.is_closed()
 
 
 @pytest.mark.parametrize("api", [pytest.param(api, id=api.key.name) for api in SERVED])
-def test_every_api_has_an_access_rule_and_a_response_class(api: Api) -> None:
+def test_row_32_every_api_has_an_access_rule_and_a_response_class(api: Api) -> None:
     assert api.key in ACCESS
     response = find_message("response", api.key)
     assert response is not None
@@ -173,14 +175,14 @@ def test_requests_are_counted_by_api_and_version(broker: RunningBroker, client: 
     assert broker.call(dispatcher.counts)[ApiKey.LIST_GROUPS, 4] == before + 3
 
 
-class Reject:
+class Reject(Authorizer):
     """Authorizer that denies all operations."""
 
     def allows(self, *asked: object) -> bool:
         return False
 
 
-def test_topic_group_and_cluster_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
+def test_row_30_topic_group_and_cluster_apis_require_authorization(broker: RunningBroker, client: RawClient) -> None:
     services = broker.server.services
     allowing = services.authorizer
     broker.authorize_by(Reject())

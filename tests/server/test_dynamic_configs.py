@@ -58,14 +58,34 @@ OTHERWISE_TESTED = {
     "log.cleaner.threads",
     "listener.security.protocol.map",
     "listeners",
+    "log.dirs.free.bytes.min",
     "max.connection.creation.rate",
     "max.connections",
+    "principal.builder.class",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
     "min.insync.replicas",
     "num.recovery.threads.per.data.dir",
     "num.replica.fetchers",
     "producer.id.expiration.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.mechanism.inter.broker.protocol",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.protocol",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
     "transaction.partition.verification.enable",
     "unclean.leader.election.enable",
 }
@@ -149,7 +169,7 @@ def test_retention_that_is_altered_deletes(client: RawClient) -> None:
     assert produce(client, topic, batch(b"x")).error_code == 0
 
 
-def test_producers_expire_by_the_altered_time(broker: RunningBroker, client: RawClient) -> None:
+def test_row_45_producers_expire_by_the_altered_time(broker: RunningBroker, client: RawClient) -> None:
     assert alter(client, BROKER, "1", ("producer.id.expiration.ms", SET, "5")) == 0
     assert broker.server.settings.values["producer.id.expiration.ms"] == 5
     assert alter(client, BROKER, "1", ("producer.id.expiration.ms", DELETE, None)) == 0
@@ -182,9 +202,10 @@ def test_ignored_keys_are_taken_and_shown(client: RawClient) -> None:
         ("1", "log.retention.ms", "0", ErrorCode.INVALID_REQUEST),
         ("", "listeners", "PLAINTEXT://:9099", ErrorCode.INVALID_REQUEST),
         ("1", "listeners", "PLAINTEXT://:9099", ErrorCode.INVALID_REQUEST),
-        ("1", "sasl.enabled.mechanisms", "PLAIN", ErrorCode.INVALID_REQUEST),
-        ("1", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_REQUEST),
-        ("", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_REQUEST),
+        ("1", "sasl.kerberos.service.name", "kafka", ErrorCode.INVALID_REQUEST),
+        ("1", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_CONFIG),
+        ("", "listener.name.plaintext.ssl.keystore.location", "/k", ErrorCode.INVALID_CONFIG),
+        ("1", "listener.name.plaintext.ssl.provider", "x", ErrorCode.INVALID_CONFIG),
         ("1", "num.io.threads", "17", ErrorCode.INVALID_REQUEST),
         ("2", "log.retention.ms", "5", ErrorCode.INVALID_REQUEST),
         ("x", "log.retention.ms", "5", ErrorCode.INVALID_REQUEST),

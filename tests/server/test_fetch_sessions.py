@@ -161,7 +161,7 @@ def open_one(
     return at_once(sessions.conclude(plan, answers, uses_topic_ids=False))[0]
 
 
-def test_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
+def test_row_45_a_full_cache_gives_up_only_sessions_that_were_idle_long() -> None:
     clock = ManualClock()
     sessions = FetchSessions(slots=2, random_source=SystemRandomSource(1), clock=clock)
     first, second = open_one(sessions, "a"), open_one(sessions, "b")
@@ -267,7 +267,7 @@ def test_a_follower_session_above_the_partition_limit_evicts_nothing(monkeypatch
     assert [lives(sessions, session, 3) for session in consumers] == [False, False, False]
 
 
-def test_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_45_partitions_are_bounded_over_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kwire.server.fetching.session_cache.PARTITIONS_MAX", 2)
     sessions = FetchSessions(slots=10, random_source=SystemRandomSource(1), clock=ManualClock())
     first, second = open_one(sessions, "a"), open_one(sessions, "b")

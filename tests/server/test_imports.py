@@ -47,3 +47,9 @@ def test_a_broker_imports_only_the_messages_that_it_serves() -> None:
     output = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
     served = {api.request.__module__.rpartition(".")[2] for api in SERVED}
     assert served <= set(output.split()) <= served | BESIDE_REQUESTS | OF_THE_QUORUM | OF_THE_CONTROLLER
+
+
+def test_a_node_without_tls_imports_no_library_for_certificates() -> None:
+    program = "import sys, kwire.cli, kwire.server.assembly.broker; print('cryptography' in sys.modules)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert output == "False\n"

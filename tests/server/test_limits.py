@@ -44,7 +44,7 @@ def paused(broker: RunningBroker) -> int:
     return broker.call(lambda: sum("memory" in each._read_pauses for each in table.connections))
 
 
-def test_half_frames_of_many_fill_the_budget_and_no_more(small: RunningBroker) -> None:
+def test_row_02_half_frames_of_many_fill_the_budget_and_no_more(small: RunningBroker) -> None:
     clients = [small.client() for _ in range(8)]
     with_room = small.client()
     frames = [client.frame(produce_request("t", b"x" * 900_000), 11) for client in clients]
@@ -188,7 +188,7 @@ def test_releasing_more_memory_than_was_acquired_fails() -> None:
         memory.release(Reader(), 6)
 
 
-def test_connections_over_max_connections_per_ip_are_closed(data_dir: Path) -> None:
+def test_row_38_connections_over_max_connections_per_ip_are_closed(data_dir: Path) -> None:
     with RunningBroker(data_dir, {"max.connections.per.ip": "3"}) as broker:
         allowed = [broker.client() for _ in range(3)]
         assert all(client.ask(VERSIONS, 3).error_code == 0 for client in allowed)
@@ -203,7 +203,7 @@ def test_connections_over_max_connections_per_ip_are_closed(data_dir: Path) -> N
             client.close()
 
 
-def test_max_connections_closes_the_one_that_is_idle_longest(data_dir: Path) -> None:
+def test_row_38_max_connections_closes_the_one_that_is_idle_longest(data_dir: Path) -> None:
     with RunningBroker(data_dir, {"max.connections": "2"}) as broker:
         waiting, idle = broker.client(), broker.client()
         topic, _ = create_topic(waiting)
@@ -219,7 +219,7 @@ def test_max_connections_closes_the_one_that_is_idle_longest(data_dir: Path) -> 
         idle.close()
 
 
-def test_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> None:
+def test_row_39_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> None:
     """Kafka closes them too: a dead client may leave a request that waits for days."""
     with (
         RunningBroker(data_dir, {"connections.max.idle.ms": "400"}) as broker,
@@ -235,7 +235,7 @@ def test_idle_connections_are_closed_whatever_they_wait_for(data_dir: Path) -> N
         assert waiting.is_closed()
 
 
-def test_little_is_read_from_a_connection_whose_request_waits(data_dir: Path) -> None:
+def test_row_40_little_is_read_from_a_connection_whose_request_waits(data_dir: Path) -> None:
     """Otherwise two clients with large requests after a long poll would fill the shared memory budget."""
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client)
@@ -287,7 +287,9 @@ def throttled(data_dir: Path) -> Iterator[tuple[RunningBroker, Throttle]]:
         yield broker, throttle
 
 
-def test_a_throttled_client_gets_the_throttle_time_and_is_muted(throttled: tuple[RunningBroker, Throttle]) -> None:
+def test_row_41_a_client_gets_its_throttle_time_and_is_muted(
+    throttled: tuple[RunningBroker, Throttle],
+) -> None:
     broker, throttle = throttled
     with broker.client() as client:
         throttle.ms = 700
@@ -327,7 +329,7 @@ def test_muting_counts_pipelined_requests_and_waiting_ones(throttled: tuple[Runn
         assert time.monotonic() - began > 0.25
 
 
-def test_a_slow_reader_is_not_dropped(data_dir: Path) -> None:
+def test_row_40_a_slow_reader_is_not_dropped(data_dir: Path) -> None:
     with RunningBroker(data_dir) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=20_000_000)
         client_of = broker.client(receive_buffer=4096)
@@ -358,7 +360,7 @@ def stuck(broker: RunningBroker) -> Any:
     )
 
 
-def test_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
+def test_row_40_a_client_that_leaves_answers_unread_at_the_close_is_dropped(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "STALLED_WRITE_SECONDS", 1.0)

@@ -227,6 +227,7 @@ def test_a_controller_whose_registration_fails_logs_the_reason_and_retries(caplo
             node_id=3,
             incarnation_id=UUID(int=1),
             endpoints=(),
+            security_protocols={},
             metadata_log=cast("Any", SimpleNamespace(image=MetadataImage())),
             active_controller=cast("Any", asked),
         )

@@ -72,7 +72,7 @@ def wait_ms(request: pytest.FixtureRequest) -> Iterator[int]:
     yield request.param
 
 
-def test_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) -> None:
+def test_row_40_many_slow_readers_do_not_fill_the_memory(tmp_path: Path, wait_ms: int) -> None:
     """Each client requests 20 MB and reads no response."""
     with RunningBroker(tmp_path) as broker, broker.client() as client:
         topic, _ = create_topic(client, max_message_bytes=2 * MEGABYTE)

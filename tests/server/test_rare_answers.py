@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from kwire.cluster.directory import DirectoryRejected
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.log.files import METADATA_DIRECTORY
 from kwire.protocol.error_codes import ErrorCode
@@ -51,7 +52,7 @@ def test_add_offsets_waits_until_the_offsets_topic_is_created(is_waited_for: boo
     assert done == [GROUP_OFFSETS_TOPIC, *(["written"] if is_waited_for else [])]
 
 
-class RejectGroups:
+class RejectGroups(Authorizer):
     """Authorizer that denies the description of groups."""
 
     def allows(self, *asked: Any) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.protocol.messages.add_partitions_to_txn import (
@@ -62,8 +64,8 @@ from kwire.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kwire.protocol.schema import schema_of
 from kwire.server.other_nodes.active_controller import RequestOrigin
-from kwire.server.requests.authorization import Operation, ResourceType
 from kwire.server.requests.context import ForwardedClient
 from tests.server import controller_requests
 from tests.support.raw_client import RawClient
@@ -78,13 +80,13 @@ SETTINGS = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.part
 
 
 @dataclasses.dataclass
-class Rejecting:
-    """Authorizer that denies all operations on one resource type."""
+class Rejecting(Authorizer):
+    """Authorizer that denies all operations on some resource types."""
 
-    kind: ResourceType
+    kinds: tuple[ResourceType, ...]
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        return resource is not self.kind
+        return resource not in self.kinds
 
 
 @pytest.fixture(scope="module")
@@ -100,10 +102,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
 
 
 @pytest.fixture
-def reject(broker: RunningBroker) -> Iterator[Callable[[ResourceType], None]]:
-    """Deny operations on a resource type until the test ends."""
+def reject(broker: RunningBroker) -> Iterator[Callable[..., None]]:
+    """Deny operations on resource types until the test ends."""
     allowing = broker.server.services.authorizer
-    yield lambda kind: broker.authorize_by(Rejecting(kind))
+    yield lambda *kinds: broker.authorize_by(Rejecting(kinds))
     broker.authorize_by(allowing)
 
 
@@ -183,7 +185,7 @@ def produce_in_transaction() -> Any:
     return dataclasses.replace(request, transactional_id="x")
 
 
-CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
+CASES: list[tuple[str, Any, int, ResourceType | tuple[ResourceType, ...], ErrorCode]] = [
     ("add-offsets", AddOffsetsToTxnRequest(transactional_id="x", group_id="g"), 3, R.TRANSACTIONAL_ID, E(53)),
     ("add-offsets-of-group", AddOffsetsToTxnRequest(transactional_id="x", group_id="g"), 3, R.GROUP, E(30)),
     ("add-many", add_many(), 4, R.CLUSTER, E(31)),
@@ -191,7 +193,7 @@ CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
     ("add-partition", add_one(), 3, R.TOPIC, E(29)),
     ("create-partitions", CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=TOPIC)]), 3, R.TOPIC, E(29)),
     ("delete-records", delete_records(), 2, R.TOPIC, E(29)),
-    ("delete-topic", DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)]), 6, R.TOPIC, E(29)),
+    ("delete-topic", DeleteTopicsRequest(topics=[DeleteTopicState(name=TOPIC)]), 6, (R.TOPIC, R.CLUSTER), E(29)),
     ("describe-topic-config", describe_configs(TOPIC_KIND, TOPIC), 4, R.TOPIC, E(29)),
     ("describe-group-config", describe_configs(GROUP_KIND, "g"), 4, R.GROUP, E(30)),
     ("describe-broker-config", describe_configs(BROKER_KIND, "1"), 4, R.CLUSTER, E(31)),
@@ -217,11 +219,11 @@ CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
     ("end", EndTxnRequest(transactional_id="x"), 4, R.TRANSACTIONAL_ID, E(53)),
     ("fetch", fetch_request(TOPIC), 12, R.TOPIC, E(29)),
     ("init", InitProducerIdRequest(transactional_id="x"), 5, R.TRANSACTIONAL_ID, E(53)),
-    ("init-idempotent", InitProducerIdRequest(transactional_id=None), 5, R.CLUSTER, E(31)),
+    ("init-idempotent", InitProducerIdRequest(transactional_id=None), 5, (R.CLUSTER, R.TOPIC), E(31)),
     ("list-offsets", list_offsets(), 8, R.TOPIC, E(29)),
     ("metadata", MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]), 12, R.TOPIC, E(29)),
     ("delete-offsets", delete_offsets(), 0, R.TOPIC, E(29)),
-    ("end-of-epoch", end_of_epoch(), 4, R.TOPIC, E(29)),
+    ("end-of-epoch", end_of_epoch(), 4, (R.TOPIC, R.CLUSTER), E(29)),
     ("produce", produce_request(TOPIC, batch(b"v")), 11, R.TOPIC, E(29)),
     ("produce-in-transaction", produce_in_transaction(), 11, R.TRANSACTIONAL_ID, E(53)),
     ("commit-offsets", commit_offsets(), 4, R.TRANSACTIONAL_ID, E(53)),
@@ -233,43 +235,37 @@ CASES: list[tuple[str, Any, int, ResourceType, ErrorCode]] = [
 
 
 @pytest.mark.parametrize(("name", "request_", "version", "kind", "code"), CASES, ids=[case[0] for case in CASES])
-def test_unauthorized_requests_return_the_authorization_error(
+def test_row_29_unauthorized_requests_return_the_authorization_error(
     broker: RunningBroker,
     client: RawClient,
-    reject: Callable[[ResourceType], None],
+    reject: Callable[..., None],
     name: str,
     request_: Any,
     version: int,
-    kind: ResourceType,
+    kind: ResourceType | tuple[ResourceType, ...],
     code: ErrorCode,
 ) -> None:
-    reject(kind)
+    reject(*(kind if isinstance(kind, tuple) else (kind,)))
     assert list(codes_of(client.ask(request_, version))) == [code], name
     assert broker.call(lambda: TOPIC in broker.server.services.image.topics)
 
 
-def test_create_topics_requires_authorization_for_the_topic_or_the_cluster(
-    broker: RunningBroker, client: RawClient, reject: Callable[[ResourceType], None]
+def test_row_32_create_topics_requires_authorization_for_the_topic_or_the_cluster(
+    broker: RunningBroker, client: RawClient, reject: Callable[..., None]
 ) -> None:
     for kind, name in ((R.CLUSTER, "by-topic"), (R.TOPIC, "by-cluster")):
         reject(kind)
         assert client.ask(create_request(name), 7).topics[0].error_code == E.NONE
-    rejecting = RejectingBoth()
-    broker.authorize_by(rejecting)
+    reject(R.TOPIC, R.CLUSTER)
     (rejected,) = client.ask(create_request("neither"), 7).topics
     assert (rejected.error_code, rejected.error_message) == (E.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 
 
-class RejectingBoth:
-    def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        return False
-
-
 def test_a_topic_that_must_not_be_deleted_stays_when_it_is_named_by_its_id(
-    client: RawClient, reject: Callable[[ResourceType], None]
+    client: RawClient, reject: Callable[..., None]
 ) -> None:
     _, topic_id = create_topic(client)
-    reject(R.TOPIC)
+    reject(R.TOPIC, R.CLUSTER)
     by_id = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic_id)])
     (rejected,) = client.ask(by_id, 6).responses
     assert rejected.error_code == E.TOPIC_AUTHORIZATION_FAILED
@@ -277,7 +273,7 @@ def test_a_topic_that_must_not_be_deleted_stays_when_it_is_named_by_its_id(
 
 
 def test_log_directories_are_hidden_without_a_code_in_old_versions(
-    client: RawClient, reject: Callable[[ResourceType], None]
+    client: RawClient, reject: Callable[..., None]
 ) -> None:
     reject(R.CLUSTER)
     answer = client.ask(DescribeLogDirsRequest(topics=None), 2)
@@ -285,7 +281,7 @@ def test_log_directories_are_hidden_without_a_code_in_old_versions(
 
 
 def test_a_transaction_is_described_without_topics_that_the_client_may_not_see(
-    broker: RunningBroker, client: RawClient, reject: Callable[[ResourceType], None]
+    broker: RunningBroker, client: RawClient, reject: Callable[..., None]
 ) -> None:
     init = client.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 5)
     assert init.error_code == E.NONE
@@ -301,7 +297,7 @@ def test_a_transaction_is_described_without_topics_that_the_client_may_not_see(
     assert (state.transaction_state, state.topics) == ("Ongoing", [])
 
 
-def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Callable[[ResourceType], None]) -> None:
+def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Callable[..., None]) -> None:
     request = MetadataRequest(topics=[], include_cluster_authorized_operations=True)
     assert client.ask(request, 10).cluster_authorized_operations > 0
     reject(R.CLUSTER)
@@ -311,8 +307,8 @@ def test_unauthorized_operations_are_not_listed(client: RawClient, reject: Calla
 @pytest.mark.parametrize(
     "make", ["heartbeat", "registration", "producer_ids", "assign", "vote", "begin_epoch", "fetch"]
 )
-def test_controller_apis_require_cluster_action(
-    broker: RunningBroker, reject: Callable[[ResourceType], None], make: str
+def test_row_32_controller_apis_require_cluster_action(
+    broker: RunningBroker, reject: Callable[..., None], make: str
 ) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     request = getattr(controller_requests, make)(world)
@@ -321,7 +317,7 @@ def test_controller_apis_require_cluster_action(
     assert answer.error_code == E.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[[ResourceType], None]) -> None:
+def test_row_33_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Callable[..., None]) -> None:
     world = controller_requests.World(leader_id=1, other_id=2, epoch=1, broker_epoch=1)
     reject(R.CLUSTER)
     answer = broker.start(at_controller(broker, controller_requests.envelope()(world))).result(30)
@@ -331,7 +327,8 @@ def test_an_envelope_requires_cluster_action(broker: RunningBroker, reject: Call
 async def at_controller(broker: RunningBroker, request: Any) -> Any:
     """Return the response of the controller in the same process."""
     client = ForwardedClient(peer_host="127.0.0.1", peer_port=1, principal="User:node")
-    request_origin = RequestOrigin(client=client, client_id=None, listener_name="CONTROLLER", version=None)
+    version = schema_of(type(request)).versions.high
+    request_origin = RequestOrigin(client=client, client_id=None, listener_name="CONTROLLER", version=version)
     controller = broker.server._controller
     assert controller is not None
     answer = partial(controller.serve_here, request, request_origin)()

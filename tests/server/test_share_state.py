@@ -9,6 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.cluster.topic_names import SHARE_STATE_TOPIC
 from kwire.coordinator.share.keys import ShareKey
 from kwire.coordinator.share.state import ShareState
@@ -23,7 +25,6 @@ from kwire.protocol.messages.initialize_share_group_state import (
 )
 from kwire.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from kwire.protocol.uuids import uuid_to_text
-from kwire.server.requests.authorization import Operation, ResourceType
 from tests.support.raw_client import RawClient
 from tests.support.requests import create_topic
 from tests.support.running import RunningBroker
@@ -164,7 +165,7 @@ def test_the_state_of_a_deleted_topic_is_deleted(broker: RunningBroker, client: 
     assert read(client, topic_id, 0).error_code == E.INVALID_REQUEST
 
 
-class NoClusterAction:
+class NoClusterAction(Authorizer):
     """Authorizer that denies ClusterAction."""
 
     def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:

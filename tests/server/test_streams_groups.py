@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -26,7 +28,6 @@ from kwire.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
 )
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kwire.server.requests.authorization import Operation, ResourceType
 from tests.coordinator.streams_script import topology_of
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
@@ -153,7 +154,7 @@ def test_a_large_topology_is_processed_in_pieces(client: RawClient) -> None:
     assert len(_tasks(response)) == len(texts)
 
 
-class Allow:
+class Allow(Authorizer):
     """Authorizer that allows some operations."""
 
     def __init__(self, *allowed: tuple[Operation, ResourceType, str]) -> None:

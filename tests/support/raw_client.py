@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from types import TracebackType
@@ -22,7 +23,14 @@ NO_ID = UUID(int=0)
 class RawClient:
     """A client with one connection. Responses are read in the order of the requests."""
 
-    def __init__(self, bootstrap_server: str, *, client_id: str | None = "raw", receive_buffer: int = 0) -> None:
+    def __init__(
+        self,
+        bootstrap_server: str,
+        *,
+        client_id: str | None = "raw",
+        receive_buffer: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
         self.socket = socket.socket()
         if receive_buffer:
@@ -30,6 +38,8 @@ class RawClient:
         self.socket.settimeout(SECONDS)
         try:
             self.socket.connect((host, int(port)))
+            if tls is not None:
+                self.socket = tls.wrap_socket(self.socket, server_hostname=host)
         except OSError:
             self.socket.close()
             raise

@@ -13,9 +13,9 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.server.assembly.broker import BrokerServer, start_broker
 from kwire.server.node.runtime import Seams
-from kwire.server.requests.authorization import Authorizer
 from kwire.server.settings.config import make_config
 from tests.support.raw_client import RawClient
 

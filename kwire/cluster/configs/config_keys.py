@@ -117,6 +117,10 @@ class ConfigKey:
     internal: bool = False
     """True for a key that is of no interest to users: it is described only if it is set."""
     kafka_default: str | None = None
+    names_plug_in: bool = False
+    """True for a class whose other values name entry points, which are looked up at start."""
+    is_own: bool = False
+    """True for a key of kwire's that Apache Kafka does not have: it is described only if it is set."""
 
     @property
     def dynamic(self) -> bool:
@@ -158,7 +162,7 @@ def _convert(key: ConfigKey, raw: str, text: str) -> Any:
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kind is ConfigType.LIST:
         return [item.strip() for item in text.split(",")] if text else []
-    if kind is ConfigType.CLASS and text not in {key.default, key.kafka_default}:
+    if kind is ConfigType.CLASS and not key.names_plug_in and text not in {key.default, key.kafka_default}:
         raise ConfigError(key.name, raw, f"Class {text} could not be found.")
     return text
 

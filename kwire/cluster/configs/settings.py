@@ -23,9 +23,12 @@ SCALE: Final = "scale"
 """Metadata of a field: the factor from the unit of the key to that of the field, or None."""
 
 
-def setting(name: str, *, default: Any = dataclasses.MISSING, scale: int | None = None) -> Any:
-    """Declare a field that is read from a configuration key; `scale` converts its unit."""
-    return dataclasses.field(default=default, metadata={KEY: name, SCALE: scale})
+def setting(name: str, *, default: Any = dataclasses.MISSING, scale: int | None = None, secret: bool = False) -> Any:
+    """Declare a field that is read from a configuration key; `scale` converts its unit.
+
+    `secret` keeps the value out of the settings' repr.
+    """
+    return dataclasses.field(default=default, repr=not secret, metadata={KEY: name, SCALE: scale})
 
 
 def read_settings(kind: type[SettingsT], values: Mapping[str, Any], **others: Any) -> SettingsT:

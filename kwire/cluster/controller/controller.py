@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
-from kwire.chunks import CHUNK, Pieces, at_once, chunks, in_turns, turn
+from kwire.chunks import CHUNK, Pieces, at_once, chunks, in_turns, mapped, turn
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
+from kwire.cluster.controller.limits import check_records
 from kwire.cluster.controller.long_plans import ATTEMPTS_MAX
+from kwire.cluster.controller.plans.acls import check_filter, check_new_acl, matching_ids
 from kwire.cluster.controller.plans.client_quotas import Alterations, plan_client_quotas
 from kwire.cluster.controller.plans.configs import Change, changed, plan_replacement
 from kwire.cluster.controller.plans.features import FeatureUpdate, plan_features
+from kwire.cluster.controller.plans.scram import ScramAlteration, plan_scram, rejections
 from kwire.cluster.controller.plans.topics import (
     CreatedTopic,
     NewTopic,
@@ -27,12 +31,15 @@ from kwire.cluster.controller.plans.topics import (
     plan_topic,
 )
 from kwire.cluster.controller.view import ControllerView
+from kwire.cluster.metadata.acl_records import acl_record
 from kwire.cluster.metadata.client_quotas import QuotaEntity, entity_text
 from kwire.cluster.metadata.features import KRAFT_VERSION
 from kwire.cluster.metadata.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata.prepared_records import PreparedRecords, prepare, prepare_in_pieces
 from kwire.cluster.raft.metadata_log import MetadataLog, Written
+from kwire.cluster.security.acls import Acl, AclFilter
 from kwire.protocol.error_codes import ErrorCode, KafkaError
+from kwire.protocol.messages.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kwire.seams import RandomSource
 
 REQUESTS_AT_ONCE = 64
@@ -53,6 +60,14 @@ def _no_quota(partitions: int) -> None:
 
 def _is_short(_: object) -> bool:
     return False
+
+
+def _rejection(acl: Acl) -> KafkaError | None:
+    try:
+        check_new_acl(acl)
+    except KafkaError as error:
+        return error.without_traceback()
+    return None
 
 
 def _has_patterns(element: tuple[ConfigResource, object]) -> bool:
@@ -203,6 +218,66 @@ class Controller:
             if len(some) == CHUNK:
                 await turn()
         return rejections
+
+    async def alter_scram(self, requested: Sequence[ScramAlteration]) -> dict[str, KafkaError | None]:
+        """Set and delete SCRAM credentials. Return the errors by user; a user may be named only once."""
+        rejected = await in_turns(rejections(self.image, requested))
+
+        def plan(alteration: ScramAlteration) -> tuple[list[Any], None]:
+            if alteration.user in rejected:
+                raise rejected[alteration.user]
+            return plan_scram(self.image, alteration), None
+
+        outcomes = await self._each(requested, plan, validate_only=False)
+        return {each.user: outcome for each, outcome in zip(requested, outcomes, strict=True)}
+
+    async def create_acls(self, requested: Sequence[Acl]) -> list[None | KafkaError]:
+        """Store access control entries that do not exist yet, all in one batch; return the error of each, or None."""
+        outcomes = await in_turns(mapped(requested, _rejection))
+        accepted = {acl: None for acl, error in zip(requested, outcomes, strict=True) if error is None}
+
+        def records() -> list[AccessControlEntryRecord]:
+            known = self.image.acl_ids
+            return [acl_record(self._random_source.uuid(), acl) for acl in accepted if acl not in known]
+
+        await self._append_acls(records, len(accepted))
+        return outcomes
+
+    async def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl] | KafkaError]:
+        """Remove the access control entries that match filters, all in one batch; return those of each filter."""
+        matching: dict[UUID, None] = {}
+        outcomes: list[list[Acl] | KafkaError] = []
+        for acl_filter in filters:
+            try:
+                check_filter(acl_filter)
+            except KafkaError as error:
+                outcomes.append(error.without_traceback())
+                continue
+            found = await in_turns(matching_ids(self.image, acl_filter))
+            outcomes.append(list(found.values()))
+            matching |= dict.fromkeys(found)
+            await turn()
+
+        def records() -> list[RemoveAccessControlEntryRecord]:
+            known = self.image.acls
+            return [RemoveAccessControlEntryRecord(id=acl_id) for acl_id in matching if acl_id in known]
+
+        await self._append_acls(records, len(matching))
+        return outcomes
+
+    async def _append_acls(self, records: Callable[[], Sequence[Any]], count: int) -> None:
+        """Append what `records` returns for the newest image, at most `count` records. Raises KafkaError."""
+        check_records(count)
+        epoch = self._log.epoch
+        for attempt in range(ATTEMPTS_MAX + 1):
+            image = self.image
+            steps = prepare_in_pieces(records(), image.features)
+            prepared = await in_turns(steps) if attempt < ATTEMPTS_MAX else at_once(steps)
+            if self.image is image:
+                break
+        if prepared.count:
+            self._log.append(prepared)
+        await self._log.committed(Written(self._log.newest_image.offset, epoch))
 
     async def update_features(
         self, updates: Sequence[FeatureUpdate], *, controller_id: int, validate_only: bool

@@ -18,12 +18,19 @@ from uuid import UUID
 from kwire.chunks import Pieces, at_once, chunks
 from kwire.cluster.configs.config_keys import ConfigResourceType
 from kwire.cluster.directory_ids import MIGRATING
+from kwire.cluster.metadata.acl_records import acl_of
 from kwire.cluster.metadata.client_quotas import QuotaEntity, make_entity
 from kwire.cluster.metadata.features import SUPPORTED
 from kwire.cluster.metadata.persistent_map import MapDraft, PersistentMap
-from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration, Endpoint, SupportedFeature
+from kwire.cluster.metadata.registrations import (
+    BrokerRegistration,
+    ControllerRegistration,
+    endpoints_of,
+    features_of,
+)
 from kwire.cluster.metadata.scram import ScramCredential, ScramCredentials
 from kwire.cluster.metadata.topic_id_map import TopicIdDraft, TopicIdMap
+from kwire.cluster.security.acls import Acl
 from kwire.cluster.topic_names import can_collide, collision_key
 from kwire.protocol.messages import metadata_records as records
 
@@ -106,10 +113,12 @@ class MetadataImage:
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=PersistentMap)
     scram: ScramCredentials = field(default_factory=PersistentMap)
     next_producer_id: int = 0
-    acls: Mapping[UUID, records.AccessControlEntryRecord] = field(default_factory=PersistentMap)
-    """Access control entries by id: stored for snapshots and for other controllers, not enforced."""
+    acls: Mapping[UUID, Acl] = field(default_factory=PersistentMap)
+    """Access control entries by id."""
+    acl_ids: Mapping[Acl, UUID] = field(default_factory=PersistentMap)
+    """Ids of access control entries."""
     delegation_tokens: Mapping[str, records.DelegationTokenRecord] = field(default_factory=PersistentMap)
-    """Delegation tokens by id (KIP-48): stored for snapshots and for other controllers, not accepted for login."""
+    """Delegation tokens by id (KIP-48)."""
 
     def topic_by_id(self, topic_id: UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)
@@ -362,29 +371,13 @@ def _remove_scram_credential(delta: _Delta, record: records.RemoveUserScramCrede
     delta.values_of("scram", record.name).pop(record.mechanism, None)
 
 
-def _endpoints(listeners: Iterable[records.BrokerEndpoint | records.ControllerEndpoint]) -> tuple[Endpoint, ...]:
-    return tuple(
-        Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
-        for end in listeners
-    )
-
-
-def _features(
-    features: Iterable[records.BrokerFeature | records.ControllerFeature],
-) -> tuple[SupportedFeature, ...]:
-    return tuple(
-        SupportedFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
-        for feature in features
-    )
-
-
 def _register_broker(delta: _Delta, record: records.RegisterBrokerRecord) -> None:
     delta.map("brokers")[record.broker_id] = BrokerRegistration(
         broker_id=record.broker_id,
         broker_epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
-        endpoints=_endpoints(record.end_points),
-        features=_features(record.features),
+        endpoints=endpoints_of(record.end_points),
+        features=features_of(record.features),
         rack=record.rack,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
@@ -425,18 +418,23 @@ def _register_controller(delta: _Delta, record: records.RegisterControllerRecord
     delta.map("controllers")[record.controller_id] = ControllerRegistration(
         controller_id=record.controller_id,
         incarnation_id=record.incarnation_id,
-        endpoints=_endpoints(record.end_points),
-        features=_features(record.features),
+        endpoints=endpoints_of(record.end_points),
+        features=features_of(record.features),
     )
 
 
 def _access_control_entry(delta: _Delta, record: records.AccessControlEntryRecord) -> None:
-    delta.map("acls")[record.id] = record
+    delta.map("acls")[record.id] = acl = acl_of(record)
+    delta.map("acl_ids")[acl] = record.id
 
 
 def _remove_access_control_entry(delta: _Delta, record: records.RemoveAccessControlEntryRecord) -> None:
-    if delta.map("acls").pop(record.id, None) is None:
+    acl = delta.map("acls").pop(record.id, None)
+    if acl is None:
         raise UnknownRecord(f"a RemoveAccessControlEntryRecord names the unknown id {record.id}")
+    ids = delta.map("acl_ids")
+    if ids.get(acl) == record.id:
+        del ids[acl]
 
 
 def _delegation_token(delta: _Delta, record: records.DelegationTokenRecord) -> None:

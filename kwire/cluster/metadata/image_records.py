@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kwire.cluster.metadata.acl_records import acl_record
 from kwire.cluster.metadata.features import METADATA_VERSION
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.registrations import BrokerRegistration, ControllerRegistration
@@ -53,7 +54,8 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
     for user, credentials in image.scram.items():
         for mechanism, credential in credentials.items():
             yield credential_record(user, mechanism, credential)
-    yield from image.acls.values()
+    for acl_id, acl in image.acls.items():
+        yield acl_record(acl_id, acl)
     yield from image.delegation_tokens.values()
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kwire.cluster.metadata.image import ConfigResource, MetadataImage, TopicImage
 from kwire.cluster.metadata.persistent_map import changed_keys
+from kwire.cluster.security.acls import Acl
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +25,22 @@ class MetadataDelta:
         return self.before.configs is not self.after.configs
 
     @property
+    def has_acl_changes(self) -> bool:
+        return self.before.acls is not self.after.acls
+
+    @property
     def has_broker_changes(self) -> bool:
         return self.before.brokers is not self.after.brokers
 
     @property
     def has_quota_changes(self) -> bool:
         return self.before.client_quotas is not self.after.client_quotas
+
+    def changed_acls(self) -> tuple[list[Acl], list[Acl]]:
+        """Return the removed and the added access control entries."""
+        before, after = self.before.acls, self.after.acls
+        ids = changed_keys(before, after)
+        return [before[each] for each in ids if each in before], [after[each] for each in ids if each in after]
 
     def changed_topics(self) -> list[tuple[TopicImage | None, TopicImage | None]]:
         """Return pairs (before, after) of the topics that changed; None for a topic that does not exist."""

@@ -157,13 +157,19 @@ def persistent(mapping: Mapping[K, V]) -> PersistentMap[K, V]:
 
 def changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> list[K]:
     """Return the keys whose values are not the same object in both maps, including keys that one map lacks."""
+    return list(iter_changed_keys(old, new))
+
+
+def iter_changed_keys(old: Mapping[K, V], new: Mapping[K, V]) -> Iterator[K]:
+    """Yield what changed_keys returns; neither map may change meanwhile."""
     if old is new:
-        return []
+        return
     if isinstance(old, PersistentMap) and isinstance(new, PersistentMap) and old.index is new.index:
-        return list(_changed(old, new))
-    missing = object()
-    keys = dict.fromkeys([*old, *new])
-    return [key for key in keys if old.get(key, cast("Any", missing)) is not new.get(key, cast("Any", missing))]
+        yield from _changed(old, new)
+        return
+    missing = cast("Any", object())
+    yield from (key for key, value in old.items() if new.get(key, missing) is not value)
+    yield from (key for key in new if key not in old)
 
 
 def _changed(old: PersistentMap[K, V], new: PersistentMap[K, V]) -> Iterator[K]:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
+
+from kwire.protocol.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    ControllerEndpoint,
+    ControllerFeature,
+)
 
 
 class Endpoint(NamedTuple):
@@ -54,3 +62,19 @@ class ControllerRegistration:
     incarnation_id: UUID
     endpoints: tuple[Endpoint, ...]
     features: tuple[SupportedFeature, ...] = ()
+
+
+def endpoints_of(listeners: Iterable[BrokerEndpoint | ControllerEndpoint]) -> tuple[Endpoint, ...]:
+    """Return the endpoints of a record."""
+    return tuple(
+        Endpoint(name=end.name, host=end.host, port=end.port, security_protocol=end.security_protocol)
+        for end in listeners
+    )
+
+
+def features_of(features: Iterable[BrokerFeature | ControllerFeature]) -> tuple[SupportedFeature, ...]:
+    """Return the supported features of a record."""
+    return tuple(
+        SupportedFeature(feature.name, feature.min_supported_version, feature.max_supported_version)
+        for feature in features
+    )

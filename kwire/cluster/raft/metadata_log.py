@@ -74,6 +74,7 @@ class MetadataLog:
         self._node = node
         self._node_id = node_id
         self._bootstrap = bootstrap
+        self._first_image = MetadataImage().apply(bootstrap, offset=0, epoch=0)
         self._replay = Replay()
         self._applied_to = 0
         """End offset of the committed image."""
@@ -107,6 +108,14 @@ class MetadataLog:
     def node(self) -> RaftNode:
         """Raft node that keeps the log."""
         return self._node
+
+    @property
+    def image_for_logins(self) -> MetadataImage:
+        """Committed image; before there is one, that of a new cluster's first records.
+
+        Nodes that log in by SCRAM need credentials before they can elect a leader.
+        """
+        return self.image if METADATA_VERSION in self.image.features else self._first_image
 
     @property
     def epoch(self) -> int:

@@ -11,9 +11,10 @@ of this API alone (KIP-511). The response's header never has a tag section: see 
 
 from kwire.protocol.primitives import boolean, int16, int32, int64, string
 from kwire.protocol.schema import field, message, struct
+from kwire.protocol.wire import EARLY_TAGS_MAX
 
 
-@message(key=18, kind="request", versions="0-4", flexible="3+")
+@message(key=18, kind="request", versions="0-4", flexible="3+", tags_max=EARLY_TAGS_MAX)
 class ApiVersionsRequest:
     client_software_name: string = field("3+", ignorable=True)
     client_software_version: string = field("3+", ignorable=True)

@@ -36,6 +36,6 @@ class CreateDelegationTokenResponse:
     max_timestamp_ms: int64 = field("0+")
     """Limit for all renewals."""
     token_id: string = field("0+")
-    hmac: bytes_ = field("0+")
+    hmac: bytes_ = field("0+", secret=True)
     """Secret of the token."""
     throttle_time_ms: int32 = field("0+")

@@ -38,7 +38,7 @@ class DescribedDelegationToken:
     max_timestamp: int64 = field("0+")
     """Limit for all renewals."""
     token_id: string = field("0+")
-    hmac: bytes_ = field("0+")
+    hmac: bytes_ = field("0+", secret=True)
     renewers: list[DescribedDelegationTokenRenewer] = field("0+")
 
 

@@ -9,7 +9,7 @@ from kwire.protocol.schema import field, message
 
 @message(key=40, kind="request", versions="1-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    hmac: bytes_ = field("0+")
+    hmac: bytes_ = field("0+", secret=True)
     expiry_time_period_ms: int64 = field("0+")
     """Relative to now; negative ends the token at once."""
 

@@ -9,7 +9,7 @@ from kwire.protocol.schema import field, message
 
 @message(key=39, kind="request", versions="1-2", flexible="2+")
 class RenewDelegationTokenRequest:
-    hmac: bytes_ = field("0+")
+    hmac: bytes_ = field("0+", secret=True)
     renew_period_ms: int64 = field("0+")
     """Relative to now; values below 1 stand for the broker's delegation.token.expiry.time.ms."""
 

@@ -6,9 +6,10 @@
 
 from kwire.protocol.primitives import bytes_, int16, int64, string
 from kwire.protocol.schema import field, message
+from kwire.protocol.wire import EARLY_TAGS_MAX
 
 
-@message(key=36, kind="request", versions="0-2", flexible="2+")
+@message(key=36, kind="request", versions="0-2", flexible="2+", tags_max=EARLY_TAGS_MAX)
 class SaslAuthenticateRequest:
     auth_bytes: bytes_ = field("0+")
     """A token of the chosen mechanism."""

@@ -6,9 +6,10 @@
 
 from kwire.protocol.primitives import int16, string
 from kwire.protocol.schema import field, message
+from kwire.protocol.wire import EARLY_TAGS_MAX
 
 
-@message(key=17, kind="request", versions="0-1")
+@message(key=17, kind="request", versions="0-1", tags_max=EARLY_TAGS_MAX)
 class SaslHandshakeRequest:
     mechanism: string = field("0+")
 

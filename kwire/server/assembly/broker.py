@@ -22,6 +22,7 @@ from kwire.log.log_directory import previous_broker_epoch
 from kwire.server.apis import SERVED
 from kwire.server.assembly.broker_registrar import BrokerRegistrar
 from kwire.server.assembly.broker_services import make_services
+from kwire.server.assembly.gates import gates
 from kwire.server.assembly.quorum_member import QuorumMember, bind_listeners, join_quorum
 from kwire.server.assembly.replicas import Replicas, absent_directories, open_replicas
 from kwire.server.network.listeners import Listeners
@@ -146,6 +147,7 @@ async def start_broker(
         member = await join_quorum(node, listeners)
         registrar = _registrar(member, listeners.clients)
         missing_directories = await _register(node, registrar)
+        member.publisher.caught_up()
         replicas = await open_replicas(
             member, registrar, missing_directories, count_loaded=count_loaded, logs_undo=logs, undo=undo
         )
@@ -154,7 +156,8 @@ async def start_broker(
         # change of leadership.
         await replicas.lifecycle.unfence()
         await replicas.coordinators.start()
-        await listeners.clients.serve(lambda name: Dispatcher(SERVED, services, name).handle)
+        clients = listeners.clients
+        await clients.serve(gates(node, clients, lambda name: Dispatcher(SERVED, services, name).handle))
         _start_tasks(node, listeners.clients, replicas, services)
         undo.pop_all()
     return BrokerServer(member, listeners.clients, registrar, replicas, services)
@@ -202,7 +205,12 @@ def _start_tasks(node: Node, listeners: Listeners, replicas: Replicas, services:
 def _advertised_endpoints(config: BrokerConfig, listeners: Listeners) -> list[Endpoint]:
     """Return the listeners that clients connect to. A configured port 0 is replaced by the port that was bound."""
     return [
-        Endpoint(name=address.name, host=_routable(address), port=listeners.port_of(address))
+        Endpoint(
+            name=address.name,
+            host=_routable(address),
+            port=listeners.port_of(address),
+            security_protocol=config.security_protocols[address.name],
+        )
         for address in config.advertised_listeners
     ]
 

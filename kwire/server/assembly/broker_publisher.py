@@ -47,6 +47,7 @@ class BrokerPublisher(MetadataPublisher, PartitionListener):
     # --- changes of the metadata
 
     def publish(self, delta: MetadataDelta) -> None:
+        self.node.publish_acls(delta)
         if self.node.publish_settings(delta):
             self.settings_changed()
         self.partitions.apply(delta)  # it calls the methods below

@@ -15,7 +15,6 @@ from kwire.server.fetching.fetch_sessions import FetchSessions
 from kwire.server.node.node import Node
 from kwire.server.quotas.replication import Side
 from kwire.server.replication.replication import ReplicationSettings, replication_quota
-from kwire.server.requests.authorization import AllowEverything
 from kwire.server.requests.client_telemetry import ClientTelemetry
 from kwire.server.requests.large_batches import WorkersForLargeBatches
 from kwire.server.requests.services import Services
@@ -55,7 +54,8 @@ def make_services(member: QuorumMember, listeners: BoundListeners, replicas: Rep
         share_persister=coordinators.share_persister,
         transaction_verifier=coordinators.transaction_verifier,
         markers=coordinators.markers,
-        authorizer=AllowEverything(),
+        authorizer=node.authorizer,
+        audit=node.audit,
         quotas=listeners.client_quotas,
         client_telemetry=ClientTelemetry(
             clock=node.clock,

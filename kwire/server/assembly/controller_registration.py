@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from uuid import UUID
 
 from kwire.cluster.metadata.features import SUPPORTED
@@ -17,6 +18,7 @@ from kwire.protocol.messages.controller_registration import (
 )
 from kwire.server.other_nodes.active_controller import ActiveController, NoActiveControllerError
 from kwire.server.other_nodes.controller_retries import RETRY_SECONDS, until_stored
+from kwire.server.settings.security_protocols import SecurityProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ class ControllerRegistration:
         node_id: int,
         incarnation_id: UUID,
         endpoints: Endpoints,
+        security_protocols: Mapping[str, SecurityProtocol],
         metadata_log: MetadataLog,
         active_controller: ActiveController,
     ) -> None:
@@ -42,7 +45,13 @@ class ControllerRegistration:
             controller_id=node_id,
             incarnation_id=incarnation_id,
             listeners=[
-                ControllerRegistrationListener(name=each.name, host=each.host, port=each.port) for each in endpoints
+                ControllerRegistrationListener(
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=security_protocols[each.name],
+                )
+                for each in endpoints
             ],
             features=[
                 ControllerRegistrationFeature(name=name, min_supported_version=low, max_supported_version=high)

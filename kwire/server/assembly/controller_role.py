@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
 from kwire.cluster.controller.broker_control import BrokerControl
 from kwire.cluster.controller.controller import Controller
+from kwire.cluster.controller.delegation_tokens import DelegationTokens
 from kwire.cluster.controller.plans.topics import TopicDefaults
+from kwire.cluster.metadata.delegation_tokens import TokenSettings
+from kwire.cluster.security.authorizer import AllowEverything
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.apis.cluster import administration, api_versions, broker_control, describe_cluster, envelope, quorum
 from kwire.server.apis.configs import describe_configs
 from kwire.server.apis.security import security
 from kwire.server.assembly.controller_registration import ControllerRegistration
+from kwire.server.assembly.gates import gates
 from kwire.server.network.listeners import Listeners
 from kwire.server.network.outgoing.addresses import shown_address
 from kwire.server.node.node import Node, NodeSettings
@@ -21,7 +26,6 @@ from kwire.server.other_nodes.active_controller import ActiveController, Request
 from kwire.server.other_nodes.internal_topics import InternalTopicSettings
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import AllowEverything
 from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.dispatch import Dispatcher
 from kwire.server.requests.services import ControllerServices
@@ -59,6 +63,12 @@ class ControllerRole:
             cluster_id=node.storage.cluster_id,
             local_broker_incarnation=node.broker_incarnation_id,
         )
+        self._tokens = DelegationTokens(
+            metadata_log=node.metadata_log,
+            clock=node.clock,
+            random_source=node.random_source,
+            settings=node.settings.of(TokenSettings),
+        )
         topics = node.settings.of(InternalTopicSettings)
         self._services = ControllerServices(
             config=node.config,
@@ -67,7 +77,8 @@ class ControllerRole:
             clock=node.clock,
             random_source=node.random_source,
             metadata_log=node.metadata_log,
-            authorizer=AllowEverything(),
+            authorizer=node.authorizer,
+            audit=node.audit,
             quotas=self.quotas,
             apis=SERVED,
             unsupported_api_versions=api_versions.unsupported_version,
@@ -81,9 +92,12 @@ class ControllerRole:
                     current=node.settings,
                 ),
             ),
+            delegation_tokens=self._tokens,
             config_entries=ConfigEntries(node.config, node.settings, node.dynamic_configs),
             messages=RepeatedMessages(logger, node.clock.monotonic_ms),
         )
+        self._own_services = dataclasses.replace(self._services, authorizer=AllowEverything(), audit=None)
+        """Services for requests of the node itself."""
 
     @property
     def addresses(self) -> list[str]:
@@ -93,7 +107,8 @@ class ControllerRole:
 
     async def serve(self) -> None:
         """Accept connections of the other nodes."""
-        await self.listeners.serve(lambda name: Dispatcher(SERVED, self._services, name).handle)
+        dispatcher = gates(self._node, self.listeners, lambda name: Dispatcher(SERVED, self._services, name).handle)
+        await self.listeners.serve(dispatcher)
 
     def start(self, active_controller: ActiveController) -> None:
         """Follow the brokers' heartbeats, and register this controller; called after the node has started."""
@@ -102,6 +117,7 @@ class ControllerRole:
             node_id=node.config.node_id,
             incarnation_id=node.random_source.uuid(),
             endpoints=controller_endpoints(node.config, self.listeners.ports()),
+            security_protocols=node.config.security_protocols,
             metadata_log=node.metadata_log,
             active_controller=active_controller,
         )
@@ -109,14 +125,16 @@ class ControllerRole:
         node.background.run(self._brokers.run())
         node.background.run(self._brokers.balance_leaders())
         node.background.run(self._brokers.elect_unclean_leaders())
+        node.background.run(self._tokens.run())
         node.background.run(registration.run())
 
     def serve_here(self, request: Any, request_origin: RequestOrigin) -> Any:
-        """Serve a request of this process: of the node itself, or of a client of its broker."""
+        """Serve a request of this process: of the node itself, which may do everything, or of its broker's client."""
         api = self._apis[type(request)]
+        is_own = request_origin.version is None
         version = api.max_version if request_origin.version is None else request_origin.version
         context = RequestContext(
-            self._services,
+            self._own_services if is_own else self._services,
             request_origin.client,
             request_origin.listener_name,
             api.key,
@@ -134,7 +152,7 @@ def active_controller_client(node: Node, role: ControllerRole | None) -> ActiveC
     """Return the client of the active controller for a node, with or without a controller role."""
     return ActiveController(
         metadata_log=node.metadata_log,
-        channel=node.channel,
+        channel=node.controller_channel,
         clock=node.clock,
         here=None if role is None else role.serve_here,
         itself=RequestOrigin(

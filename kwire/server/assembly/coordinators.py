@@ -59,7 +59,7 @@ class Coordinators:
             broker_id=config.node_id,
             listener_name=config.inter_broker_listener_name,
             image=self._image,
-            channel=node.channel,
+            channel=node.broker_channel,
         )
         self.topic_creator = TopicCreator(active_controller, node.metadata_log, config, settings, node.clock)
         self.producer_ids = ProducerIds(self._allocate_producer_ids)

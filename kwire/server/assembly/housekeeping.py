@@ -1,4 +1,4 @@
-"""Periodic tasks of a broker: retention, checkpoints, due flushes, expiry of producer ids, scrubbing."""
+"""Periodic tasks of a broker: retention, checkpoints, due flushes, free space, expiry of producer ids, scrubbing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kwire.cluster.partitions.partitions import Partitions
 from kwire.log import scrubbing
 from kwire.log.checkpoints import HIGH_WATERMARK_FILE, TopicPartition
 from kwire.log.disk import DiskFailure, DiskFullError
-from kwire.log.log_directory import LOADED_FILES, LogDirectoryError
+from kwire.log.log_directory import LOADED_FILES, LogDirectory, LogDirectoryError
 from kwire.log.log_manager import LogManager
 from kwire.log.not_ready import ready_in_steps
 from kwire.log.partition_log import PartitionLog
@@ -50,6 +50,7 @@ class HousekeepingSettings:
     producer_expiration_ms: int = setting("producer.id.expiration.ms")
     recovery_point_interval_ms: int = setting("log.flush.offset.checkpoint.interval.ms")
     high_watermark_interval_ms: int = setting("replica.high.watermark.checkpoint.interval.ms")
+    free_bytes_min: int = setting("log.dirs.free.bytes.min")
 
 
 class Housekeeping:
@@ -83,6 +84,7 @@ class Housekeeping:
         yield self._write_high_watermarks(max(settings.high_watermark_interval_ms, HIGH_WATERMARK_STEP_MS))
         yield self._remove_files()
         yield self._flush()
+        yield self._watch_free_space()
         yield self._scrub()
         yield self._return_memory()
 
@@ -193,3 +195,32 @@ class Housekeeping:
                     logger.warning("cannot flush, the disk is full: %s", full)
                 except (DiskFailure, KafkaError):  # the log is offline and has logged why
                     continue
+
+    async def _watch_free_space(self) -> None:
+        """Reject the batches of clients in directories with fewer free bytes than log.dirs.free.bytes.min."""
+        while True:
+            await asyncio.sleep(STEP_MS / 1000.0)
+            for directory in self._logs.directories:
+                await self._measure_free_space(directory)
+
+    async def _measure_free_space(self, directory: LogDirectory) -> None:
+        free_bytes_min = self._settings.of(HousekeepingSettings).free_bytes_min
+        if directory.is_offline or not (free_bytes_min or directory.rejects_clients):
+            return
+        try:
+            free_bytes = await self._workers.run(partial(self._logs.directories.free_bytes, directory))
+        except DiskFailure as failure:  # the next write there takes the directory offline
+            logger.warning("%s", failure)
+            return
+        rejects_clients = free_bytes < free_bytes_min
+        if rejects_clients == directory.rejects_clients:
+            return
+        directory.set_rejects_clients(rejects_clients)
+        logger.log(
+            logging.ERROR if rejects_clients else logging.WARNING,
+            "The log directory %s %s: %d bytes are free, log.dirs.free.bytes.min is %d",
+            directory.path,
+            "rejects batches of producers" if rejects_clients else "accepts batches of producers again",
+            free_bytes,
+            free_bytes_min,
+        )

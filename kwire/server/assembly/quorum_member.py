@@ -17,6 +17,7 @@ from kwire.server.node.node_publisher import NodePublisher
 from kwire.server.node.runtime import NodeRuntime
 from kwire.server.other_nodes.active_controller import ActiveController
 from kwire.server.quotas.manager import ClientQuotaManager, QuotaConfig
+from kwire.server.security.sasl.node_logins import check_node_logins
 from kwire.server.settings.config import ListenerAddress
 
 
@@ -46,8 +47,10 @@ class QuorumMember:
 
 
 async def bind_listeners(runtime: NodeRuntime, undo: AsyncExitStack) -> BoundListeners:
-    """Bind the ports of the node's roles. Raises SettingError for one that cannot be bound."""
+    """Open the stores of TLS, and bind the ports of the node's roles. Raises SettingError if either fails."""
     config = runtime.config
+    check_node_logins(config)
+    await runtime.tls.open(runtime.settings.values)
     clients = client_quotas = controllers = None
     if config.is_broker:
         client_quotas = ClientQuotaManager(clock=runtime.clock, config=runtime.settings.of(QuotaConfig))
@@ -67,9 +70,11 @@ async def _bind(
         runtime.config,
         runtime.settings,
         addresses,
+        tls=runtime.tls,
         turns=runtime.turns,
         on_request_error=runtime.background.fail_if_data_threatened,
         rejected_ms=rejected_ms,
+        principal_builder=runtime.principal_builder,
     )
     undo.callback(listeners.close, "the start has failed")
     await listeners.bind()
@@ -85,13 +90,23 @@ async def join_quorum(node: Node, listeners: BoundListeners) -> QuorumMember:
         settings=node.settings,
         dynamic_configs=node.dynamic_configs,
         listeners=[each for each in (listeners.clients, listeners.controllers) if each is not None],
+        tls=node.runtime.tls,
         active_controller=active_controller,
         quotas=[each for each in quotas if each is not None],
+        authorizer=node.authorizer,
     )
     node.metadata_log.publish_to(publisher)
+    node.dynamic_configs.validators.append(node.runtime.tls.check)
+    node.background.run(node.runtime.tls.run())
     if controller is not None:
         await controller.serve()  # before the node joins: peers send requests back when it asks for their votes
     node.start(publisher)
     if controller is not None:
         controller.start(active_controller)
+    node.background.run(_let_clients_in(node, publisher))
     return QuorumMember(node=node, controller=controller, active_controller=active_controller, publisher=publisher)
+
+
+async def _let_clients_in(node: Node, publisher: NodePublisher) -> None:
+    await node.metadata_log.caught_up()
+    publisher.caught_up()

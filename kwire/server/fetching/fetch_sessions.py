@@ -69,9 +69,17 @@ class FetchSessions:
         return len(self._cache)
 
     def plan(
-        self, request: FetchRequest, *, uses_topic_ids: bool, topic_names: Mapping[UUID, str] = _NO_NAMES
+        self,
+        request: FetchRequest,
+        *,
+        uses_topic_ids: bool,
+        topic_names: Mapping[UUID, str] = _NO_NAMES,
+        may_follow: bool = True,
     ) -> Pieces[FetchPlan]:
-        """Return what a request fetches. Raises KafkaError if its session does not exist or has another epoch."""
+        """Return what a request fetches. Raises KafkaError if its session does not exist or has another epoch.
+
+        Without `may_follow`, a replica id in the request gives its session no precedence over others.
+        """
         named: dict[Key, FetchPartition] = {}
         name_length = taken = 0
         for topic in request.topics:
@@ -89,7 +97,8 @@ class FetchSessions:
         may_be_kept = name_length <= NAME_LENGTH_MAX
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             replica_id = max(request.replica_id, request.replica_state.replica_id)
-            follower = (replica_id, request.replica_state.replica_epoch) if replica_id >= 0 else None
+            is_follower = replica_id >= 0 and may_follow
+            follower = (replica_id, request.replica_state.replica_epoch) if is_follower else None
             self._cache.end(request.session_id)
             wants_session = request.session_epoch == INITIAL_EPOCH and may_be_kept
             return FetchPlan(partitions=list(named.items()), wants_session=wants_session, follower=follower)

@@ -21,13 +21,18 @@ _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 def invalid_size(size: int, connection: Connection, listener: Listener) -> CloseConnection:
     """Return why to close a connection whose frame claims `size` bytes."""
     if size >> 8 not in _TLS_HANDSHAKES:
-        return CloseConnection(f"announced a request of {size} bytes, outside 0 to socket.request.max.bytes")
+        setting = "socket.request.max.bytes"
+        if listener.is_unauthenticated(connection):
+            setting = "sasl.server.max.receive.size"
+            listener.count_failure(connection, f"a request of {size} bytes, outside 0 to {setting}")
+        return CloseConnection(f"announced a request of {size} bytes, outside 0 to {setting}")
     listener.messages.log(
         logging.WARNING,
         ("TLS", connection.peer_host),
-        "a client at %s speaks TLS, but listener %s is plaintext: set its security.protocol=PLAINTEXT",
+        "a client at %s speaks TLS, but listener %s is plaintext: set its security.protocol=%s",
         connection.peer_host,
         listener.name,
+        "SASL_PLAINTEXT" if listener.authenticates else "PLAINTEXT",
     )
     return CloseConnection("speaks TLS to a plaintext listener")
 

@@ -33,6 +33,7 @@ from kwire.server.network.response_queue import QueuedResponse, Response, Respon
 
 if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
+    from kwire.server.security.sasl.authenticator import Authenticator
 
 logger = logging.getLogger(__name__)
 _read_size = struct.Struct(">i").unpack_from
@@ -48,7 +49,6 @@ class Connection:
         "_can_serve",
         "_closing",
         "_end_reason",
-        "_frame_bytes_max",
         "_frames",
         "_listener",
         "_mute",
@@ -60,13 +60,16 @@ class Connection:
         "_transport",
         "_turns",
         "_writable",
+        "authentication",
         "blocked_output",
         "client_software",
+        "frame_bytes_max",
         "last_active",
         "peer_host",
         "peer_port",
         "principal",
         "share",
+        "token_authenticated",
         "when_lost",
         "work",
     )
@@ -88,17 +91,15 @@ class Connection:
         """True if the connection is closing: no further request of the client is served."""
         self._end_reason = ""
         """Reason why reading has ended; only queued requests are still served. Empty while the connection is read."""
-        self._writable = True
-        self._ready = True
-        self._frame_bytes_max = listener.limits.request_bytes_max
+        self._writable = self._ready = True
+        self.frame_bytes_max = listener.first_frame_bytes_max
         self._read_pauses: ReadPauses
         self._reads_long = False
-        self._stored_bytes = 0
-        self.last_active = 0.0
+        self._stored_bytes, self.last_active = 0, 0.0
         self.blocked_output = BlockedOutput()
-        self.peer_host = ""
-        self.peer_port = 0
-        self.principal = "User:ANONYMOUS"
+        self.peer_host, self.peer_port = "", 0
+        self.principal, self.token_authenticated = "User:ANONYMOUS", False
+        self.authentication: Authenticator | None = None
         self.client_software = ("unknown", "unknown")
         self.when_lost: list[Callable[[], None]] | None = []
 
@@ -130,9 +131,8 @@ class Connection:
             else:
                 self._gather(view, count)
         except CloseConnection as reason:
-            self._end(str(reason))  # earlier requests are served, as in Apache Kafka
-        answers = self._responses
-        if answers.is_blocked and self._stored_bytes - answers.frame_bytes > limits.BLOCKED_BYTES_MAX:
+            self.end(str(reason))  # earlier requests are served, as in Apache Kafka
+        if self._responses.is_blocked and self._stored_bytes - self._responses.frame_bytes > limits.BLOCKED_BYTES_MAX:
             self._read_pauses.add("blocked")
         if has_share:
             self._turns.end(self.share, has_more=self._has_more)
@@ -228,7 +228,7 @@ class Connection:
 
     def _frame_size(self, buffer: memoryview | bytes, position: int) -> int:
         size: int = _read_size(buffer, position)[0]
-        if not 0 <= size <= self._frame_bytes_max:
+        if not 0 <= size <= self.frame_bytes_max:
             raise invalid_size(size, self, self._listener)
         return size
 
@@ -404,9 +404,9 @@ class Connection:
             return
         while self._frames:
             self._unstore(len(self._frames.popleft()))
-        self._end(reason)
+        self.end(reason)
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
         """Read nothing more, and close when all queued requests are answered."""
         self._end_reason = self._end_reason or reason
         self._read_pauses.add("end")

@@ -12,8 +12,12 @@ from typing import Any
 from kwire.cluster.configs.settings import setting
 from kwire.log.disk import open_files_default
 from kwire.server.network.outgoing.addresses import AddressBook
+from kwire.server.settings.listener_values import values_of_listener
 from kwire.server.settings.setting_rules import connection_overrides
 
+CONNECTIONS = "max.connections"
+CREATION_RATE = "max.connection.creation.rate"
+"""Settings that a listener may have for itself, with its prefix."""
 UNLIMITED = 2**31 - 1
 PIPELINE_DEPTH_MAX = 64
 """Maximum responses that wait in one connection; further requests are served after the first response is sent."""
@@ -23,6 +27,10 @@ BLOCKED_BYTES_MAX = 64 * 1024
 """Maximum bytes of requests that wait behind a blocking request; above it the connection is not read."""
 LONG_REQUEST_BYTES = 8 * 1024
 """A longer request may have many elements: it is read, and answered, in pieces."""
+HANDSHAKES_MAX = 1000
+"""TLS handshakes of a listener at the same time. Above it, the oldest one ends: a client needs milliseconds for one."""
+HANDSHAKES_PER_HOST_MAX = 100
+"""TLS handshakes of one address on a listener at the same time. Above it, new connections are closed."""
 RESERVED_DESCRIPTORS = 64
 """File descriptors that are reserved for checkpoints, listeners and the compaction process."""
 
@@ -33,10 +41,10 @@ class ListenerSettings:
 
     request_bytes_max: int = setting("socket.request.max.bytes")
     queued_bytes_max: int = setting("queued.max.request.bytes")
-    connections_max: int = setting("max.connections")
+    connections_max: int = setting(CONNECTIONS)
     connections_max_per_ip: int = setting("max.connections.per.ip")
     overrides_per_ip: str = setting("max.connections.per.ip.overrides")
-    created_per_second_max: int = setting("max.connection.creation.rate")
+    created_per_second_max: int = setting(CREATION_RATE)
     idle_ms_max: int = setting("connections.max.idle.ms")
     backlog: int = setting("socket.listen.backlog.size")
     send_buffer_bytes: int = setting("socket.send.buffer.bytes")
@@ -46,6 +54,42 @@ class ListenerSettings:
 def rejects_none(_: str) -> int:
     """Return 0 for every address: no quota rejects connections."""
     return 0
+
+
+@dataclass(slots=True)
+class CreationRate:
+    """Maximum rate of new connections, which are delayed above it. The connections of one second may arrive at once."""
+
+    per_second_max: int = UNLIMITED
+    _next_due: float = 0.0
+    """Time at which the next connection is due if connections arrive at the highest rate, without a burst."""
+
+    def delay_ms(self, now: float) -> int:
+        """Return how long a new connection has to wait.
+
+        As in Kafka, a rate of 0 still admits one connection per second, so that no connection waits longer.
+        """
+        rate = self.per_second_max
+        if rate == UNLIMITED:
+            return 0
+        self._next_due = max(self._next_due, now) + 1.0 / max(1, rate)
+        return max(0, round((self._next_due - now - 1.0) * 1000))
+
+
+@dataclass(slots=True)
+class ListenerLimits:
+    """Limits of one listener: settings with its prefix. Without them its connections count for the broker only."""
+
+    connections_max: int = UNLIMITED
+    """The setting listener.name.NAME.max.connections."""
+    rate: CreationRate = field(default_factory=CreationRate)
+    """The setting listener.name.NAME.max.connection.creation.rate."""
+
+    def update(self, name: str, texts: Mapping[str, str]) -> None:
+        """Apply the current settings; `texts` are those with a prefix, and others."""
+        values = values_of_listener(name, texts, dict.fromkeys((CONNECTIONS, CREATION_RATE), UNLIMITED))
+        self.connections_max = values[CONNECTIONS]
+        self.rate.per_second_max = values[CREATION_RATE]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,7 +106,7 @@ class ConnectionLimits:
     """The setting connections.max.idle.ms; negative for never."""
     per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     """The setting max.connections.per.ip.overrides, by address."""
-    created_per_second_max: int = UNLIMITED
+    rate: CreationRate = field(default_factory=CreationRate)
     """The setting max.connection.creation.rate."""
     backlog: int = 4096
     """The setting socket.listen.backlog.size.
@@ -82,8 +126,16 @@ class ConnectionLimits:
     _overrides: Mapping[str, int] = field(default_factory=dict)
     """Value of max.connections.per.ip.overrides: limit by host name or address."""
     _addresses: AddressBook = field(default_factory=AddressBook)
-    _next_due: float = 0.0
-    """Time at which the next connection is due if connections arrive at the highest rate, without a burst."""
+    _of_listeners: dict[str, ListenerLimits] = field(default_factory=dict)
+
+    def of_listener(self, name: str) -> ListenerLimits:
+        """Return the limits of a listener's own connections."""
+        return self._of_listeners.setdefault(name, ListenerLimits())
+
+    def update_listeners(self, texts: Mapping[str, str]) -> None:
+        """Apply the current settings with a listener's prefix. Raises ConfigError."""
+        for name, limits in self._of_listeners.items():
+            limits.update(name, texts)
 
     def update(self, settings: ListenerSettings) -> None:
         """Apply the current settings."""
@@ -94,7 +146,7 @@ class ConnectionLimits:
             self._overrides = overrides
             self._addresses.resolve(overrides, self._place_overrides)
             self._place_overrides()
-        self.created_per_second_max = settings.created_per_second_max
+        self.rate.per_second_max = settings.created_per_second_max
 
     def _place_overrides(self) -> None:
         self.per_ip_overrides = {self._addresses.find(host): count for host, count in self._overrides.items()}
@@ -102,17 +154,6 @@ class ConnectionLimits:
     def max_from(self, host: str) -> int:
         """Return the number of connections that an address may have."""
         return self.per_ip_overrides.get(host, self.connections_max_per_ip)
-
-    def delay_ms(self, now: float) -> int:
-        """Return how long a new connection has to wait. The connections of one second may arrive at once.
-
-        As in Kafka, a rate of 0 still admits one connection per second, so that no connection waits longer.
-        """
-        rate = self.created_per_second_max
-        if rate == UNLIMITED:
-            return 0
-        self._next_due = max(self._next_due, now) + 1.0 / max(1, rate)
-        return max(0, round((self._next_due - now - 1.0) * 1000))
 
     def prepare(self, sockets: Iterable[Any]) -> None:
         """Set the buffer sizes of listening sockets, which their connections inherit."""

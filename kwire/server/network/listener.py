@@ -6,19 +6,26 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.flow.turns import Turns
+from kwire.server.network.handshakes import TlsAcceptor
 from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outbox import Outbox
 from kwire.server.network.pending import Outcome
+from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
 from kwire.server.network.stream_protocol import StreamProtocol
+from kwire.server.network.unauthenticated import UnauthenticatedConnections
+from kwire.server.security.sasl.login_audit import LoginAudit
+
+if TYPE_CHECKING:
+    from kwire.server.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +41,16 @@ class ConnectionTable:
 
     def __init__(self) -> None:
         self.connections: dict[Connection, None] = {}
+        self.handshakes = 0
+        """Number of TLS connections whose handshake has not ended; they count as connections."""
         self.per_host: Counter[str] = Counter()
+        loop = asyncio.get_running_loop()
+        self.unauthenticated = UnauthenticatedConnections(LoginAudit(lambda: loop.time() * 1000))
+
+    @property
+    def count(self) -> int:
+        """Number of connections, with those whose handshake has not ended."""
+        return len(self.connections) + self.handshakes
 
     def add(self, connection: Connection) -> None:
         self.connections[connection] = None
@@ -42,13 +58,28 @@ class ConnectionTable:
 
     def remove(self, connection: Connection) -> None:
         if self.connections.pop(connection, 0) is None:
-            self.per_host[connection.peer_host] -= 1
-            if not self.per_host[connection.peer_host]:
-                del self.per_host[connection.peer_host]
+            self._release(connection.peer_host)
+            self.unauthenticated.remove(connection)
+
+    def handshake_began(self, host: str) -> None:
+        self.handshakes += 1
+        self.per_host[host] += 1
+
+    def handshake_ended(self, host: str) -> None:
+        self.handshakes -= 1
+        self._release(host)
+
+    def _release(self, host: str) -> None:
+        self.per_host[host] -= 1
+        if not self.per_host[host]:
+            del self.per_host[host]
 
     def longest_idle(self) -> Connection | None:
-        """Return the connection that has been idle longest and waits for no response."""
-        idle = (connection for connection in self.connections if not connection.is_busy)
+        """Return the client's connection that has been idle longest and waits for no response.
+
+        As in Apache Kafka, connections of nodes stay: clients could otherwise separate the brokers.
+        """
+        idle = (each for each in self.connections if not each.is_busy and not each.share.is_node)
         return min(idle, key=lambda connection: connection.last_active, default=None)
 
 
@@ -67,14 +98,27 @@ class Listener:
         receive_buffer: ReceiveBuffer,
         on_request_error: Callable[[BaseException], None],
         excludes_clients: bool = False,
+        tls: ListenerTls | None = None,
+        sasl_bytes_max: int | None = None,
+        principal_builder: PrincipalBuilder = same_principal,
     ) -> None:
-        """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect."""
+        """`on_request_error` receives errors of requests; `excludes_clients` is True if only nodes connect.
+
+        `tls` is None for a listener without TLS. `sasl_bytes_max` is the largest frame before authentication; None
+        without SASL.
+        """
         self.name = name
+        self._principal_builder = principal_builder
         self.excludes_clients = excludes_clients
+        self.authenticates = sasl_bytes_max is not None
+        """True if clients authenticate by SASL."""
+        self._sasl_bytes_max = sasl_bytes_max
         self.handle: Handle
         """Serves a request; set by serve()."""
         self.on_request_error = on_request_error
         self.limits = limits
+        self._own_limits = limits.of_listener(name)
+        self._connection_count = 0
         self.memory = memory
         self.output = output
         self.turns = turns
@@ -85,7 +129,10 @@ class Listener:
         turns.turn_ended.append(self.outbox.flush)
         self.messages = RepeatedMessages(logger, lambda: loop.time() * 1000)
         self.port = 0
-        self._table = table
+        self.table = table
+        self._tls = tls
+        self._acceptor: TlsAcceptor | None = None
+        """Accepts the connections of a listener with TLS, in place of the server."""
         self._server: asyncio.AbstractServer | None = None
         self._descriptors: list[int] = []
         self._is_closed = False
@@ -111,7 +158,11 @@ class Listener:
         assert self._server is not None, "bind comes before serve"
         self.handle = handle
         self.limits.prepare(getattr(self._server, "sockets", ()))
-        await self._server.start_serving()
+        if self._tls is None:
+            await self._server.start_serving()
+            return
+        self._acceptor = TlsAcceptor(self, self._tls, getattr(self._server, "sockets", ()))
+        self._acceptor.start()
 
     def stop_accepting(self) -> None:
         """Close the socket; a connection that the event loop accepted just before is closed when it arrives."""
@@ -119,31 +170,82 @@ class Listener:
         for descriptor in self._descriptors:
             forks.closing(descriptor)
         self._descriptors = []
+        if self._acceptor is not None:
+            self._acceptor.stop()
         if self._server is not None:
             self._server.close()
 
     # --- called by connections
 
+    def principal_of(self, principal: str, host: str) -> str:
+        """Return the principal of a client whose login says `principal`."""
+        return self._principal_builder(principal, listener_name=self.name, host=host)
+
+    @property
+    def first_frame_bytes_max(self) -> int:
+        """Largest frame of a new connection, in bytes."""
+        most = self.limits.request_bytes_max
+        return most if self._sasl_bytes_max is None else min(most, self._sasl_bytes_max)
+
     def connected(self, connection: Connection) -> None:
-        table, limits = self._table, self.limits
-        table.add(connection)
+        connection.principal = self.principal_of(connection.principal, connection.peer_host)
+        self.table.add(connection)
+        self._connection_count += 1
+        if reason := self.refusal(connection.peer_host):
+            connection.close_now(reason)
         if self._is_closed:
-            connection.close_now("the listener is closed")
             return
-        if table.per_host[connection.peer_host] > limits.max_from(connection.peer_host):
-            connection.close_now("too many connections from this address (max.connections.per.ip)")
-        elif len(table.connections) > limits.connections_max:
-            victim = table.longest_idle()
-            (victim or connection).close_now("too many connections (max.connections)")
+        if self.authenticates:
+            self.table.unauthenticated.add(connection, self.name, connections_max=self.limits.connections_max)
+        if self._tls is None:  # a TLS connection was limited before its handshake
+            self._limit_rate(connection)
+
+    def refusal(self, host: str) -> str:
+        """Return why a new connection, which is counted, is closed; empty to serve it.
+
+        Above max.connections, the connection that has been idle longest is closed in its place.
+        """
+        table, limits = self.table, self.limits
+        if self._is_closed:
+            return "the listener is closed"
+        if table.per_host[host] > limits.max_from(host):
+            return "too many connections from this address (max.connections.per.ip)"
+        if self._connection_count > self._own_limits.connections_max:
+            return f"too many connections (max.connections of listener {self.name})"
+        if table.count <= limits.connections_max:
+            return ""
+        reason = "too many connections (max.connections)"
+        victim = table.longest_idle()
+        if victim is None:
+            return "" if self.excludes_clients else reason
+        victim.close_now(reason)
+        return ""
+
+    def _limit_rate(self, connection: Connection) -> None:
+        limits = self.limits
         if rejected_ms := limits.rejected_ms(connection.peer_host):
             connection.mute(rejected_ms + int(SWEEP_SECONDS * 1000))
             reason = "connects too often (connection_creation_rate)"
             asyncio.get_running_loop().call_later(rejected_ms / 1000.0, connection.close_now, reason)
-        elif delay_ms := limits.delay_ms(connection.last_active):
+        elif delay_ms := self.delay_ms(connection.last_active):
             connection.mute(delay_ms)
 
+    def is_unauthenticated(self, connection: Connection) -> bool:
+        """Return True if the client has to authenticate first."""
+        return connection in self.table.unauthenticated
+
+    def count_failure(self, connection: Connection, reason: str) -> None:
+        """Count a connection that ends without authentication."""
+        self.table.unauthenticated.fail(connection, reason)
+
+    def delay_ms(self, now: float) -> int:
+        """Return how long a new connection waits. As in Apache Kafka, nodes are exempt from the broker's own rate."""
+        own_ms = self._own_limits.rate.delay_ms(now)
+        return own_ms if self.excludes_clients else max(own_ms, self.limits.rate.delay_ms(now))
+
     def disconnected(self, connection: Connection) -> None:
-        self._table.remove(connection)
+        self._connection_count -= 1
+        self.table.remove(connection)
 
 
 async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) -> None:
@@ -157,6 +259,7 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
     while True:
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
+        table.unauthenticated.close_overdue(now)
         for connection in list(table.connections):
             if connection.is_stalled(now, STALLED_WRITE_SECONDS):
                 connection.close_now("does not read its responses")

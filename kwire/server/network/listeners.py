@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.server.network.connection_limits import ListenerSettings, limits_of, rejects_none
@@ -13,6 +13,9 @@ from kwire.server.network.memory.output_memory import OutputMemory
 from kwire.server.network.memory.receive_buffer import ReceiveBuffer
 from kwire.server.network.memory.request_memory import RequestMemory
 from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.network.principal_builder import PrincipalBuilder, same_principal
+from kwire.server.security.sasl.current_sasl import sasl_settings_at_start
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, ListenerAddress, SettingError
 
 UNLIMITED_MEMORY = 2**63 - 1
@@ -27,24 +30,38 @@ class Listeners:
         settings: CurrentSettings,
         addresses: Sequence[ListenerAddress],
         *,
+        tls: NodeTls,
         turns: Turns,
         on_request_error: Callable[[BaseException], None],
         rejected_ms: Callable[[str], int] = rejects_none,
+        principal_builder: PrincipalBuilder = same_principal,
     ) -> None:
         """`on_request_error` is called with every error that made a request fail.
 
         `rejected_ms` is called with the address of each new connection. It returns the milliseconds until the
-        connection is closed unserved, or 0 to serve it (KIP-612).
+        connection is closed unserved, or 0 to serve it (KIP-612). Raises SettingError.
         """
+        self._tls = tls
+        self._principal_builder = principal_builder
         self._turns = turns
         self._on_request_error = on_request_error
         self._config = config
         self._settings = settings.of(ListenerSettings)
         self._addresses = addresses
         self._listeners: list[Listener] = []
+        self._sasl_bytes_max = {
+            address.name: sasl_settings_at_start(address, config).receive_bytes_max
+            for address in addresses
+            if config.security_protocols[address.name].uses_sasl
+        }
         self.table = ConnectionTable()
         self.limits = limits_of(self._settings, rejected_ms)
         self.output = OutputMemory(self.limits.output_bytes_max)
+
+    def update_limits(self, settings: ListenerSettings, altered: Mapping[str, str]) -> None:
+        """Apply changed settings; `altered` are the texts of all that are altered now. Raises ConfigError."""
+        self.limits.update(settings)
+        self.limits.update_listeners({**self._config.values, **altered})
 
     @property
     def long_request_bytes(self) -> int:
@@ -72,12 +89,16 @@ class Listeners:
                 receive_buffer=receive_buffer,
                 on_request_error=self._on_request_error,
                 excludes_clients=self._excludes_clients(address.name),
+                tls=self._tls.of(address.name),
+                sasl_bytes_max=self._sasl_bytes_max.get(address.name),
+                principal_builder=self._principal_builder,
             )
             try:
                 await listener.bind(address.host, address.port)
             except (OSError, UnicodeError) as error:
                 raise _cannot_listen(address, error) from error
             self._listeners.append(listener)
+        self.limits.update_listeners(self._config.values)
 
     def _excludes_clients(self, name: str) -> bool:
         """Return True if only brokers and controllers use the listener."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from kwire.cluster.configs.settings import CurrentSettings, setting
+from kwire.cluster.security.authorizer import AllowEverything
 from kwire.log.disk import Disk, RealDisk, parts_default
 from kwire.log.recovery import Surroundings
 from kwire.loop_monitor import LoopMonitor
@@ -15,8 +16,13 @@ from kwire.server.compaction.rounds import Rounds
 from kwire.server.network.flow.turns import Turns
 from kwire.server.network.memory.memory_return import MemoryReturn
 from kwire.server.network.outgoing.node_channel import NodeChannel
+from kwire.server.node.authorizers import make_authorizer
 from kwire.server.node.background import Background, RoleTasks
+from kwire.server.node.exposure import warn_of_exposure
+from kwire.server.node.principals import make_principal_builder
 from kwire.server.node.tracked_workers import TrackedWorkers
+from kwire.server.requests.audit_log import AuditLog
+from kwire.server.security.tls.node_tls import NodeTls
 from kwire.server.settings.config import BrokerConfig, SettingError
 
 if TYPE_CHECKING:
@@ -54,7 +60,7 @@ class NodeRuntime:
     """Settings, clock, workers and tasks of a node. Needs a running event loop."""
 
     def __init__(self, config: BrokerConfig, seams: Seams, *, what: str) -> None:
-        """`what` is the node's name in the log. Raises SettingError if Python runs without assertions."""
+        """`what` is the node's name in the log. Raises SettingError, also if Python runs without assertions."""
         if not __debug__:
             raise SettingError(
                 "python -O leaves out the assertions that protect what is stored; start without -O and PYTHONOPTIMIZE"
@@ -65,11 +71,17 @@ class NodeRuntime:
         """Client id in requests to other nodes."""
         self.settings = CurrentSettings(config.parsed)
         self.clock = seams.clock or SystemClock()
+        self.authorizer = make_authorizer(config, self.settings)
+        self.principal_builder = make_principal_builder(config)
+        warn_of_exposure(config, self.authorizer)
+        self.audit = None if isinstance(self.authorizer, AllowEverything) else AuditLog(self.clock.monotonic_ms)
         self.random_source = seams.random_source or SystemRandomSource()
         self.disk = seams.disk or RealDisk()
         self.workers = TrackedWorkers(seams.workers or ThreadWorkers())
         self.metadata_workers = seams.workers or ThreadWorkers(1)
         """Separate workers for the metadata: the quorum continues while a disk with partitions hangs."""
+        self.tls = NodeTls(config, self.workers)
+        """TLS of the node's listeners and of its connections to other nodes."""
         self._recovery_workers: list[Workers] = []
         self.background = Background(what)
         self.broker_tasks = RoleTasks(self.background)

@@ -140,10 +140,11 @@ class ActiveController:
                 request, request_origin.version, request_origin.correlation_id, request_origin.client_id
             )
         )
+        client = request_origin.client
         envelope = EnvelopeRequest(
             request_data=frame[SIZE_BYTES:],
-            request_principal=encode_principal(request_origin.client.principal),
-            client_host_address=ip_address(request_origin.client.peer_host).packed,
+            request_principal=encode_principal(client.principal, token_authenticated=client.token_authenticated),
+            client_host_address=ip_address(client.peer_host).packed,
         )
         async with self._envelopes:
             if self._metadata_log.node.quorum.leader != leader:  # it changed while this request waited for earlier ones
@@ -159,7 +160,8 @@ class ActiveController:
             )
             return parsed[1]
         except ProtocolError as error:
-            logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, request, error)
+            name = type(request).__name__  # not the request: it may have secrets, as values of settings
+            logger.warning("node %d sent an invalid response to %s: %s", leader.node_id, name, error)
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
 
     async def _send(self, leader: Destination, request: Any) -> Any:

@@ -14,24 +14,24 @@ from kwire.protocol.schema import Array, Schema, schema_of
 _VERSION: Final = struct.Struct(">h")
 
 
-def encode_principal(principal: str) -> bytes:
+def encode_principal(principal: str, *, token_authenticated: bool = False) -> bytes:
     """Return the bytes of a principal such as User:alice, after the version of their format."""
     kind, _, name = principal.partition(":")
     version = schema_of(DefaultPrincipalData).versions.high
     out = bytearray(_VERSION.pack(version))
-    encode(DefaultPrincipalData(type=kind, name=name, token_authenticated=False), version, out)
+    encode(DefaultPrincipalData(type=kind, name=name, token_authenticated=token_authenticated), version, out)
     return bytes(out)
 
 
-def decode_principal(data: bytes | None) -> str:
-    """Return the principal as it is written in ACLs. Raises ProtocolError."""
+def decode_principal(data: bytes | None) -> tuple[str, bool]:
+    """Return the principal as it is written in ACLs, and True if a delegation token proved it. Raises ProtocolError."""
     if data is None or len(data) < _VERSION.size:
         raise ProtocolError("an envelope without a principal")
     (version,) = _VERSION.unpack_from(data)
     if version not in schema_of(DefaultPrincipalData).versions:
         raise ProtocolError(f"a principal in version {version}")
     principal, _ = decode_prefix(DefaultPrincipalData, version, bytes(data), _VERSION.size)
-    return f"{principal.type}:{principal.name}"
+    return f"{principal.type}:{principal.name}", principal.token_authenticated
 
 
 def says_not_controller(response: Any) -> bool:

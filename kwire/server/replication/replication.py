@@ -126,7 +126,7 @@ class Replication:
 
     def _start_fetcher(self, leader_id: int) -> ReplicaFetcher:
         node = self._node
-        channel = node.open_channel(
+        channel = node.open_broker_channel(
             timeout_ms=node.settings.of(ReplicationSettings).socket_timeout_ms, response_bytes_max=RECORDS_BYTES_MAX
         )
         leader = OtherBrokers(

@@ -1,58 +1,22 @@
-"""Authorization table: the operation and resource type that each API requires; and the authorizer that decides.
+"""Authorization table: the operation and resource type that each API requires.
 
 Every handler goes through `RequestContext.allows`, which looks the operation up here by API and resource type. An API
-without an entry cannot be served: the constructor of Dispatcher fails. The default authorizer allows everything.
+without an entry cannot be served: the constructor of Dispatcher fails.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
-from typing import Protocol
 
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.api_keys import ApiKey
 
-
-class Operation(IntEnum):
-    """Kafka's ACL operations, with their numbers in requests and responses."""
-
-    __hash__ = int.__hash__  # Enum's own is written in Python, and these are keys on the hot path
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    """Kafka's resource types, with their numbers in requests and responses."""
-
-    __hash__ = int.__hash__
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-CLUSTER_NAME = "kafka-cluster"
-
-_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID = (
+_TOPIC, _GROUP, _CLUSTER, _TRANSACTIONAL_ID, _USER = (
     ResourceType.TOPIC,
     ResourceType.GROUP,
     ResourceType.CLUSTER,
     ResourceType.TRANSACTIONAL_ID,
+    ResourceType.USER,
 )
 _O = Operation
 
@@ -72,7 +36,7 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.LIST_GROUPS: {_GROUP: _O.DESCRIBE, _CLUSTER: _O.DESCRIBE},
     ApiKey.API_VERSIONS: {},
     ApiKey.CREATE_TOPICS: {_TOPIC: _O.CREATE, _CLUSTER: _O.CREATE},
-    ApiKey.DELETE_TOPICS: {_TOPIC: _O.DELETE},
+    ApiKey.DELETE_TOPICS: {_TOPIC: _O.DELETE, _CLUSTER: _O.DELETE},
     ApiKey.DELETE_RECORDS: {_TOPIC: _O.DELETE},
     ApiKey.INIT_PRODUCER_ID: {_TRANSACTIONAL_ID: _O.WRITE, _CLUSTER: _O.IDEMPOTENT_WRITE},
     ApiKey.ADD_PARTITIONS_TO_TXN: {_TRANSACTIONAL_ID: _O.WRITE, _TOPIC: _O.WRITE, _CLUSTER: _O.CLUSTER_ACTION},
@@ -110,14 +74,15 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.DELETE_ACLS: {_CLUSTER: _O.ALTER},
     ApiKey.ALTER_REPLICA_LOG_DIRS: {_CLUSTER: _O.ALTER},
     ApiKey.SASL_AUTHENTICATE: {},
-    ApiKey.CREATE_DELEGATION_TOKEN: {},
+    ApiKey.CREATE_DELEGATION_TOKEN: {_USER: _O.CREATE_TOKENS},
     ApiKey.RENEW_DELEGATION_TOKEN: {},
     ApiKey.EXPIRE_DELEGATION_TOKEN: {},
-    ApiKey.DESCRIBE_DELEGATION_TOKEN: {ResourceType.DELEGATION_TOKEN: _O.DESCRIBE},
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: {ResourceType.DELEGATION_TOKEN: _O.DESCRIBE, _USER: _O.DESCRIBE_TOKENS},
     ApiKey.ELECT_LEADERS: {_CLUSTER: _O.ALTER},
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: {_CLUSTER: _O.ALTER},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {_CLUSTER: _O.DESCRIBE},
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: {_CLUSTER: _O.DESCRIBE},
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {_CLUSTER: _O.ALTER},
     ApiKey.DESCRIBE_QUORUM: {_CLUSTER: _O.DESCRIBE},
     ApiKey.VOTE: {_CLUSTER: _O.CLUSTER_ACTION},
     ApiKey.BEGIN_QUORUM_EPOCH: {_CLUSTER: _O.CLUSTER_ACTION},
@@ -147,16 +112,3 @@ ACCESS: Mapping[ApiKey, Mapping[ResourceType, Operation]] = {
     ApiKey.PUSH_TELEMETRY: {},
 }
 """Operation that each served API requires, by resource type. ApiVersions requires none."""
-
-
-class Authorizer(Protocol):
-    """Decides whether a principal may perform an operation on a resource."""
-
-    def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool: ...
-
-
-class AllowEverything:
-    """The authorizer of a broker without ACLs."""
-
-    def allows(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        return True

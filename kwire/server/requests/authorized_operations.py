@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kwire.server.requests.authorization import CLUSTER_NAME, Operation, ResourceType
+from kwire.cluster.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kwire.server.requests.services import NodeContext
 
 _O = Operation
@@ -32,7 +32,14 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, tuple[Operation, ...]] = {
 }
 
 
-def authorized_operations(context: NodeContext, resource: ResourceType, name: str = CLUSTER_NAME) -> int:
+def cluster_operations(context: NodeContext) -> int:
+    """Return the bit field of the cluster; 0 for a client that may not describe it."""
+    if not context.allows_cluster_to(Operation.DESCRIBE):
+        return 0
+    return authorized_operations(context, ResourceType.CLUSTER, CLUSTER_NAME)
+
+
+def authorized_operations(context: NodeContext, resource: ResourceType, name: str) -> int:
     """Return the bit field: one bit for each allowed operation, at the position of the operation's number."""
     allows = context.services.authorizer.allows
     connection = context.connection

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Generic, Protocol
 
-from kwire.server.requests.authorization import ACCESS, CLUSTER_NAME, ResourceType
+from kwire.cluster.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kwire.cluster.security.authorizer import NotReadyError
+from kwire.server.network.pending import CloseConnection
+from kwire.server.requests.authorization import ACCESS
 from kwire.server.requests.service_types import ServicesT_co
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ class Client(Protocol):
     peer_host: str
     peer_port: int
     principal: str
+    token_authenticated: bool
+    """True if the client has logged in with a delegation token."""
     client_software: tuple[str, str]
     work: Work | None
     """Response that is being made in pieces; None if there is none."""
@@ -36,6 +41,7 @@ class ForwardedClient:
     peer_host: str
     peer_port: int
     principal: str
+    token_authenticated: bool = False
     client_software: tuple[str, str] = ("", "")
     work: Work | None = None
     when_lost: list[Callable[[], None]] | None = field(default_factory=list)
@@ -64,17 +70,38 @@ class RequestContext(Generic[ServicesT_co]):
         self.correlation_id = correlation_id
         self.client_id = client_id
 
-    def allows(self, resource: ResourceType, name: str) -> bool:
-        """True if the client may perform its API's operation on this resource (authorization.ACCESS)."""
-        operation = ACCESS[self.api_key][resource]
-        connection = self.connection
-        return self.services.authorizer.allows(connection.principal, connection.peer_host, operation, resource, name)
+    def allows(self, resource: ResourceType, name: str, *, is_requested: bool = True) -> bool:
+        """True if the client may perform its API's operation on this resource (authorization.ACCESS).
 
-    def allows_topic(self, name: str) -> bool:
-        return self.allows(_TOPIC, name)
+        `is_requested` is False if the client has not named the resource, such as one of all topics: for the audit log.
+        """
+        return self.allows_to(ACCESS[self.api_key][resource], resource, name, is_requested=is_requested)
 
-    def allows_group(self, name: str) -> bool:
-        return self.allows(ResourceType.GROUP, name)
+    def allows_to(self, operation: Operation, resource: ResourceType, name: str, *, is_requested: bool = True) -> bool:
+        """True if the client may perform a further operation, beside the one in authorization.ACCESS."""
+        services, client = self.services, self.connection
+        try:
+            is_allowed = services.authorizer.allows(client.principal, client.peer_host, operation, resource, name)
+        except NotReadyError as error:
+            raise CloseConnection(f"came too early: {error}") from None
+        audit = services.audit
+        if audit is not None and (not is_allowed or audit.has_all()):
+            audit.write(self, operation, resource, name, is_allowed=is_allowed, is_requested=is_requested)
+        return is_allowed
 
-    def allows_cluster(self) -> bool:
-        return self.allows(ResourceType.CLUSTER, CLUSTER_NAME)
+    def allows_to_any(self, operation: Operation, resource: ResourceType) -> bool:
+        """True if the client may perform the operation on some resource of the type (KIP-679)."""
+        client = self.connection
+        return self.services.authorizer.allows_any(client.principal, client.peer_host, operation, resource)
+
+    def allows_topic(self, name: str, *, is_requested: bool = True) -> bool:
+        return self.allows_to(ACCESS[self.api_key][_TOPIC], _TOPIC, name, is_requested=is_requested)
+
+    def allows_group(self, name: str, *, is_requested: bool = True) -> bool:
+        return self.allows(ResourceType.GROUP, name, is_requested=is_requested)
+
+    def allows_cluster(self, *, is_requested: bool = True) -> bool:
+        return self.allows(ResourceType.CLUSTER, CLUSTER_NAME, is_requested=is_requested)
+
+    def allows_cluster_to(self, operation: Operation, *, is_requested: bool = True) -> bool:
+        return self.allows_to(operation, ResourceType.CLUSTER, CLUSTER_NAME, is_requested=is_requested)

@@ -10,13 +10,14 @@ from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.partitions.partitions import Partitions
 from kwire.cluster.raft.metadata_log import MetadataLog
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.log.disk import Disk
 from kwire.log.large_batches import LargeBatches
 from kwire.log.log_manager import LogManager
 from kwire.repeated_messages import RepeatedMessages
 from kwire.seams import Clock, RandomSource, Workers
 from kwire.server.quotas.manager import ClientQuotaManager
-from kwire.server.requests.authorization import Authorizer
+from kwire.server.requests.audit_log import AuditLog
 from kwire.server.requests.client_telemetry import ClientTelemetry
 from kwire.server.requests.context import RequestContext
 from kwire.server.settings.config import BrokerConfig
@@ -26,6 +27,7 @@ from kwire.server.settings.dynamic_configs import DynamicConfigs
 if TYPE_CHECKING:
     from kwire.cluster.controller.broker_control import BrokerControl
     from kwire.cluster.controller.controller import Controller
+    from kwire.cluster.controller.delegation_tokens import DelegationTokens
     from kwire.coordinator.group_coordinator import GroupCoordinator
     from kwire.coordinator.markers import LocalMarkerWriter
     from kwire.coordinator.share_coordinator import ShareCoordinator
@@ -55,6 +57,8 @@ class NodeServices:
     random_source: RandomSource
     metadata_log: MetadataLog
     authorizer: Authorizer
+    audit: AuditLog | None
+    """None if the authorizer allows everything."""
     quotas: ClientQuotaManager
     config_entries: ConfigEntries
     messages: RepeatedMessages
@@ -77,6 +81,7 @@ class ControllerServices(NodeServices):
 
     brokers: BrokerControl
     controller: Controller
+    delegation_tokens: DelegationTokens
 
 
 @dataclass(slots=True, kw_only=True)

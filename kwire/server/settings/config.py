@@ -9,15 +9,17 @@ import logging
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from kwire.cluster.configs.broker import BROKER_KEYS, base_name
+from kwire.cluster.configs.broker import AUTHORIZER_KEYS, BROKER_KEYS, base_name
 from kwire.cluster.configs.config_keys import ConfigError, Use, parse
 from kwire.properties_files import read_properties
+from kwire.server.settings.listener_values import LISTENER_LIMITS, LISTENER_VALUES
 from kwire.server.settings.listeners import ListenerAddress, inter_broker_listener, read_listeners
 from kwire.server.settings.quorum import BROKER, CONTROLLER, check_quorum, read_quorum
+from kwire.server.settings.security_protocols import SecurityProtocol
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules
 
 __all__ = ["BrokerConfig", "ListenerAddress", "SettingError", "load_config", "make_config", "parse_override"]
@@ -34,10 +36,13 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """Configuration of a node. `values` are the settings that were given, by their dotted names."""
+    """Configuration of a node. `values` are the settings that were given, by their dotted names.
 
-    values: Mapping[str, str]
-    parsed: Mapping[str, Any]
+    Neither they nor the parsed ones are in its repr: they may have passwords.
+    """
+
+    values: Mapping[str, str] = field(repr=False)
+    parsed: Mapping[str, Any] = field(repr=False)
     """Every known key with its parsed value: given, or default."""
     roles: frozenset[str]
     """Roles of the node: broker, controller, or both."""
@@ -56,6 +61,8 @@ class BrokerConfig:
     """
     controller_listener_names: tuple[str, ...]
     """Listener names of controllers; by the first, replicas of the metadata log connect to each other."""
+    security_protocols: Mapping[str, SecurityProtocol]
+    """Security protocols by listener name, also of listeners of other nodes."""
     quorum_voters: tuple[tuple[int, str, int], ...]
     """Tuples (id, host, port) of a static quorum's voters, by id; empty if the metadata log stores the voters."""
     quorum_bootstrap_servers: tuple[tuple[str, int], ...]
@@ -121,7 +128,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
     """Return the configuration if the settings are consistent. Raises RuleBrokenError."""
     quorum = read_quorum(typed)
     listeners = read_listeners(given, typed)
-    check_quorum(quorum, listeners, given=given, typed=typed)
+    check_quorum(quorum, listeners, typed)
     is_broker, is_controller = BROKER in quorum.roles, CONTROLLER in quorum.roles
     inter_broker = inter_broker_listener(given, typed, listeners, is_broker=is_broker, is_alone=quorum.is_default)
     log_dirs = _log_dirs(typed)
@@ -136,6 +143,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
         controller_listeners=listeners.controllers,
         advertised_controller_listeners=listeners.advertised_controllers if is_controller else (),
         controller_listener_names=listeners.controller_names,
+        security_protocols=MappingProxyType(dict(listeners.protocols)),
         quorum_voters=quorum.voters,
         quorum_bootstrap_servers=quorum.bootstrap_servers,
         log_dirs=log_dirs,
@@ -149,12 +157,14 @@ def _check_text(what: str, text: str, errors: str) -> None:
 
     The bytes of a path need not be valid UTF-8: Python decodes other bytes to lone surrogates and encodes them back.
     """
+    key = BROKER_KEYS.get(base_name(what))
+    shown = "its value" if key is not None and key.sensitive else repr(text)
     try:
         text.encode("utf-8", errors)
     except UnicodeEncodeError:
-        raise SettingError(f"{what}: {text!r} has half of a character") from None
+        raise SettingError(f"{what}: {shown} has half of a character") from None
     if "\0" in text:
-        raise SettingError(f"{what}: {text!r} has a NUL")
+        raise SettingError(f"{what}: {shown} has a NUL")
 
 
 def _name_node_twice(given: dict[str, str]) -> None:
@@ -170,12 +180,25 @@ def _name_node_twice(given: dict[str, str]) -> None:
 
 def _typed(given: Mapping[str, str]) -> dict[str, Any]:
     typed: dict[str, Any] = {}
-    for name, key in BROKER_KEYS.items():
+    for name, key in (*BROKER_KEYS.items(), *AUTHORIZER_KEYS.items()):
         try:
             typed[name] = parse(key, given.get(name, key.default))
         except ConfigError as error:
             raise SettingError(f"{name}: {error}") from None
+    for name, text in given.items():
+        _check_prefixed(name, text)
     return typed
+
+
+def _check_prefixed(name: str, text: str) -> None:
+    """Raise SettingError for the setting of one listener whose value is invalid."""
+    key = BROKER_KEYS.get(base_name(name))
+    if key is None or key.name == name:
+        return
+    try:
+        parse(key, text)
+    except ConfigError as error:
+        raise SettingError(f"{name}: {error}") from None
 
 
 def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
@@ -184,14 +207,21 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
     for name in sorted(given):
         base = base_name(name)
         key = BROKER_KEYS.get(base)
-        if key is None:
+        if key is None and name not in AUTHORIZER_KEYS:
             logger.warning("the setting %s is unknown and has no effect", name)
+        elif key is None:
+            continue
         elif key.use is Use.REJECTED and (base != name or typed[name] != parse(key, key.default)):
             raise SettingError(f"{name}: is not served yet, only its default; leave the setting out")
-        elif key.use is Use.IGNORED or base != name:
+        elif key.use is Use.IGNORED or (base != name and not _is_of_listener(base)):
             ignored.append(name)
     if ignored:
         logger.info("settings that are accepted without effect: %s", ", ".join(ignored))
+
+
+def _is_of_listener(base: str) -> bool:
+    """Return True for a key that has an effect with a listener's prefix."""
+    return base.startswith(LISTENER_VALUES) or base in LISTENER_LIMITS
 
 
 def _log_dirs(typed: Mapping[str, Any]) -> tuple[str, ...]:

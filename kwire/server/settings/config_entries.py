@@ -77,7 +77,7 @@ class ConfigEntries:
     def of_broker(self) -> list[ConfigEntry]:
         """Return all configurations of this broker, including unknown settings that were given."""
         given = self._config.values.keys() | self._dynamic.defaults.keys() | self._dynamic.own.keys()
-        known = [key for key in BROKER_KEYS.values() if not key.internal or key.name in given]
+        known = [key for key in BROKER_KEYS.values() if not (key.internal or key.is_own) or key.name in given]
         entries = [self._broker_entry(key) for key in known]
         return entries + [self._given_entry(name) for name in sorted(given - BROKER_KEYS.keys())]
 

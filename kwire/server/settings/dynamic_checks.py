@@ -11,6 +11,8 @@ from kwire.cluster.configs.settings import CurrentSettings
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig, SettingError, make_config
 from kwire.server.settings.dynamic_configs import NEVER_ALTERED_TO_NOTHING, DynamicConfigs, dynamic_key
+from kwire.server.settings.listener_values import LISTENER_LIMITS
+from kwire.server.settings.local_settings import is_local
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
 
 _THREADS = (
@@ -38,7 +40,10 @@ _PER_LISTENER_ONLY = frozenset(
         "ssl.truststore.type",
     }
 )
-_CLUSTER_LEVEL = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+_INVALID = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
+_CLUSTER_LEVEL = LISTENER_LIMITS | {"num.network.threads"}
 
 
 def check_dynamic(
@@ -52,6 +57,7 @@ def check_dynamic(
     """Raise KafkaError if `values` are not valid as this broker's own (or the default) dynamic configuration."""
     try:
         _check_names(values)
+        _check_local(config, values)
         _check_types(values)
         if not per_broker:
             _check_level(values)
@@ -64,6 +70,19 @@ def check_dynamic(
         _check_served(values)
     except (ConfigError, RuleBrokenError, SettingError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+async def check_parts(
+    config: BrokerConfig, settings_now: CurrentSettings, dynamic: DynamicConfigs, values: Mapping[str, str]
+) -> None:
+    """Raise KafkaError if a part of this broker cannot use its own dynamic configuration `values`, which is checked."""
+    texts = {**dynamic.defaults, **values}
+    settings = _settings(settings_now, {**config.values, **texts})
+    try:
+        for validate in dynamic.validators:
+            await validate(texts, settings)
+    except SettingError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, _INVALID.format(error)) from error
 
 
 def _reject(names: Iterable[str], why: str) -> None:
@@ -79,6 +98,16 @@ def _check_names(values: Mapping[str, str]) -> None:
         _PER_LISTENER_ONLY & values.keys(),
         "These security configs can be dynamically updated only per-listener using the listener prefix",
     )
+
+
+def _check_local(config: BrokerConfig, values: Mapping[str, str]) -> None:
+    """Raise KafkaError INVALID_CONFIG if a value names code, a file, an address or a command.
+
+    The value of the broker's properties file, or else the default, changes nothing.
+    """
+    for name, text in values.items():
+        if is_local(name) and text != config.values.get(name, BROKER_KEYS[base_name(name)].default):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} can only be set in the broker's properties file")
 
 
 def _check_types(values: Mapping[str, str]) -> None:
@@ -126,10 +155,7 @@ def _check_steps(now: Mapping[str, Any], then: Mapping[str, Any]) -> None:
     for check in checks:
         fault = check(now, then)
         if fault:
-            raise RuleBrokenError(
-                f"Invalid value org.apache.kafka.common.config.ConfigException: {fault} for configuration "
-                "Invalid dynamic configuration"
-            )
+            raise RuleBrokenError(_INVALID.format(fault))
 
 
 def _threads_fault(now: Mapping[str, Any], then: Mapping[str, Any]) -> str:

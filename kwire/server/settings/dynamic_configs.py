@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS, DYNAMIC_ONLY_KEYS, base_name
@@ -17,12 +17,16 @@ from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigReso
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
+from kwire.server.settings.local_settings import is_local
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger(__name__)
 
 Values = Mapping[str, str]
 NOTHING: Final[Values] = {}
+Validator = Callable[[Values, Mapping[str, Any]], Awaitable[None]]
+"""Check of a part that needs more than the settings, such as files. Receives texts and typed values of a broker's
+dynamic configuration, see values_of_listener; raises SettingError."""
 _Taken = tuple[Values, Values, Mapping[str, Any]]
 
 NEVER_ALTERED_TO_NOTHING: Final = ("max.connections", "max.connection.creation.rate")
@@ -41,6 +45,8 @@ class DynamicConfigs:
         """Usable part of the dynamic default of all brokers."""
         self.own: Values = {}
         """Usable part of this broker's dynamic configuration."""
+        self.validators: list[Validator] = []
+        """Checks of changes of this broker's configuration, besides those of `dynamic_checks`."""
         self._node_id = node_id
         self._settings = settings
         self._static = dict(settings.at_start)
@@ -57,6 +63,18 @@ class DynamicConfigs:
     def text_of(self, name: str) -> str | None:
         """Return the dynamic value of a setting, of this broker or else of all brokers; None without one."""
         return self.own.get(name) or self.defaults.get(name)
+
+    @property
+    def texts(self) -> Values:
+        """Dynamic values by name, also those of single listeners; those of this broker come first."""
+        return {**self.defaults, **self.own}
+
+    def sets_own(self, delta: MetadataDelta) -> bool:
+        """Return True if a record has set this broker's configuration, also to the values that it has.
+
+        The setting may be the name of a file whose content is new.
+        """
+        return delta.has_config_changes and self._raw(delta.before)[1] is not self._raw(delta.after)[1]
 
     def apply(self, delta: MetadataDelta) -> bool:
         """Apply a committed change; return True if settings may have changed."""
@@ -125,7 +143,7 @@ def _check(name: str, text: str) -> None:
     if key is None:
         return
     value = parse(key, text)
-    if not key.dynamic:
+    if not key.dynamic or is_local(name):
         raise RuleBrokenError("it cannot change while a broker runs")
     if key.name == "max.connections.per.ip.overrides":
         connection_overrides(text)

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.server.settings.setting_rules import RuleBrokenError, pairs
+from kwire.server.settings.security_protocols import PROTOCOL_MAP, SecurityProtocol, protocols_by_name
+from kwire.server.settings.setting_rules import RuleBrokenError
 
-_PROTOCOLS = "listener.security.protocol.map"
 _ALL_INTERFACES = frozenset({"0.0.0.0", "::"})  # noqa: S104 rejected or replaced, not bound
-DEFAULT_INTER_BROKER_LISTENER = "PLAINTEXT"
-"""Listener name of security.inter.broker.protocol, which has no other value in kwire."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +39,8 @@ class Listeners:
     stands for this machine's name.
     """
     controller_names: tuple[str, ...]
+    protocols: Mapping[str, SecurityProtocol]
+    """Security protocols by listener name, also of listeners of other nodes."""
 
 
 def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listeners:
@@ -48,7 +48,8 @@ def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listen
     names = tuple(name.upper() for name in typed["controller.listener.names"])
     listeners = _addresses("listeners", typed["listeners"])
     given_listeners = _addresses("advertised.listeners", typed["advertised.listeners"] or ())
-    _check_protocols(listeners, names, given, typed)
+    protocols = protocols_by_name(given, typed, names)
+    _check_protocols(listeners, protocols)
     clients = tuple(listener for listener in listeners if listener.name not in names)
     advertised = _advertised(
         clients, [each for each in given_listeners if each.name not in names], is_given=bool(given_listeners)
@@ -63,6 +64,7 @@ def read_listeners(given: Mapping[str, str], typed: Mapping[str, Any]) -> Listen
         controllers=tuple(listener for listener in listeners if listener.name in names),
         advertised_controllers=_advertised_controllers(listeners, given_listeners, names),
         controller_names=names,
+        protocols=protocols,
     )
 
 
@@ -85,38 +87,10 @@ def _address(setting: str, item: str) -> ListenerAddress:
     return ListenerAddress(name=name.upper(), host=host.strip("[]"), port=int(port))
 
 
-def _check_protocols(
-    listeners: Sequence[ListenerAddress],
-    controller_names: Sequence[str],
-    given: Mapping[str, str],
-    typed: Mapping[str, Any],
-) -> None:
-    protocols = protocols_by_name(given, typed, controller_names)
+def _check_protocols(listeners: Sequence[ListenerAddress], protocols: Mapping[str, SecurityProtocol]) -> None:
     for listener in listeners:
-        protocol = protocols.get(listener.name)
-        if protocol is None:
-            raise RuleBrokenError(f"{_PROTOCOLS} has no entry for listener {listener.name}; add it")
-        if protocol != "PLAINTEXT":
-            raise RuleBrokenError(
-                f"listeners: {listener.name} uses {protocol}, which is not served yet; use a PLAINTEXT listener"
-            )
-
-
-def protocols_by_name(
-    given: Mapping[str, str], typed: Mapping[str, Any], controller_names: Sequence[str]
-) -> dict[str, str]:
-    """Return security protocols by listener name, both in capitals. Without a mapping, controllers' need no entry."""
-    try:
-        found = pairs(_PROTOCOLS, typed[_PROTOCOLS])
-    except RuleBrokenError:
-        raise RuleBrokenError(f"{_PROTOCOLS}: {typed[_PROTOCOLS]!r} is not of the form NAME:PROTOCOL,...") from None
-    for protocol in found.values():
-        if protocol.upper() not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
-            raise RuleBrokenError(f"{_PROTOCOLS}: Invalid security protocol `{protocol}` defined in {_PROTOCOLS}")
-    protocols = {name.upper(): protocol.upper() for name, protocol in found.items()}
-    if _PROTOCOLS in given:
-        return protocols
-    return dict.fromkeys(controller_names, "PLAINTEXT") | protocols
+        if listener.name not in protocols:
+            raise RuleBrokenError(f"{PROTOCOL_MAP} has no entry for listener {listener.name}; add it")
 
 
 def _advertised(
@@ -176,9 +150,9 @@ def inter_broker_listener(
         )
     if name == "":
         raise RuleBrokenError(f"{setting}: The provided listener name is null or empty string; leave the setting out")
-    inter_broker_name: str = (name or DEFAULT_INTER_BROKER_LISTENER).upper()
+    inter_broker_name: str = (name or typed["security.inter.broker.protocol"]).upper()
     if not is_broker:
-        _check_of_controller(inter_broker_name, given, typed, listeners, is_given=name is not None)
+        _check_of_controller(inter_broker_name, listeners, is_given=name is not None)
         return inter_broker_name
     names = [listener.name for listener in listeners.advertised]
     if inter_broker_name in names:
@@ -190,13 +164,13 @@ def inter_broker_listener(
     )
 
 
-def _check_of_controller(
-    inter_broker_name: str, given: Mapping[str, str], typed: Mapping[str, Any], listeners: Listeners, *, is_given: bool
-) -> None:
+def _check_of_controller(inter_broker_name: str, listeners: Listeners, *, is_given: bool) -> None:
     if is_given and inter_broker_name in listeners.controller_names:
         raise RuleBrokenError(
             "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "
             "value when process.roles=controller"
         )
-    if is_given and inter_broker_name not in protocols_by_name(given, typed, listeners.controller_names):
-        raise RuleBrokenError(f"inter.broker.listener.name: {_PROTOCOLS} has no entry for {inter_broker_name}; add it")
+    if is_given and inter_broker_name not in listeners.protocols:
+        raise RuleBrokenError(
+            f"inter.broker.listener.name: {PROTOCOL_MAP} has no entry for {inter_broker_name}; add it"
+        )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kwire.server.settings.listeners import Listeners, protocols_by_name
+from kwire.server.settings.listeners import Listeners
 from kwire.server.settings.setting_rules import RuleBrokenError
 
 BROKER = "broker"
@@ -57,9 +57,7 @@ def _address(setting: str, item: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def check_quorum(
-    quorum: QuorumSettings, listeners: Listeners, *, given: Mapping[str, str], typed: Mapping[str, Any]
-) -> None:
+def check_quorum(quorum: QuorumSettings, listeners: Listeners, typed: Mapping[str, Any]) -> None:
     """Check roles, quorum and listeners against each other."""
     if BROKER in quorum.roles and CONTROLLER in quorum.roles:
         # No other node needs the controller's address if this node is the whole quorum.
@@ -68,7 +66,7 @@ def check_quorum(
     else:
         _check_has_quorum(quorum)
         if BROKER in quorum.roles:
-            _check_broker_alone(quorum, listeners, given, typed)
+            _check_broker_alone(quorum, listeners, typed)
         else:
             _check_controller_alone(listeners)
             _check_controller(quorum, listeners, typed["node.id"])
@@ -128,9 +126,7 @@ def _check_controller_alone(listeners: Listeners) -> None:
     )
 
 
-def _check_broker_alone(
-    quorum: QuorumSettings, listeners: Listeners, given: Mapping[str, str], typed: Mapping[str, Any]
-) -> None:
+def _check_broker_alone(quorum: QuorumSettings, listeners: Listeners, typed: Mapping[str, Any]) -> None:
     node_id = typed["node.id"]
     _agree(
         not _is_voter(quorum, node_id),
@@ -142,16 +138,11 @@ def _check_broker_alone(
         f"{_NAMES} must not contain a value appearing in the 'listeners' configuration when running KRaft with just "
         "the broker role",
     )
-    protocols = protocols_by_name(given, typed, listeners.controller_names)
     for name in listeners.controller_names:
         _agree(
-            name in protocols,
+            name in listeners.protocols,
             f"Controller listener with name {name} defined in {_NAMES} not found in listener.security.protocol.map; "
             "add it",
-        )
-        _agree(
-            protocols[name] == "PLAINTEXT",
-            f"{_NAMES}: {name} uses {protocols[name]}, which is not served yet; use a PLAINTEXT listener",
         )
     _agree(
         not typed["controller.quorum.auto.join.enable"],

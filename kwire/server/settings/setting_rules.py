@@ -37,6 +37,7 @@ def check_rules(settings: Mapping[str, Any]) -> None:
     for kind in ("consumer", "share", "streams"):
         _check_group_kind(settings, kind)
     _check_share_records(settings)
+    _check_super_users(settings)
 
 
 def _require(holds: bool, message: str) -> None:
@@ -197,3 +198,12 @@ def _check_share_records(settings: Mapping[str, Any]) -> None:
         settings["group.share.max.share.sessions"] >= settings["group.share.max.size"],
         "group.share.max.share.sessions must be greater than or equal to group.share.max.size",
     )
+
+
+def _check_super_users(settings: Mapping[str, Any]) -> None:
+    for principal in filter(None, (each.strip() for each in settings["super.users"].split(";"))):
+        kind, _, name = principal.partition(":")
+        _agree(
+            bool(kind and name),
+            f"super.users: expected a string in format principalType:principalName but got {principal}",
+        )

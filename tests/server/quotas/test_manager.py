@@ -62,7 +62,7 @@ def test_fetches_of_clients_without_a_quota_are_not_limited() -> None:
     assert quotas.fetch_bytes_max(FETCH) == 2**31 - 1
 
 
-def test_requests_pay_for_their_time() -> None:
+def test_row_41_requests_pay_for_their_time() -> None:
     quotas, clock = manager("request_percentage", {EVERYBODY: 10.0})
     response = MetadataResponse()
     quotas.begin()

@@ -10,9 +10,10 @@ from uuid import UUID
 
 import pytest
 
+from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import Authorizer
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kwire.server.requests.authorization import Operation, ResourceType
 from kwire.server.sharing.led_share_partition import LedSharePartition
 from kwire.server.sharing.share_partitions import SharePartitions
 from tests.server.sharing.members import ACCEPT, RELEASE, Member
@@ -156,7 +157,7 @@ def test_too_many_sessions(broker: RunningBroker, member: Member) -> None:
 
 
 @dataclasses.dataclass
-class Rejecting:
+class Rejecting(Authorizer):
     """Authorizer that denies all operations on one resource type."""
 
     kind: ResourceType

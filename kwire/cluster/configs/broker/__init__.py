@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from kwire.cluster.configs.broker import (
+    authorizer,
     general,
     groups,
     logs,
@@ -40,6 +41,8 @@ THEMES = {
 }
 
 BROKER_KEYS = table(*THEMES.values())
+AUTHORIZER_KEYS = table(authorizer.KEYS)
+"""Keys of the standard authorizer. As in Kafka, they are not keys of a broker: it describes them like unknown ones."""
 
 
 _LISTENER_PREFIX = r"listener\.name\.[^.]*\.(?:gssapi\.|plain\.|scram-sha-256\.|scram-sha-512\.|oauthbearer\.)?"
@@ -51,8 +54,8 @@ def base_name(name: str) -> str:
 
 
 def default_settings() -> dict[str, Any]:
-    """Return the typed defaults of all broker keys."""
-    return {key.name: parse(key, key.default) for key in BROKER_KEYS.values()}
+    """Return the typed defaults of all keys that a broker reads at start."""
+    return {key.name: parse(key, key.default) for key in (*BROKER_KEYS.values(), *AUTHORIZER_KEYS.values())}
 
 
 def _rate(name: str, doc: str) -> ConfigKey:

@@ -39,6 +39,16 @@ KEYS = (
         doc="Log directories that get no new partitions; * means all. Requires metadata.version 4.3-IV0.",
     ),
     ConfigKey(
+        name="log.dirs.free.bytes.min",
+        type=ConfigType.LONG,
+        default="0",
+        check=COUNT,
+        update=Update.CLUSTER_WIDE,
+        is_own=True,
+        doc="Free bytes of a log directory's device below which batches of producers are rejected; 0 for no limit. "
+        "Kafka does not have this key.",
+    ),
+    ConfigKey(
         name="log.dir.failure.timeout.ms",
         type=ConfigType.LONG,
         default="30000",

@@ -47,7 +47,6 @@ KEYS = (
         type=ConfigType.STRING,
         default="PLAINTEXT",
         check=one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-        use=Use.REJECTED,
         doc="Security protocol between brokers, if inter.broker.listener.name is not set.",
     ),
     ConfigKey(
@@ -56,7 +55,8 @@ KEYS = (
         default=None,
         check=ANY_ITEMS,
         use=Use.IGNORED,
-        doc="Listeners that open before the authorizer is ready. Accepted, no effect: kwire has no authorizer.",
+        doc="Listeners that open before the authorizer is ready. Accepted, no effect: those of controllers open early, "
+        "those of clients when the access control entries are known.",
     ),
     ConfigKey(
         name="socket.send.buffer.bytes",
@@ -143,8 +143,7 @@ KEYS = (
         type=ConfigType.INT,
         default="100",
         check=COUNT,
-        use=Use.IGNORED,
-        doc="Delay before a failed authentication closes a connection. Accepted, no effect: not supported yet.",
+        doc="Milliseconds before a failed authentication is answered and its connection closed.",
     ),
     ConfigKey(
         name="queued.max.requests",

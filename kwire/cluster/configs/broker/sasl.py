@@ -1,4 +1,4 @@
-"""Broker keys of SASL, which is not supported yet: only the defaults are accepted."""
+"""Broker keys of SASL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ KEYS = (
         name="sasl.mechanism.inter.broker.protocol",
         type=ConfigType.STRING,
         default="GSSAPI",
-        use=Use.REJECTED,
         update=Update.PER_BROKER,
         doc="SASL mechanism between brokers.",
     ),
@@ -18,7 +17,6 @@ KEYS = (
         name="sasl.mechanism.controller.protocol",
         type=ConfigType.STRING,
         default="GSSAPI",
-        use=Use.REJECTED,
         doc="SASL mechanism of connections to controllers.",
     ),
     ConfigKey(
@@ -26,16 +24,14 @@ KEYS = (
         type=ConfigType.LIST,
         default="GSSAPI",
         check=ANY_ITEMS,
-        use=Use.REJECTED,
         update=Update.PER_BROKER,
-        doc="SASL mechanisms offered to clients.",
+        doc="SASL mechanisms offered to clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
     ),
     ConfigKey(
         name="sasl.server.max.receive.size",
         type=ConfigType.INT,
         default="524288",
-        use=Use.REJECTED,
-        doc="Maximum size in bytes of a SASL message.",
+        doc="Maximum size in bytes of a request before authentication.",
     ),
     ConfigKey(
         name="sasl.server.callback.handler.class",
@@ -57,7 +53,6 @@ KEYS = (
         name="sasl.jaas.config",
         type=ConfigType.PASSWORD,
         default=None,
-        use=Use.REJECTED,
         update=Update.PER_BROKER,
         doc="Login module and credentials of a listener's mechanism.",
     ),
@@ -200,21 +195,18 @@ KEYS = (
         name="sasl.oauthbearer.scope",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="Scope requested from the identity provider.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.client.credentials.client.id",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="Client id for the identity provider.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.client.credentials.client.secret",
         type=ConfigType.PASSWORD,
         default=None,
-        use=Use.REJECTED,
         doc="Client secret for the identity provider.",
     ),
     ConfigKey(
@@ -308,49 +300,42 @@ KEYS = (
         name="sasl.oauthbearer.sub.claim.name",
         type=ConfigType.STRING,
         default="sub",
-        use=Use.REJECTED,
         doc="Name of the claim with a token's subject.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.token.endpoint.url",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="URL from which tokens are fetched.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.jwks.endpoint.url",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="URL from which the keys for token validation are fetched.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.jwks.endpoint.refresh.ms",
         type=ConfigType.LONG,
         default="3600000",
-        use=Use.REJECTED,
         doc="Milliseconds between two fetches of the keys for token validation.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         type=ConfigType.LONG,
         default="100",
-        use=Use.REJECTED,
         doc="Milliseconds before the first retry of a failed fetch of keys.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         type=ConfigType.LONG,
         default="10000",
-        use=Use.REJECTED,
         doc="Maximum milliseconds between retries of a failed fetch of keys.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.clock.skew.seconds",
         type=ConfigType.INT,
         default="30",
-        use=Use.REJECTED,
         doc="Accepted clock difference to the identity provider, in seconds.",
     ),
     ConfigKey(
@@ -358,14 +343,12 @@ KEYS = (
         type=ConfigType.LIST,
         default="",
         check=ANY_ITEMS,
-        use=Use.REJECTED,
         doc="Audiences that are accepted in a token.",
     ),
     ConfigKey(
         name="sasl.oauthbearer.expected.issuer",
         type=ConfigType.STRING,
         default=None,
-        use=Use.REJECTED,
         doc="Issuer that a token must have.",
     ),
 )

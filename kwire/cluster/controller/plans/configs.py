@@ -198,6 +198,8 @@ def _difference(resource: ConfigResource, before: Mapping[str, str], after: Mapp
     kind, resource_name = resource
     names = [name for name in before if name not in after]
     names += [name for name, value in after.items() if before.get(name) != value]
+    if not names and kind == ConfigResourceType.BROKER and resource_name:
+        names = list(after)  # as in Kafka: the broker reads the files again that its settings name
     return [
         ConfigRecord(resource_type=kind, resource_name=resource_name, name=name, value=after.get(name))
         for name in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.cluster.security.acls import Operation
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -9,8 +10,7 @@ from kwire.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
-from kwire.server.requests.authorized_operations import authorized_operations
+from kwire.server.requests.authorized_operations import cluster_operations
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.services import NodeContext
 
@@ -35,9 +35,15 @@ def handle_describe_cluster(request: DescribeClusterRequest, context: RequestCon
 
 
 def handle_at_controller(request: DescribeClusterRequest, context: NodeContext) -> DescribeClusterResponse:
-    """Describe the cluster as a controller: the leader, and the addresses of the controllers (KIP-919)."""
+    """Describe the cluster as a controller: the leader, and the addresses of the controllers (KIP-919).
+
+    As in Kafka, only a client that may alter the cluster gets them.
+    """
     if request.endpoint_type != CONTROLLERS:
         return _mismatch(request, CONTROLLERS, context.version)
+    if not context.allows_cluster_to(Operation.ALTER):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClusterResponse(error_code=code, error_message=code.meaning, endpoint_type=CONTROLLERS)
     controllers = [
         DescribeClusterBroker(broker_id=controller.controller_id, host=end.host, port=end.port, rack=None)
         for controller in context.services.image.controllers.values()
@@ -75,9 +81,7 @@ def _with_operations(
     response: DescribeClusterResponse, request: DescribeClusterRequest, context: NodeContext
 ) -> DescribeClusterResponse:
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = (
-            authorized_operations(context, ResourceType.CLUSTER) if context.allows_cluster() else 0
-        )
+        response.cluster_authorized_operations = cluster_operations(context)
     return response
 
 

@@ -50,10 +50,15 @@ def _client(request: EnvelopeRequest, context: ControllerContext) -> ForwardedCl
     except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST) from error
     try:
-        principal = decode_principal(request.request_principal)
+        principal, token_authenticated = decode_principal(request.request_principal)
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from error
-    return ForwardedClient(peer_host=host, peer_port=context.connection.peer_port, principal=principal)
+    return ForwardedClient(
+        peer_host=host,
+        peer_port=context.connection.peer_port,
+        principal=principal,
+        token_authenticated=token_authenticated,
+    )
 
 
 def _open(data: bytes) -> Pieces[tuple[ParsedRequestHeader, Api[ControllerServices], Any]]:

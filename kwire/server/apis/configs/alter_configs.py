@@ -23,10 +23,11 @@ from kwire.server.requests.services import ControllerContext
 
 
 async def handle_at_broker(request: AlterConfigsRequest, context: RequestContext) -> AlterConfigsResponse:
-    def check(resource: AlterConfigsResource) -> Pieces[None]:
+    def check(resource: AlterConfigsResource) -> Pieces[object]:
         values = yield from _checked(resource)
-        if resource.resource_type == ConfigResourceType.BROKER:
-            check_broker_values(resource.resource_name, values, context)
+        if resource.resource_type != ConfigResourceType.BROKER:
+            return None
+        return check_broker_values(resource.resource_name, values, context)
 
     accepted, rejected = await sift(request.resources, context, check)
     passed_on = AlterConfigsRequest(resources=accepted, validate_only=request.validate_only)

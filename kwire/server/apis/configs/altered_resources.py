@@ -6,7 +6,7 @@ resulting settings. The controller checks the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kwire.chunks import Pieces, chunks, in_turns, mapped, turn
@@ -18,7 +18,8 @@ from kwire.repeats import repeated
 from kwire.server.other_nodes.forwarding import request_origin_of
 from kwire.server.requests.context import ForwardedClient, RequestContext
 from kwire.server.requests.services import NodeContext
-from kwire.server.settings.dynamic_checks import check_dynamic
+from kwire.server.security.sasl.current_sasl import check_altered_sasl
+from kwire.server.settings.dynamic_checks import check_dynamic, check_parts
 
 
 class Resource(Protocol):
@@ -34,7 +35,10 @@ R = TypeVar("R", bound=Resource)
 async def sift(
     resources: Sequence[R], context: NodeContext, check: Callable[[R], Pieces[object]]
 ) -> tuple[list[R], list[tuple[R, KafkaError | None]]]:
-    """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once."""
+    """Return (accepted resources, rejected resources with the error); a repeated resource is rejected once.
+
+    `check` may return an awaitable: a further check, outside of the event loop.
+    """
     repeats = await in_turns(repeated((resource.resource_type, resource.resource_name) for resource in resources))
     accepted: list[R] = []
     rejected: dict[tuple[int, str], tuple[R, KafkaError | None]] = {}
@@ -45,7 +49,9 @@ async def sift(
                 if key in repeats:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
                 _authorize(resource, context)
-                await in_turns(check(resource))
+                checked = await in_turns(check(resource))
+                if isinstance(checked, Awaitable):
+                    await checked
             except KafkaError as error:
                 rejected[key] = (resource, error.without_traceback())
             else:
@@ -95,14 +101,19 @@ def _authorize(resource: Resource, context: NodeContext) -> None:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def check_broker_changes(name: str, changes: Sequence[Change], context: RequestContext) -> Pieces[None]:
-    """Raise KafkaError if these changes of the broker, or without a name of all brokers, are not valid."""
+def check_broker_changes(
+    name: str, changes: Sequence[Change], context: RequestContext
+) -> Pieces[Awaitable[None] | None]:
+    """Raise KafkaError if these changes of the broker, or without a name of all brokers, are not valid.
+
+    The result is the check of parts that read files, see check_broker_values.
+    """
     _check_broker_name(name, context)
     yield from mapped(changes, _check_operation)
     dynamic = context.services.dynamic_configs
     before = dynamic.own if name else dynamic.defaults
     after = yield from changed((ConfigResourceType.BROKER, name), before, changes)
-    check_broker_values(name, after, context)
+    return check_broker_values(name, after, context)
 
 
 def _check_operation(change: Change) -> None:
@@ -115,11 +126,18 @@ def _check_operation(change: Change) -> None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Config value {word} is not allowed for config key: {name}")
 
 
-def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> None:
-    """Raise KafkaError if the values are not a valid configuration of the broker, or without a name of all brokers."""
+def check_broker_values(name: str, values: Mapping[str, str], context: RequestContext) -> Awaitable[None] | None:
+    """Raise KafkaError if the values are not a valid configuration of the broker, or without a name of all brokers.
+
+    The result is the check of the broker's parts, which may read files: it is still to be awaited.
+    """
     _check_broker_name(name, context)
     services = context.services
     check_dynamic(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
+    check_altered_sasl(services.config, services.settings, services.dynamic_configs, values, per_broker=bool(name))
+    if not name:
+        return None
+    return check_parts(services.config, services.settings, services.dynamic_configs, values)
 
 
 def _check_broker_name(name: str, context: RequestContext) -> None:

@@ -32,10 +32,11 @@ KNOWN_TYPES = frozenset(ConfigResourceType) - {0}
 async def handle_at_broker(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> IncrementalAlterConfigsResponse:
-    def check(resource: _Resource) -> Pieces[None]:
+    def check(resource: _Resource) -> Pieces[object]:
         changes = yield from _checked(resource)
-        if resource.resource_type == ConfigResourceType.BROKER:
-            yield from check_broker_changes(resource.resource_name, changes, context)
+        if resource.resource_type != ConfigResourceType.BROKER:
+            return None
+        return (yield from check_broker_changes(resource.resource_name, changes, context))
 
     sifted, rejected = await sift(request.resources, context, check)
     accepted, altered = await in_turns(_alter_loggers(sifted, request, context))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.chunks import Pieces, mapped_in_pieces
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.group.consumer.describing import rejected_consumer_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.consumer_group_describe import (
@@ -13,7 +14,6 @@ from kwire.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeResponse,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 

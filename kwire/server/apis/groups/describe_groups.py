@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.chunks import Pieces, mapped
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.group.listing import rejected_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_groups import (
@@ -13,7 +14,6 @@ from kwire.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 

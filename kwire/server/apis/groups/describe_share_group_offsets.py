@@ -44,7 +44,7 @@ async def _group(
             topics = [
                 DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
                 for name, partitions in offsets.initialized_partitions(group.group_id).items()
-                if context.allows_topic(name)
+                if context.allows_topic(name, is_requested=False)
             ]
         described = []
         for some in chunks(topics):

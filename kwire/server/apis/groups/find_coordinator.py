@@ -12,12 +12,12 @@ from functools import partial
 
 from kwire.chunks import Pieces, in_turns, mapped
 from kwire.cluster.metadata.image import NO_LEADER
+from kwire.cluster.security.acls import CLUSTER_NAME, ResourceType
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kwire.coordinator.share.keys import parse_share_key
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import CLUSTER_NAME, ResourceType
 from kwire.server.requests.context import RequestContext
 
 MANY_KEYS_SINCE = 4

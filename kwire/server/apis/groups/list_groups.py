@@ -14,11 +14,13 @@ def handle_list_groups(
     request: ListGroupsRequest, context: RequestContext
 ) -> Generator[None, None, ListGroupsResponse]:
     response = ListGroupsResponse()
-    may_see_all = context.allows_cluster()
+    may_see_all = context.allows_cluster(is_requested=False)
     try:
         for chunk in context.services.groups.list_groups(request.states_filter, request.types_filter):
             yield
-            response.groups += [group for group in chunk if may_see_all or context.allows_group(group.group_id)]
+            response.groups += [
+                group for group in chunk if may_see_all or context.allows_group(group.group_id, is_requested=False)
+            ]
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code)
     return response

@@ -6,6 +6,7 @@ from functools import partial
 
 from kwire.chunks import Pieces, mapped_in_pieces
 from kwire.cluster.metadata.features import SHARE_VERSION
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.group.share.describing import rejected_share_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.share_group_describe import (
@@ -14,7 +15,6 @@ from kwire.protocol.messages.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 

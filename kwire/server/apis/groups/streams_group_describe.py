@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from kwire.chunks import Pieces, mapped_in_pieces
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.group.streams.describing import rejected_streams_description
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.streams_group_describe import (
@@ -15,7 +16,6 @@ from kwire.protocol.messages.streams_group_describe import (
     StreamsGroupDescribeTopology,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 

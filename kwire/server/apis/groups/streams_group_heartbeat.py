@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kwire.chunks import Pieces, at_once, chunks, is_in_pieces
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.group.streams.configured_topology import InternalTopic
@@ -21,7 +22,6 @@ from kwire.protocol.messages.streams_group_heartbeat import (
 )
 from kwire.server.apis.groups.client import client_of
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import Operation, ResourceType
 from kwire.server.requests.context import RequestContext
 
 DEFAULT_REPLICATION_FACTOR = -1
@@ -131,10 +131,7 @@ def _with_topics_created(heartbeat: StreamsHeartbeat, context: RequestContext) -
 
 
 def _may_create(name: str, context: RequestContext) -> bool:
-    client = context.connection
-    return context.allows_cluster() or context.services.authorizer.allows(
-        client.principal, client.peer_host, Operation.CREATE, ResourceType.TOPIC, name
-    )
+    return context.allows_cluster() or context.allows_to(Operation.CREATE, ResourceType.TOPIC, name)
 
 
 def _add_detail(response: StreamsGroupHeartbeatResponse, detail: str) -> None:

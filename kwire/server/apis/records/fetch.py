@@ -28,6 +28,7 @@ def handle_fetch(
         request,
         uses_topic_ids=context.version >= TOPIC_IDS_SINCE,
         topic_names=context.services.image.topic_names,
+        may_follow=max(request.replica_id, request.replica_state.replica_id) < 0 or context.allows_cluster(),
     )
     if names_many(request):
         return _answer_in_pieces(planning, request, context)

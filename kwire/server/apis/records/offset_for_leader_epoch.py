@@ -31,7 +31,7 @@ def _partition(
     topic: str, asked: OffsetForLeaderPartition, context: RequestContext
 ) -> OffsetForLeaderEpochEpochEndOffset:
     try:
-        if not context.allows_topic(topic):
+        if not (context.allows_cluster(is_requested=False) or context.allows_topic(topic)):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = context.services.partitions.find(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)

@@ -22,6 +22,7 @@ from librt.strings import read_i32_be
 
 from kwire.chunks import Steps, in_turns
 from kwire.cluster.partitions.partition import Partition
+from kwire.cluster.security.acls import ResourceType
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.verifier import TransactionClaim, UnverifiedBatch
@@ -44,7 +45,6 @@ from kwire.protocol.records import BATCH_HEADER_BYTES, CODEC_MASK, NO_PRODUCER_I
 from kwire.seams import Clock
 from kwire.server.network.pending import CloseConnection
 from kwire.server.requests.api import Api, HandWrittenCodec
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 from kwire.server.requests.current_leaders import current_leader, node_endpoint
 from kwire.server.requests.delayed_produce import Append, DelayedProduce, VerifiedProduce

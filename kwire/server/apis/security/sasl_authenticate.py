@@ -1,4 +1,4 @@
-"""SaslAuthenticate: rejected, because no listener uses SASL (KIP-152)."""
+"""SaslAuthenticate on a connection that is authenticated, or needs no authentication (KIP-152)."""
 
 from __future__ import annotations
 

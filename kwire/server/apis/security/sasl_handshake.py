@@ -1,4 +1,4 @@
-"""SaslHandshake: rejected, because no listener uses SASL (KIP-43)."""
+"""SaslHandshake on a connection that needs none: its listener has no SASL, or its session has no end (KIP-43)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kwire.server.requests.services import NodeContext
 
 def handle_sasl_handshake(request: SaslHandshakeRequest, context: NodeContext) -> SaslHandshakeResponse:
     host, listener = context.connection.peer_host, context.listener_name
+    if context.services.config.security_protocols[listener].uses_sasl:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     context.services.messages.log(
         logging.WARNING,
         ("SASL", host, listener),

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 
 from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, mapped_in_pieces, turn
 from kwire.cluster.controller.plans.topics import CreatedTopic, NewTopic
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_topics import (
     CreatableTopic,
@@ -30,7 +31,7 @@ async def handle_create_topics(request: CreateTopicsRequest, context: Controller
         for topic in some:
             if topic.name in repeats:
                 results[topic.name] = _error(topic.name, KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-            elif not (context.allows_cluster() or context.allows_topic(topic.name)):
+            elif not (context.allows_cluster(is_requested=False) or context.allows_topic(topic.name)):
                 results[topic.name] = _error(
                     topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
                 )
@@ -84,6 +85,15 @@ def _error(name: str, error: KafkaError) -> CreatableTopicResult:
 def _created(new_topic: NewTopic, created: CreatedTopic, context: ControllerContext) -> CreatableTopicResult:
     if context.version < CONFIGS_SINCE:
         return CreatableTopicResult(name=created.name, error_message=None)
+    may_describe = context.allows_to(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, created.name, is_requested=False)
+    if not may_describe:
+        return CreatableTopicResult(
+            name=created.name,
+            topic_id=created.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            configs=[],
+        )
     services = context.services
     overrides = {name: value for name, value in new_topic.configs.items() if value is not None}
     entries = services.config_entries.of_topic(overrides)

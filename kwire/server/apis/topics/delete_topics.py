@@ -7,6 +7,7 @@ from uuid import UUID
 
 from kwire.chunks import CHUNK, Pieces, chunks, in_turns, mapped, turn
 from kwire.cluster.metadata.image import TopicImage
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -35,7 +36,7 @@ async def handle_delete_topics(request: DeleteTopicsRequest, context: Controller
             try:
                 found.append((topic, _find(topic, context, is_repeated=key in repeats)))
             except KafkaError as error:
-                rejected[key] = _result(topic.name, topic.topic_id, error)
+                rejected[key] = _result(topic.name or _shown_name(topic, error, context), topic.topic_id, error)
         if len(some) == CHUNK:
             await turn()
     by_id = {topic_id for name, topic_id in repeats if name is None}
@@ -104,13 +105,26 @@ def _find(requested: DeleteTopicState, context: ControllerContext, *, is_repeate
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id." if by_id else "Duplicate topic name.")
     image = services.controller.image
     topic = image.topic_by_id(requested.topic_id) if by_id else image.topics.get(requested.name or "")
-    if not by_id and not context.allows_topic(requested.name or ""):
+    may_delete_all = context.allows_cluster(is_requested=False)
+    if not (by_id or may_delete_all or _may_describe(requested.name or "", context)):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if by_id and not context.allows_topic(topic.name):
+    if not (may_delete_all or context.allows_topic(topic.name)):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return topic
+
+
+def _shown_name(requested: DeleteTopicState, error: KafkaError, context: ControllerContext) -> str | None:
+    """Return the name of a topic that is named by its id: only for a client that may describe it, but not delete it."""
+    topic = context.services.controller.image.topic_by_id(requested.topic_id)
+    if topic is None or error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return None
+    return topic.name if _may_describe(topic.name, context) else None
+
+
+def _may_describe(name: str, context: ControllerContext) -> bool:
+    return context.allows_to(Operation.DESCRIBE, ResourceType.TOPIC, name, is_requested=False)
 
 
 def reject(request: DeleteTopicsRequest, error: KafkaError) -> Pieces[DeleteTopicsResponse]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from kwire.chunks import CHUNK, chunks
 from kwire.cluster.metadata.image import PartitionImage, TopicImage
+from kwire.cluster.security.acls import ResourceType
 from kwire.cluster.topic_names import INTERNAL_TOPICS, why_invalid
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.describe_topic_partitions import (
@@ -19,7 +20,6 @@ from kwire.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.authorized_operations import authorized_operations
 from kwire.server.requests.context import RequestContext
 from kwire.server.settings.requests import RequestSettings
@@ -79,7 +79,8 @@ def _names(
     if request.topics:
         named = {topic.name: None for topic in request.topics}
     else:
-        named = (name for name in context.services.image.topics if context.allows_topic(name))
+        names = context.services.image.topics
+        named = (name for name in names if context.allows_topic(name, is_requested=False))
     parts: list[list[str]] = []
     for chunk in chunks(named, NAMES_AT_ONCE):
         yield

@@ -12,6 +12,7 @@ from kwire.cluster.controller.view import directory_of
 from kwire.cluster.directory_ids import is_online
 from kwire.cluster.metadata.image import MetadataImage, PartitionImage, TopicImage
 from kwire.cluster.metadata.registrations import BrokerRegistration
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC, INTERNAL_TOPICS, METADATA_TOPIC, why_invalid
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import (
@@ -24,8 +25,7 @@ from kwire.protocol.messages.metadata import (
 )
 from kwire.protocol.primitives import ZERO_UUID
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
-from kwire.server.requests.authorized_operations import authorized_operations
+from kwire.server.requests.authorized_operations import authorized_operations, cluster_operations
 from kwire.server.requests.context import RequestContext
 from kwire.server.settings.requests import RequestSettings
 
@@ -72,10 +72,12 @@ def _named_topics(
     asked = list(by_id.values()) or list(by_name.values())
     if not by_id and None in by_name:
         return (yield from _rejected(named))
-    missing = [] if by_id else (yield from _to_create(request, asked, context))
-    if missing:  # the client retries, as with Kafka
-        context.services.topic_creator.create_soon(missing)
-    return (yield from _describe(request, context, asked))
+    missing = {} if by_id else (yield from _to_create(request, asked, context))
+    to_create = [name for name, is_allowed in missing.items() if is_allowed]
+    if to_create:  # the client retries, as with Kafka
+        context.services.topic_creator.create_soon(to_create)
+    denied = missing.keys() - set(to_create)
+    return (yield from _describe(request, context, asked, denied))
 
 
 def _needs_ids(topic: MetadataRequestTopic) -> bool:
@@ -95,15 +97,17 @@ def _rejected(named: Sequence[MetadataRequestTopic]) -> Generator[None, None, Me
 
 def _to_create(
     request: MetadataRequest, asked: Sequence[MetadataRequestTopic], context: RequestContext
-) -> Generator[None, None, list[str]]:
+) -> Generator[None, None, dict[str, bool]]:
+    """Return the missing topics that are to be created, and whether the client may create each of them."""
     services = context.services
     allowed = request.allow_auto_topic_creation or context.version < 4
     if not (allowed and services.settings.of(RequestSettings).creates_topics):
-        return []
-    missing: list[str] = []
+        return {}
+    missing: dict[str, bool] = {}
     for chunk in chunks(asked):
         yield
-        missing += [topic.name for topic in chunk if topic.name is not None and _is_to_create(topic.name, context)]
+        names = [topic.name for topic in chunk if topic.name is not None and _is_to_create(topic.name, context)]
+        missing |= {name: _may_create(name, context) for name in names}
     return missing
 
 
@@ -113,8 +117,11 @@ def _is_to_create(name: str, context: RequestContext) -> bool:
         and (name == GROUP_OFFSETS_TOPIC or name not in OWN_TOPICS)
         and not why_invalid(name)
         and context.allows_topic(name)
-        and context.allows_cluster()
     )
+
+
+def _may_create(name: str, context: RequestContext) -> bool:
+    return context.allows_cluster(is_requested=False) or context.allows_to(Operation.CREATE, ResourceType.TOPIC, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,10 @@ def _described(name: str, context: RequestContext, view: _View) -> TopicImage | 
         return topic
     code = ErrorCode.INVALID_TOPIC_EXCEPTION if why_invalid(name) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return MetadataResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+
+
+def _unauthorized(asked: MetadataRequestTopic) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=asked.name)
 
 
 def _found(asked: MetadataRequestTopic, context: RequestContext, view: _View) -> TopicImage | MetadataResponseTopic:
@@ -194,21 +205,25 @@ def _partition(
 
 
 def _describe(
-    request: MetadataRequest, context: RequestContext, asked: Sequence[MetadataRequestTopic] | None
+    request: MetadataRequest,
+    context: RequestContext,
+    asked: Sequence[MetadataRequestTopic] | None,
+    denied: AbstractSet[str | None] = frozenset(),
 ) -> Generator[None, None, MetadataResponse]:
-    """Describe the requested topics, or all topics for None."""
+    """Describe the requested topics, or all topics for None; the client may not create the topics in `denied`."""
     services = context.services
     image = services.image
     brokers = _brokers(context)
     view = _View(image, {broker.node_id for broker in brokers})
     response = MetadataResponse(brokers=brokers, cluster_id=services.cluster_id, controller_id=services.node_id)
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = authorized_operations(context, ResourceType.CLUSTER)
+        response.cluster_authorized_operations = cluster_operations(context)
     found: Iterable[TopicImage | MetadataResponseTopic]
     if asked is None:
-        found = (topic for topic in image.topics.values() if context.allows_topic(topic.name))
+        topics = image.topics.values()
+        found = (topic for topic in topics if context.allows_topic(topic.name, is_requested=False))
     else:
-        found = (_found(topic, context, view) for topic in asked)
+        found = (_unauthorized(topic) if topic.name in denied else _found(topic, context, view) for topic in asked)
     for chunk in chunks(found):
         yield
         for each in chunk:

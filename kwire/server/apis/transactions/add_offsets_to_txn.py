@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.cluster.security.acls import ResourceType
 from kwire.cluster.topic_names import GROUP_OFFSETS_TOPIC
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.initialising import Producer
@@ -10,7 +11,6 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 FENCED_SINCE = 2

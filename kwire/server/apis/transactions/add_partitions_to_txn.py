@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire.chunks import CHUNK, Pieces, chunks, finished_in_pieces, mapped_by_group, mapped_in_pieces
+from kwire.cluster.security.acls import ResourceType
 from kwire.cluster.topic_names import INTERNAL_TOPICS
 from kwire.coordinator.answers import Answer, when_answered, when_many_answered
 from kwire.coordinator.transaction.initialising import Producer
@@ -26,7 +27,6 @@ from kwire.protocol.messages.add_partitions_to_txn import (
 from kwire.repeats import once_each
 from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 MANY_SINCE = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from kwire.chunks import Pieces, mapped
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.describe_transactions import (
@@ -14,7 +15,6 @@ from kwire.protocol.messages.describe_transactions import (
     DescribeTransactionsTransactionState,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 

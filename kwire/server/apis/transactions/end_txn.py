@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.answers import Answer
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.coordinator.transaction.transaction import CLASSIC
@@ -10,7 +11,6 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.server.apis.transactions.errors import code_for_version, rejecting
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 FENCED_SINCE = 2

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.coordinator.transaction.initialising import Producer
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from kwire.protocol.records import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kwire.server.apis.transactions.errors import code_for_version
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 FENCED_SINCE = 4
@@ -28,7 +28,9 @@ async def _initialise(request: InitProducerIdRequest, context: RequestContext) -
     transactional_id = request.transactional_id
     if transactional_id is not None and not context.allows(ResourceType.TRANSACTIONAL_ID, transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if transactional_id is None and not context.allows_cluster():
+    if transactional_id is None and not (
+        context.allows_cluster() or context.allows_to_any(Operation.WRITE, ResourceType.TOPIC)
+    ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         raise KafkaError(ErrorCode.INVALID_REQUEST)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kwire.chunks import Pieces
 from kwire.cluster.patterns import Matcher, Pattern, PatternRejectedError
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.transaction.listing import KNOWN_STATES, ListingFilter
 from kwire.coordinator.transaction.states import STATE_NAMES
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -13,7 +14,6 @@ from kwire.protocol.messages.list_transactions import (
     ListTransactionsTransactionState,
 )
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 
@@ -32,7 +32,7 @@ def handle_list_transactions(
         listed: list[ListTransactionsTransactionState] = []
         for some in context.services.transactions.list_transactions(requested):
             for each in some:
-                if not context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id):
+                if not context.allows(ResourceType.TRANSACTIONAL_ID, each.transactional_id, is_requested=False):
                     continue
                 if pattern is not None and not (yield from matcher.matches(pattern, each.transactional_id)):
                     continue

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kwire.chunks import in_turns, slices, turn, whole
+from kwire.cluster.security.acls import ResourceType
 from kwire.coordinator.answers import Answer, when_answered
 from kwire.coordinator.errors import coordinator_error
 from kwire.coordinator.group.rejected_commits import rejected_transactional_commit
@@ -23,7 +24,6 @@ from kwire.protocol.messages.txn_offset_commit import (
 from kwire.protocol.records import NO_SEQUENCE
 from kwire.server.apis.groups.commit_answers import joined, merged, split
 from kwire.server.requests.api import Api
-from kwire.server.requests.authorization import ResourceType
 from kwire.server.requests.context import RequestContext
 
 LOADING_SINCE = 2

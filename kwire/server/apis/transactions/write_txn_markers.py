@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kwire.chunks import CHUNK, Pieces, chunks, mapped_in_pieces
+from kwire.cluster.security.acls import Operation
 from kwire.coordinator.answers import Answer, when_many_answered
 from kwire.coordinator.markers import Outcomes, TopicPartition, TransactionMarker
 from kwire.protocol.error_codes import ErrorCode
@@ -42,7 +43,7 @@ def handle_write_txn_markers(
 
 def _write(marker: WritableTxnMarker, context: RequestContext) -> Pieces[Answer[Outcomes]]:
     partitions = dict.fromkeys([(topic.name, index) for topic in marker.topics for index in topic.partition_indexes])
-    if not context.allows_cluster():
+    if not (context.allows_cluster_to(Operation.ALTER, is_requested=False) or context.allows_cluster()):
         return dict.fromkeys(partitions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if marker.producer_id < 0 or marker.producer_epoch < 0:
         return (yield from _rejected(marker, partitions, context))

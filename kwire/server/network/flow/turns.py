@@ -48,9 +48,20 @@ ESTIMATE_MS_MAX: Final = 10.0
 class Share:
     """Time of the event loop that one connection has used."""
 
-    __slots__ = ("credit_ms", "estimate_ms", "has_slot", "is_queued", "pieces_ms", "used_ms", "waits_for_slot")
+    __slots__ = (
+        "credit_ms",
+        "estimate_ms",
+        "has_slot",
+        "is_node",
+        "is_queued",
+        "pieces_ms",
+        "used_ms",
+        "waits_for_slot",
+    )
 
     def __init__(self, *, is_node: bool = False) -> None:
+        self.is_node = is_node
+        """True for a listener that only nodes use."""
         self.credit_ms = NODE_CREDIT_MS if is_node else 0.0
         """Time that is subtracted from its place in the queue."""
         self.used_ms = 0.0

@@ -14,6 +14,7 @@ from typing import Any
 from kwire.cluster.channel import Destination, Unreachable
 from kwire.protocol.error_codes import EncodeError, ProtocolError
 from kwire.server.network.outgoing.node_connection import RESPONSE_BYTES_MAX, NodeConnection
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +29,18 @@ class NodeChannel:
     """Implementation of kwire.cluster.channel.Channel over TCP."""
 
     def __init__(
-        self, *, client_id: str, software_version: str, timeout_ms: int, response_bytes_max: int = RESPONSE_BYTES_MAX
+        self,
+        *,
+        client_id: str,
+        software_version: str,
+        timeout_ms: int,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        security: OutgoingSecurity = PLAINTEXT,
     ) -> None:
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
+        self._security = security
         self._timeout_seconds = timeout_ms / 1000
         self._connections: dict[_Lane, NodeConnection] = {}
         """Connections, the least recently used first."""
@@ -77,6 +85,7 @@ class NodeChannel:
                 client_id=self._client_id,
                 software_version=self._software_version,
                 response_bytes_max=self._response_bytes_max,
+                security=self._security,
             )
             connection.open(*lane[:2])
         self._connections[lane] = connection

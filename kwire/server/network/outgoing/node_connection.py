@@ -1,8 +1,8 @@
 """Connection to another node: requests in flight, responses in the order of the requests.
 
 A connection begins with ApiVersions (KIP-511), so that each request is sent in the newest version that both nodes
-support. Requests wait here until the connection is open and one of its REQUESTS_IN_FLIGHT_MAX places is free. Any error
-ends the connection and every request on it.
+support. If the other node's listener has SASL, the login follows. Requests wait here until the connection is open and
+one of its REQUESTS_IN_FLIGHT_MAX places is free. Any error ends the connection and every request on it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from kwire.protocol.messages.vote import VoteRequest, VoteResponse
 from kwire.protocol.requesting import frame_request, parse_response
 from kwire.protocol.schema import schema_of
 from kwire.server.network import forks
+from kwire.server.network.outgoing.addresses import shown_address
+from kwire.server.network.outgoing.security import PLAINTEXT, OutgoingSecurity
+from kwire.server.security.sasl.client import NodeLogin
 
 SOFTWARE_NAME: Final = "kwire"
 API_VERSIONS_VERSION: Final = 3
@@ -54,10 +57,25 @@ class _InFlight(NamedTuple):
 class NodeConnection(asyncio.Protocol):
     """Connection to another node, from before it is opened until it is closed."""
 
-    def __init__(self, *, client_id: str, software_version: str, response_bytes_max: int = RESPONSE_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        software_version: str,
+        response_bytes_max: int = RESPONSE_BYTES_MAX,
+        security: OutgoingSecurity = PLAINTEXT,
+    ) -> None:
         self._client_id = client_id
+        self._security = security
         self._response_bytes_max = response_bytes_max
         self._software_version = software_version
+        self._login = security.login
+        self._logging_in: asyncio.Task[None] | None = None
+        self._log_in_at: float | None = None
+        """Time at which the next login is due; None without one."""
+        self._is_ready = False
+        """True if requests may be sent: the versions are known, and no login is going on."""
+        self._where = ""
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
         self._correlation_id = 0
@@ -67,12 +85,15 @@ class NodeConnection(asyncio.Protocol):
         self._in_flight: deque[_InFlight] = deque()
         self._received = bytearray()
         self._descriptor = forks.NO_SOCKET
+        self._is_lost = False
+        """True if the other node has closed the connection."""
         self.is_closed = False
 
     # --- for the channel
 
     def open(self, host: str, port: int) -> None:
         """Begin to connect; requests may be sent from now on."""
+        self._where = shown_address(host, port)
         self._opening = asyncio.get_running_loop().create_task(self._open(host, port))
 
     def send(self, message: Any) -> asyncio.Future[Any]:
@@ -134,22 +155,24 @@ class NodeConnection(asyncio.Protocol):
         self._send_waiting()
 
     def eof_received(self) -> None:
-        self.close(ConnectionResetError("the connection was closed before the response"))
+        self._lose(ConnectionResetError("the connection was closed before the response"))
 
     def connection_lost(self, error: Exception | None) -> None:
         forks.closing(self._descriptor)
-        self.close(error or ConnectionResetError("the connection was closed before the response"))
+        self._lose(error or ConnectionResetError("the connection was closed before the response"))
 
     # --- requests out
 
     async def _open(self, host: str, port: int) -> None:
         try:
-            await asyncio.get_running_loop().create_connection(lambda: self, host, port)
+            await self._security.connect(self, host, port)
         except (OSError, UnicodeError) as error:  # UnicodeError: not a valid host name
             self.close(error.with_traceback(None))  # its frames refer to this connection
 
     def _send_waiting(self) -> None:
-        while self._versions is not None and self._waiting and len(self._in_flight) < REQUESTS_IN_FLIGHT_MAX:
+        if self._is_ready and self._waiting and self._is_login_due():
+            self._begin_login(self._login)
+        while self._is_ready and self._waiting and len(self._in_flight) < REQUESTS_IN_FLIGHT_MAX:
             request = self._waiting.popleft()
             if request.response.done():  # cancelled while it waited
                 continue
@@ -189,6 +212,48 @@ class NodeConnection(asyncio.Protocol):
         self._in_flight.append(_InFlight(type(request.message), version, self._correlation_id, request.response))
         self._transport.write(frame)
 
+    # --- login
+
+    def _begin_login(self, login: NodeLogin | None) -> None:
+        self._is_ready = login is None
+        if login is not None:
+            self._logging_in = asyncio.get_running_loop().create_task(self._log_in(login))
+
+    def _is_login_due(self) -> bool:
+        return self._log_in_at is not None and asyncio.get_running_loop().time() >= self._log_in_at
+
+    async def _log_in(self, login: NodeLogin) -> None:
+        try:
+            seconds = await login.log_in(self._ask, where=self._where)
+        except (OSError, ProtocolError, EncodeError) as error:
+            self.close(error.with_traceback(None))
+            return
+        self._log_in_at = None if seconds is None else asyncio.get_running_loop().time() + seconds
+        self._is_ready = True
+        self._send_waiting()
+
+    def _lose(self, error: Exception) -> None:
+        """Close a connection that the other node has closed.
+
+        A login goes on with the response that it has received: a rejection is the reason why the other node closes.
+        """
+        self._is_lost = True
+        if self._logging_in is None or self._logging_in.done():
+            self.close(error)
+            return
+        for each in self._in_flight:
+            if not each.response.done():
+                each.response.set_exception(error)
+        self._logging_in.add_done_callback(lambda _: self.close(error))
+
+    def _ask(self, message: Any) -> asyncio.Future[Any]:
+        """Send a request of a login, before all requests that wait."""
+        if self.is_closed or self._is_lost:
+            raise ConnectionResetError("the connection was closed during the login")
+        response = asyncio.get_running_loop().create_future()
+        self._send(_Request(message, response), self._version_of(message))
+        return response
+
     # --- responses in
 
     def _next_frame(self) -> bytes | None:
@@ -222,6 +287,7 @@ class NodeConnection(asyncio.Protocol):
         if response.error_code != ErrorCode.NONE:
             raise ProtocolError(f"ApiVersions was answered with error {response.error_code}")
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self._begin_login(self._login)
 
 
 def _is_pre_vote(request: VoteRequest) -> bool:

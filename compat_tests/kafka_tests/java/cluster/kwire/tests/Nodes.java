@@ -12,6 +12,8 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.test.TestKitNode;
 import org.apache.kafka.common.test.TestKitNodes;
@@ -151,6 +153,17 @@ public final class Nodes {
         return controllers().stream().map(node -> "localhost:" + node.port(controllerListener)).collect(Collectors.joining(","));
     }
 
+    /** Wait until all running brokers have exactly these entries. */
+    public void awaitAcls(AclBindingFilter filter, Collection<AccessControlEntry> entries) throws InterruptedException {
+        RemoteAuthorizer.await(this, filter, entries);
+    }
+
+    /** The port by which nodes connect: its clients may be super users. */
+    int nodePort(Node node) {
+        Object listener = node.properties.get("inter.broker.listener.name");
+        return listener == null ? clientPort(node) : node.port(listener.toString());
+    }
+
     public int clientPort(Node node) {
         return node.port(clientListener);
     }
@@ -197,7 +210,7 @@ public final class Nodes {
         TreeSet<Integer> wanted = new TreeSet<>(running().stream().map(node -> node.id).toList());
         for (Node node : running()) {
             await(READY_SECONDS, "broker " + node.id + " knows " + wanted,
-                () -> ids(Ask.metadata(clientPort(node), null)).equals(wanted));
+                () -> ids(Ask.metadata(nodePort(node), null)).equals(wanted));
         }
     }
 

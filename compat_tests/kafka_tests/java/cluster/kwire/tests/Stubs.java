@@ -21,6 +21,7 @@ import kafka.server.KafkaConfig;
 import kafka.server.ReplicaManager;
 import kafka.server.SharedServer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.internals.Plugin;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.message.MetadataResponseData;
 import org.apache.kafka.common.message.MetadataResponseData.MetadataResponsePartition;
@@ -38,6 +39,7 @@ import org.apache.kafka.metadata.LeaderRecoveryState;
 import org.apache.kafka.raft.LogOffsetMetadata;
 import org.apache.kafka.raft.RaftLog;
 import org.apache.kafka.server.BrokerLifecycleManager;
+import org.apache.kafka.server.authorizer.Authorizer;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.mockito.Mockito;
@@ -97,12 +99,20 @@ public final class Stubs {
             case "sharedServer" -> shared();
             case "lifecycleManager" -> lifecycle(node);
             case "groupCoordinator" -> groups(config);
-            case "authorizerPlugin" -> Option.empty();
+            case "authorizerPlugin" -> authorizer(node);
             case "startup" -> started.add(node) && startsTogether ? launch(node) : Stubs.this.start(node);
             case "shutdown" -> Stubs.this.stop(node);
             case "awaitShutdown" -> null;
             default -> throw Marks.insides("BrokerServer." + call.getMethod().getName());
         });
+    }
+
+    private Option<Plugin<Authorizer>> authorizer(Node node) {
+        Object name = node.properties.get("authorizer.class.name");
+        if (name == null || name.toString().isEmpty()) {
+            return Option.empty();
+        }
+        return Option.apply(Plugin.wrapInstance(new RemoteAuthorizer(nodes, node), null, "authorizer.class.name"));
     }
 
     ControllerServer controller(Node node, KafkaConfig config) {
@@ -111,7 +121,7 @@ public final class Stubs {
             case "config" -> config;
             case "clusterId" -> nodes.clusterId();
             case "socketServer" -> sockets;
-            case "authorizerPlugin" -> Option.empty();
+            case "authorizerPlugin" -> authorizer(node);
             case "raftManager" -> raft();
             case "controller" -> active();
             case "startup" -> Stubs.this.start(node);
@@ -160,6 +170,7 @@ public final class Stubs {
 
     private Controller active() {
         return stub(Controller.class, call -> switch (call.getMethod().getName()) {
+            case "isActive" -> true;  // whatever is asked here goes to the active one
             case "findAllTopicIds" -> CompletableFuture.completedFuture(topicIds());
             case "findTopicIds" -> {
                 Map<String, Uuid> known = topicIds();
@@ -244,11 +255,11 @@ public final class Stubs {
             case "topicPartition" -> partition;
             case "name" -> directory.getName();
             case "logEndOffset" -> Segments.endOffset(directory);
-            case "logStartOffset" -> Ask.fetch(nodes.clientPort(node), partition, Segments.endOffset(directory)).logStartOffset();
-            case "highWatermark" -> Ask.fetch(nodes.clientPort(node), partition, Segments.endOffset(directory)).highWatermark();
+            case "logStartOffset" -> Ask.fetch(nodes.nodePort(node), partition, Segments.endOffset(directory)).logStartOffset();
+            case "highWatermark" -> Ask.fetch(nodes.nodePort(node), partition, Segments.endOffset(directory)).highWatermark();
             case "size" -> Segments.size(directory);
             case "numberOfSegments" -> Segments.of(directory).size();
-            case "config" -> new LogConfig(Ask.topicConfig(nodes.clientPort(node), partition.topic()));
+            case "config" -> new LogConfig(Ask.topicConfig(nodes.nodePort(node), partition.topic()));
             default -> throw Marks.insides("UnifiedLog." + call.getMethod().getName());
         });
     }
@@ -308,7 +319,7 @@ public final class Stubs {
                 .flatMap(found -> broker(node, found.leaderId()));
             case "topicConfig" -> {
                 java.util.Properties own = new java.util.Properties();
-                own.putAll(Ask.ownTopicConfig(nodes.clientPort(node), call.getArgument(0)));
+                own.putAll(Ask.ownTopicConfig(nodes.nodePort(node), call.getArgument(0)));
                 yield own;
             }
             case "getLeaderAndIsr" -> partition(node, call.getArgument(0), call.getArgument(1)).map(Stubs::leaderAndIsr);
@@ -319,7 +330,7 @@ public final class Stubs {
     /** Metadata of a broker; for a stopped broker, the metadata of another one. */
     private MetadataResponseData metadata(Node node, String topic) {
         Node asked = node.isStopped() ? nodes.running().iterator().next() : node;
-        return Ask.metadata(nodes.clientPort(asked), topic);
+        return Ask.metadata(nodes.nodePort(asked), topic);
     }
 
     private Optional<org.apache.kafka.common.Node> broker(Node node, int id) {

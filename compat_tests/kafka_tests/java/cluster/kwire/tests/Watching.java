@@ -43,7 +43,7 @@ public final class Watching {
     }
 
     private static MetadataResponseTopic topic(Nodes nodes, Node node, String topic) {
-        return Ask.metadata(nodes.clientPort(node), topic).topics().iterator().next();
+        return Ask.metadata(nodes.nodePort(node), topic).topics().iterator().next();
     }
 
     private static boolean isOnDisk(Node node, String topic) {
@@ -54,7 +54,7 @@ public final class Watching {
 
     /** Each running broker has fetched all committed records of the metadata log, and has sent a later fetch. */
     public static void metadataIsCaughtUp(Nodes nodes) throws InterruptedException {
-        int port = nodes.clientPort(nodes.running().iterator().next());
+        int port = nodes.nodePort(nodes.running().iterator().next());
         var begun = Ask.quorum(port).topics().get(0).partitions().get(0);
         long committed = begun.highWatermark();
         Map<Integer, Long> fetched = new HashMap<>();

@@ -235,7 +235,7 @@ final class ProcessCluster implements ClusterInstance {
     }
 
     @Override
-    public void waitAcls(AclBindingFilter filter, Collection<AccessControlEntry> entries) {
-        throw Marks.insides("Authorizer");
+    public void waitAcls(AclBindingFilter filter, Collection<AccessControlEntry> entries) throws InterruptedException {
+        nodes().awaitAcls(filter, entries);
     }
 }

@@ -1,0 +1,1 @@
+"""Access control: operations and resources, access control entries, the standard authorizer."""

@@ -1,0 +1,1 @@
+"""Security of connections: TLS, and the authentication of clients and nodes."""

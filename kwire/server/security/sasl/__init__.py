@@ -1,0 +1,1 @@
+"""SASL: mechanisms, credentials and the state of a connection that authenticates."""

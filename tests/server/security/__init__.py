@@ -1,0 +1,1 @@
+"""Tests of listeners, logins and access control of a node."""
