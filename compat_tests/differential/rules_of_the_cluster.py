@@ -50,6 +50,13 @@ RULES: dict[str, Rule] = {
     "remove": lambda random_source, _: random_source.often(0.3),
     "match_type": lambda random_source, _: random_source.one_of((50, 0), (20, 1), (20, 2), (5, 3), (5, -1)),
     "match": lambda random_source, _: random_source.choice((None, "a", "b", "10.1.2.3", "")),
+    "ScramCredentialDeletion.name": lambda random_source, _: random_source.choice(USERS),
+    "ScramCredentialDeletion.mechanism": lambda random_source, _: random_source.pick((1, 2), (0, 3, -1), 0.1),
+    "ScramCredentialUpsertion.name": lambda random_source, _: random_source.choice(USERS),
+    "ScramCredentialUpsertion.mechanism": lambda random_source, _: random_source.pick((1, 2), (0, 3, -1), 0.1),
+    "iterations": lambda random_source, _: random_source.pick((4096, 16384), (0, -1, 4095, 16385), 0.2),
+    "salt": lambda random_source, _: random_source.pick((b"salt",), (b"",), 0.1),
+    "salted_password": lambda random_source, _: random_source.pick((b"salted",), (b"",), 0.1),
     "DescribeUserScramCredentialsUserName.name": lambda random_source, _: random_source.choice(USERS),
     "DescribeQuorumRequestTopicData.topic_name": lambda random_source, _: random_source.pick(
         ("__cluster_metadata",), ("t0", ""), 0.2
