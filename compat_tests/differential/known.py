@@ -15,7 +15,6 @@ from compat_tests.differential.normalising import MORE, PARTITIONS, Names
 from compat_tests.differential.rule import Rule, at, beside
 from compat_tests.differential.rules_of_records import BYTES_FOR_A_PART
 from kwire.cluster.metadata.features import SUPPORTED
-from kwire.server.apis import SERVED
 
 BROKER = 4
 BROKER_LOGGER = 8
@@ -139,14 +138,6 @@ def _broker_setting(found: Difference) -> bool:
     return at(found.whole[0], found.path, 4)["name"] in VALUES_DIFFER
 
 
-def _served(found: Difference) -> bool:
-    """Return True if kwire's list is Kafka's list without the APIs that kwire does not serve."""
-    if found.api != "ApiVersions" or found.path != "api_keys":
-        return False
-    served = {int(api.key) for api in SERVED}
-    return found.kwire == [each for each in found.kafka if each["api_key"] in served]
-
-
 def _features(found: Difference) -> bool:
     if found.api != "ApiVersions" or "_features" not in found.path:
         return False
@@ -188,7 +179,6 @@ RULES: tuple[Rule, ...] = (
     Rule(name="loggers of a broker", excuses=_broker_logger, is_rare=True),
     Rule(name="a part of a batch at the end of a fetch", excuses=_half_a_batch),
     Rule(name="settings of the node, and defaults of its own", excuses=_broker_setting),
-    Rule(name="APIs that are not served yet", excuses=_served),
     Rule(name="features that are not served yet", excuses=_features),
     Rule(name="a group of which nothing is stored", excuses=_stores_nothing, is_rare=True),
     Rule(name="how many batches the records of a group coordinator are in", excuses=_batches_of_a_coordinator),
