@@ -55,7 +55,7 @@ RULES: dict[str, Rule] = {
     "ScramCredentialUpsertion.name": lambda random_source, _: random_source.choice(USERS),
     "ScramCredentialUpsertion.mechanism": lambda random_source, _: random_source.pick((1, 2), (0, 3, -1), 0.1),
     "iterations": lambda random_source, _: random_source.pick((4096, 16384), (0, -1, 4095, 16385), 0.2),
-    # Empty ones are in docs/differences.md: kwire rejects what nobody could log in with.
+    # Never empty: kwire rejects empty values, Kafka only some of them (docs/differences.md).
     "salt": lambda random_source, _: random_source.choice((b"salt", b"\x00")),
     "salted_password": lambda random_source, _: random_source.choice((b"salted", b"\xff")),
     "DescribeUserScramCredentialsUserName.name": lambda random_source, _: random_source.choice(USERS),

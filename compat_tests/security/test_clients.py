@@ -76,7 +76,7 @@ def test_records_pass_each_way(secured, new_topic, name, listener, mechanism, tm
     [
         (SASL_PLAINTEXT, "PLAIN", {"password": "wrong"}),
         (SASL_SSL, "SCRAM-SHA-512", {"password": "wrong"}),
-        (SASL_SSL, "SCRAM-SHA-256", {"user": "nobody"}),
+        (SASL_SSL, "SCRAM-SHA-256", {"user": "unknown"}),
     ],
     ids=["wrong password of PLAIN", "wrong password of SCRAM", "unknown user"],
 )

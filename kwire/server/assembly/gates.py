@@ -22,9 +22,9 @@ def gates(node: Node, listeners: Listeners, dispatcher_of: Callable[[str], Handl
         if not node.config.security_protocols[name].uses_sasl:
             return dispatcher
         settings = CurrentSaslSettings(name, node.config, node.settings, node.dynamic_configs)
-        bearer = _bearer_tokens(node, settings().bearer)
+        tokens = _bearer_tokens(node, settings().bearer_tokens)
         gate = AuthenticationGate(
-            ListenerSasl(name, settings, lambda: node.metadata_log.image_for_logins, node.token_logins, bearer),
+            ListenerSasl(name, settings, lambda: node.metadata_log.image_for_logins, node.token_logins, tokens),
             dispatcher,
             settings=node.settings,
             limits=listeners.limits,

@@ -69,19 +69,7 @@ def describe(client: RawClient, acl_filter: AclFilter = EVERYTHING, *, version: 
     """Return the entries that match a filter."""
     answer = client.ask(describe_request(acl_filter), version)
     assert answer.error_code == ErrorCode.NONE, answer
-    return {
-        Acl(
-            resource.resource_type,
-            resource.resource_name,
-            resource.pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
-        )
-        for resource in answer.resources
-        for each in resource.acls
-    }
+    return {_acl(resource, each) for resource in answer.resources for each in resource.acls}
 
 
 def describe_request(acl_filter: AclFilter = EVERYTHING) -> DescribeAclsRequest:
@@ -122,18 +110,20 @@ def delete(client: RawClient, *filters: AclFilter, version: int = 3) -> list[set
 def _deleted(code: int, acls: Sequence[Any]) -> set[Acl] | ErrorCode:
     if code != ErrorCode.NONE:
         return ErrorCode(code)
-    return {
-        Acl(
-            each.resource_type,
-            each.resource_name,
-            each.pattern_type,
-            each.principal,
-            each.host,
-            each.operation,
-            each.permission_type,
-        )
-        for each in acls
-    }
+    return {_acl(each, each) for each in acls}
+
+
+def _acl(resource: Any, each: Any) -> Acl:
+    """Return an entry of a response, from a resource and from an entry of it."""
+    return Acl(
+        resource.resource_type,
+        resource.resource_name,
+        resource.pattern_type,
+        each.principal,
+        each.host,
+        each.operation,
+        each.permission_type,
+    )
 
 
 def exactly(acl: Acl) -> AclFilter:

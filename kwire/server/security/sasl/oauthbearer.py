@@ -128,9 +128,9 @@ class OAuthBearerServer:
         """Return the empty challenge, or the error that the client has to confirm. Raises AuthenticationError."""
         if self._rejection is not None:
             raise self._rejection
-        authorization_id, bearer = _parsed(token)
+        authorization_id, signed_token = _parsed(token)
         try:
-            user, lifetime_ms = self._tokens.verify(bearer)
+            user, lifetime_ms = self._tokens.verify(signed_token)
             check_authorization_id(authorization_id, user)
         except AuthenticationError as error:
             self._rejection = error

@@ -40,7 +40,7 @@ class SaslSettings:
     """Largest frame of a client that has not authenticated."""
     modules: Mapping[str, LoginModule] = field(repr=False)
     """Login modules by mechanism; SCRAM needs one only for connections to other nodes."""
-    bearer: BearerSettings | None
+    bearer_tokens: BearerSettings | None
     """Settings of tokens, if OAUTHBEARER is enabled."""
     reauthentication_ms: Mapping[str, int]
     """Longest lifetime of a session by mechanism; 0 for no limit."""
@@ -58,12 +58,12 @@ def read_sasl_settings(name: str, texts: Mapping[str, str], values: Mapping[str,
     modules = {mechanism: module for mechanism in mechanisms if (module := read_module(name, mechanism, texts))}
     if PLAIN in mechanisms and PLAIN not in modules:
         raise RuleBrokenError(f"{jaas_key(name, PLAIN)}: is missing; give the users of {PLAIN} there")
-    bearer = None
+    bearer_tokens = None
     if OAUTHBEARER in mechanisms:
-        bearer = read_bearer_settings(name, values_of_listener(name, texts, values, mechanism=OAUTHBEARER))
+        bearer_tokens = read_bearer_settings(name, values_of_listener(name, texts, values, mechanism=OAUTHBEARER))
     return SaslSettings(
         mechanisms=mechanisms,
-        bearer=bearer,
+        bearer_tokens=bearer_tokens,
         receive_bytes_max=own["sasl.server.max.receive.size"],
         modules=modules,
         reauthentication_ms={

@@ -178,13 +178,13 @@ def test_row_07_wrong_credentials_have_one_text_for_each_mechanism() -> None:
     said: dict[str, set[str]] = {}
     for mechanism, user, password in (
         ("PLAIN", "alice", "n"),
-        ("PLAIN", "nobody", "n"),
+        ("PLAIN", "unknown", "n"),
         ("PLAIN", "", ""),
         ("SCRAM-SHA-256", "alice", "n"),
-        ("SCRAM-SHA-256", "nobody", "n"),
+        ("SCRAM-SHA-256", "unknown", "n"),
         ("SCRAM-SHA-256", "admin", "x"),
         ("SCRAM-SHA-512", "alice", "n"),
-        ("SCRAM-SHA-512", "nobody", "n"),
+        ("SCRAM-SHA-512", "unknown", "n"),
     ):
         begun = authenticator()
         begun.receive(handshake(mechanism))
