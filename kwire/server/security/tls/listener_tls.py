@@ -76,6 +76,8 @@ class ListenerTls:
     def __init__(self, role: ListenerRole, opened: OpenedTls) -> None:
         self.role = role
         self._now = opened
+        self._looked_at = opened.stamps
+        """Stamps of the files at the last look at them."""
         _warn_if_expired(role.name, opened)
 
     @property
@@ -120,6 +122,11 @@ class ListenerTls:
                 check_own_trust(now.settings, now.keys, opened.trusted)
                 check_own_trust(opened.settings, opened.keys, now.trusted)
         return opened
+
+    def has_new_files(self) -> bool:
+        """Return whether a file of the present stores changed since the last look; called in a worker."""
+        before, self._looked_at = self._looked_at, _stamps(self._now.settings)
+        return self._looked_at not in (before, self._now.stamps)
 
     def replace(self, opened: OpenedTls) -> None:
         """Use other contexts for new connections; open ones stay as they are."""

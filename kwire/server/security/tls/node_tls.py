@@ -1,7 +1,7 @@
 """TLS of a node: of the listeners that it binds, and of those that it connects to on other nodes.
 
-Stores are read in workers: at start, for the check of a change of this node's settings, and when a change is committed.
-A change may set a value again, because the content of the file is new.
+Stores are read in workers: at start, for the check of a change of this node's settings, when a change is committed, and
+when a file has changed. A change may set a value again, because the content of the file is new.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kwire.seams import Workers
 from kwire.server.security.tls.tls_settings import ListenerRole, TlsRejected, TlsSettings, settings_of_listener
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kwire.server.security.tls.listener_tls import ListenerTls
 
 logger = logging.getLogger(__name__)
+
+WATCH_INTERVAL_S: Final = 60.0
+"""Time between two looks at the files of stores, as of kubelet at mounted secrets."""
 
 
 class NodeTls:
@@ -70,15 +74,32 @@ class NodeTls:
         self._was_committed.set()
 
     async def run(self) -> None:
-        """Use the stores of committed settings for new connections, for as long as the node runs."""
-        is_start = True
-        while True:
-            await self._was_committed.wait()
-            self._was_committed.clear()
-            texts, values = self._committed
-            for listener in self._listeners.values():
-                await self._reload(listener, texts, values, is_start=is_start)
-            is_start = False
+        """Use the stores of committed settings and of changed files for new connections, while the node runs."""
+        await self._was_committed.wait()
+        await self._reload_all(is_start=True)
+        while self._listeners:
+            await self._commit_or_interval()
+            if self._was_committed.is_set():
+                await self._reload_all(is_start=False)
+            else:
+                await self._reload_changed_files()
+
+    async def _commit_or_interval(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WATCH_INTERVAL_S):
+                await self._was_committed.wait()
+
+    async def _reload_all(self, *, is_start: bool) -> None:
+        self._was_committed.clear()
+        texts, values = self._committed
+        for listener in self._listeners.values():
+            await self._reload(listener, texts, values, is_start=is_start)
+
+    async def _reload_changed_files(self) -> None:
+        texts, values = self._committed
+        for listener in self._listeners.values():
+            if await self._workers.run(listener.has_new_files):
+                await self._reload(listener, texts, values, is_start=False)
 
     async def _reload(
         self, listener: ListenerTls, texts: Mapping[str, str], values: Mapping[str, Any], *, is_start: bool

@@ -22,6 +22,7 @@ from kwire.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from kwire.server.security.tls import node_tls
 from tests.support.certificates import PASSWORD, Authority, Identity
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
@@ -159,6 +160,42 @@ def test_row_11_a_dynamic_certificate_is_used_after_a_restart(scene: Scene) -> N
     scene.broker = RunningBroker(scene.directory / "data", scene.broker._settings)
     scene.admin = scene.broker.client()
     uses(scene, second)
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    """Yield a broker that looks at its files all the time."""
+    monkeypatch.setattr(node_tls, "WATCH_INTERVAL_S", 0.01)
+    made = Scene(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def test_row_11_a_changed_file_is_read_without_a_request(watched: Scene) -> None:
+    with watched.connect() as before:
+        for _ in range(3):
+            identity = watched.authority.issue()
+            watched.replaced(identity)
+            uses(watched, identity)
+        assert before.ask(ApiVersionsRequest(), 0).error_code == 0
+
+
+def test_row_11_a_changed_file_that_is_refused_is_logged_once(watched: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    def refusals() -> list[str]:
+        return [each.getMessage() for each in caplog.records if "keeps its certificate" in each.getMessage()]
+
+    watched.key_store.write_text("half a file")
+    eventually(refusals, "a refusal")
+    assert watched.serial() == watched.first.certificate.serial_number
+    watched.replaced(watched.authority.issue("other"))
+    eventually(lambda: "Keystore DistinguishedName does not match" in refusals()[-1], "a refusal of the name")
+    count = len(refusals())
+    right = watched.authority.issue()
+    right.pem_file(watched.directory / "right.pem").replace(watched.key_store)
+    uses(watched, right)
+    assert len(refusals()) == count
 
 
 def test_row_11_a_change_of_the_name_is_refused(scene: Scene) -> None:
