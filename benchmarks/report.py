@@ -34,6 +34,8 @@ WANTED: Mapping[str, tuple[str, float]] = {
     "CPU s for a consumer group of 1,000": ("at most", 0.5),
     "consumer group heartbeats/s": ("at least", 1.5),
     "share group of": ("at least", 1.0),
+    "TLS handshakes/s": ("at least", 1.0),
+    "SCRAM-SHA-256 logins/s": ("at least", 1.0),
     "cluster of 3 started": ("at most", 0.2),
     "cluster of 3, memory": ("at most", 0.15),
     "replicated produce": ("at least", 0.9),
@@ -46,6 +48,8 @@ WANTED: Mapping[str, tuple[str, float]] = {
 WANTED_OF_KWIRE: Mapping[str, tuple[str, float]] = {
     "live produce p99 beside cold reads, times": ("at most", 2.0),
     "10,000 idle connections, KB each": ("at most", 6.0),
+    "2,000 idle TLS connections, KB each": ("at most", 60.0),
+    "with 10,000 ACLs, times": ("at least", 0.95),
     "append of 16 KB": ("at least", 0.6),
     "append of 1 MB": ("at least", 0.9),
     "cached read": ("at least", 0.9),

@@ -20,7 +20,7 @@ def perf(size: int, records: int):
         warm = f"warm-{size}"
         make_topic(run, warm)
         produce(run, warm, size, records // 2, ())
-        _consume(run, warm, records // 2)
+        consume(run, warm, records // 2)
         delete_topic(run, warm)
         for acks, codec, (name, properties) in itertools.product(("1", "all"), ("none", "lz4"), BATCHING.items()):
             topic = f"perf-{size}-{acks}-{codec}-{len(properties)}"
@@ -32,7 +32,7 @@ def perf(size: int, records: int):
             if (acks, codec, name) == ("1", "none", ""):
                 figures[f"CPU s per GB in, {size} B"] = cpu / (size * records / 1e9)
                 before = run.cpu_seconds()
-                figures[f"consume {size} B, records/s"] = _consume(run, topic, records)
+                figures[f"consume {size} B, records/s"] = consume(run, topic, records)
                 figures[f"CPU s per GB out, {size} B"] = (run.cpu_seconds() - before) / (size * records / 1e9)
             delete_topic(run, topic)
         return figures
@@ -40,12 +40,12 @@ def perf(size: int, records: int):
     return row
 
 
-def produce(run: Run, topic: str, size: int, records: int, properties: tuple[str, ...]) -> float:
-    """Produce records with Kafka's ProducerPerformance; return records per second."""
+def produce(run: Run, topic: str, size: int, records: int, properties: tuple[str, ...], bootstrap: str = "") -> float:
+    """Produce records with Kafka's ProducerPerformance; return records per second. `bootstrap` is another listener."""
     output = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", records, "--record-size", size, "--throughput", -1),
-        *("--bootstrap-server", run.broker.bootstrap),
+        *("--bootstrap-server", bootstrap or run.broker.bootstrap),
         *(("--command-property", *properties) if properties else ()),
     )
     last = output.strip().splitlines()[-1]
@@ -53,11 +53,13 @@ def produce(run: Run, topic: str, size: int, records: int, properties: tuple[str
     return float(last.split(",")[1].split()[0])
 
 
-def _consume(run: Run, topic: str, records: int) -> float:
+def consume(run: Run, topic: str, records: int, properties: tuple[str, ...] = (), bootstrap: str = "") -> float:
+    """Consume records with Kafka's ConsumerPerformance; return records per second."""
     output = tool(
         "ConsumerPerformance",
-        *("--topic", topic, "--messages", records, "--bootstrap-server", run.broker.bootstrap),
+        *("--topic", topic, "--messages", records, "--bootstrap-server", bootstrap or run.broker.bootstrap),
         *("--timeout", 60000, "--hide-header"),
+        *(each for value in properties for each in ("--command-property", value)),
     )
     fields = [part.strip() for part in output.strip().splitlines()[-1].split(",")]
     assert int(fields[4]) >= records, output
