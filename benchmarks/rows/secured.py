@@ -1,4 +1,4 @@
-"""What security costs: records over TLS, handshakes, logins, idle connections, and access control with many entries."""
+"""Cost of security: records over TLS, handshakes, logins, idle connections, and access control with many entries."""
 
 import re
 import socket
