@@ -112,10 +112,11 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 
 # Search for faults for a long time; the results are data in docs/evidence. Without a name, all campaigns run one after
 # the other; a name runs that campaign alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root),
-# CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's
-# own tests; MINUTES=25 runs a part, and the same command continues; FAMILY=cluster, streams, connect or scala),
-# SOAK=3600 (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (cost
-# of each request for the broker). SEED=1 is the first seed.
+# CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root; with SECURED=1, nodes use SASL
+# over TLS, certificates are replaced and ACLs change), KAFKA_TESTS=1 (Apache Kafka's own tests; MINUTES=25 runs a part,
+# and the same command continues; FAMILY=cluster, streams, connect or scala), SOAK=3600 (seconds), COVERAGE=500 (code
+# that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (cost of each request for the broker). SEED=1
+# is the first seed.
 CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ HOSTILE
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
@@ -127,7 +128,7 @@ run-CONTROLLERS = compat_tests/install.sh network && $(BIN)/python -m tests.camp
 run-QUORUM = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
 run-CLUSTER = $(BIN)/python -m tests.campaign.cluster --seeds $(or $(CLUSTER),2000) --seed $(or $(SEED),101)
 run-HISTORIES = $(compat_python) -m tests.campaign.histories --runs $(or $(HISTORIES),30) --seed $(or $(SEED),1)
-run-BROKERS = compat_tests/install.sh kafka network && $(compat_python) -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1)
+run-BROKERS = compat_tests/install.sh kafka network && $(compat_python) -m tests.campaign.brokers --runs $(or $(BROKERS),25) --seed $(or $(SEED),1) $(if $(SECURED),--secured)
 run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests $(if $(FAMILY),--family $(FAMILY),--all) --evidence $(if $(MINUTES),--minutes $(MINUTES))
 run-SOAK = $(compat_python) -m tests.campaign.soak --seconds $(or $(SOAK),3600) --seed $(or $(SEED),1)
 run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)

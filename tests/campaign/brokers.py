@@ -89,6 +89,8 @@ class Run:
     unruly: list[str] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     verified: int = 0
+    access: Counter[bool] = field(default_factory=Counter)
+    """Number of requests that access control let through, and that it refused."""
     report: Report | None = None
 
     def live(self, directory: Path) -> None:
@@ -111,6 +113,7 @@ class Run:
                 workload.abandon()
             cluster.finish()
             self.problems += cluster.problems
+            self.access = workload.access.checked if workload.access is not None else Counter()
             self.unruly, self.verified = workload.unruly, len(workload.verified.acknowledged)
             if not self.problems:  # if there were problems, the run may have stopped anywhere
                 data = {node_id: node.data for node_id, node in cluster.nodes.items()}
@@ -140,6 +143,7 @@ class Run:
         """Return the cells of the row after the commit."""
         faults = ", ".join(f"{name} {count}" for name, count in sorted(Counter(self.done).items()))
         faults += f"; did not stop: {', '.join(self.unruly)}" if self.unruly else ""
+        faults += f"; access: {self.access[True]} allowed, {self.access[False]} denied" if self.access else ""
         outcome = said(self.report) if self.report is not None else "not judged"
         others = [problem for problem in self.problems if "(bad)" not in problem]
         outcome = "; ".join([outcome, *others[:3]])
@@ -157,7 +161,7 @@ def summary(seconds: Sequence[float]) -> str:
     return f"{statistics.median(seconds):.1f} / {max(seconds):.1f} s" if seconds else "none"
 
 
-def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
+def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool, is_secured: bool = False) -> Run:
     """Return a run whose shape follows from the seed."""
     is_large = seed % 5 == 0
     shape = BrokerShape(
@@ -165,7 +169,8 @@ def drawn(seed: int, seconds: float, *, kind: str, has_disks: bool) -> Run:
         brokers=5 if is_large else 3,
         has_disks=has_disks and seed % 2 == 0,
         is_durable=seed % 4 == 0,
-        has_wires=seed % 3 == 0,
+        has_wires=seed % 3 == 0 and not is_secured,  # a proxy cannot read requests over TLS
+        is_secured=is_secured,
     )
     return Run(seed=seed, shape=shape, seconds=seconds)
 
@@ -192,11 +197,12 @@ class Campaign:
         self._tell(commit, self._kind, name.replace("_", " "), seconds, "", "", "", "", "", problem or "nothing")
 
     def live(self, run: Run) -> None:
-        if (place := self._begin(str(run.seed))) is None:
+        name = f"secured-{run.seed}" if run.shape.is_secured else str(run.seed)
+        if (place := self._begin(name)) is None:
             return
         commit = current_commit()
         run.live(place)
-        self._end(str(run.seed), place, run.problems)
+        self._end(name, place, run.problems)
         self._tell(commit, *run.cells())
 
     def _begin(self, name: str) -> Path | None:
@@ -226,6 +232,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--kind", choices=("kwire", "kafka"), default="kwire")
     arguments.add_argument("--faults", nargs="*", choices=sorted(FAULTS), help="these, in this order, in every run")
+    arguments.add_argument("--secured", action="store_true", help="SASL over TLS between the nodes, and an authorizer")
     arguments.add_argument("--directory", type=Path, help="where runs are kept; by default a new temporary one")
     arguments.add_argument("--no-evidence", action="store_true", help="write nothing into docs/evidence")
     given = arguments.parse_args()
@@ -239,11 +246,11 @@ def main() -> None:
     if no_disks is not None:
         print(f"without disks: {no_disks}")
     campaign = Campaign(directory, given.kind, with_evidence=not given.no_evidence)
-    if no_disks is None and given.faults is None:
+    if no_disks is None and given.faults is None and not given.secured:
         for name in SCENARIOS:
             campaign.play(name)
     for seed in range(given.seed, given.seed + given.runs):
-        run = drawn(seed, given.seconds, kind=given.kind, has_disks=no_disks is None)
+        run = drawn(seed, given.seconds, kind=given.kind, has_disks=no_disks is None, is_secured=given.secured)
         run.faults = [FAULTS[name] for name in given.faults or ()]
         campaign.live(run)
     print(f"{len(campaign.failures)} with something bad", *campaign.failures, sep="\n  ")

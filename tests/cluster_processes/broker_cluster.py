@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from tests.cluster_processes.network import Network
 from tests.cluster_processes.nodes import PORT, revive
 from tests.cluster_processes.probe import Probe
 from tests.cluster_processes.replicas import PartitionState, Place, newest, partitions_told_by
+from tests.cluster_processes.secured import GUARDED, USERS, Security
 from tests.cluster_processes.wire import Wires
 from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
 from tests.history.journal import Journal
@@ -55,8 +56,16 @@ class BrokerShape:
     has_wires: bool = False
     """True if a proxy in front of each broker can hold requests."""
 
+    is_secured: bool = False
+    """True for SASL over TLS between the nodes, and an authorizer."""
+
     def __str__(self) -> str:
-        more = {"flushed": self.is_durable, "on disks": self.has_disks, "behind proxies": self.has_wires}
+        more = {
+            "secured": self.is_secured,
+            "flushed": self.is_durable,
+            "on disks": self.has_disks,
+            "behind proxies": self.has_wires,
+        }
         return " ".join([f"{self.brokers} {self.kind}", *(name for name, is_so in more.items() if is_so)])
 
 
@@ -73,11 +82,19 @@ class Figures:
 class BrokerCluster:
     """Cluster of brokers, created by `running_brokers`."""
 
-    def __init__(self, nodes: Mapping[int, BrokerNode], network: Network, shape: BrokerShape, journal: Journal) -> None:
+    def __init__(
+        self,
+        nodes: Mapping[int, BrokerNode],
+        network: Network,
+        shape: BrokerShape,
+        journal: Journal,
+        security: Security | None,
+    ) -> None:
         self.nodes = dict(nodes)
         self.network = network
         self.shape = shape
         self.journal = journal
+        self.security = security
         self.figures = Figures()
         self.problems: list[str] = []
         self.healers: list[Callable[[], None]] = []
@@ -187,7 +204,7 @@ class BrokerCluster:
         for node in self.nodes.values():
             node.wait_until_ready()
         eventually(self._knows_all, "all brokers are known", 2 * RECOVERY_SECONDS)
-        for topic in (TOPIC, COPIES, VERIFIED):
+        for topic in (TOPIC, COPIES, VERIFIED, *((GUARDED,) if self.shape.is_secured else ())):
             with self.nodes[1].connect(10.0) as client:
                 create_topic(client, PARTITIONS, name=topic, replicas=3, min_insync_replicas=2)
         self._await_all_in_sync("the new topics' replicas are in sync")
@@ -228,6 +245,7 @@ def running_brokers(
         stack.callback(network.close)
         servers = ",".join(f"{network.address(each)}:{PORT}" for each in list(ids)[: shape.controllers])
         nodes: dict[int, BrokerNode] = {}
+        security = Security(scratch) if shape.is_secured else None
         for node_id in ids:
             directory = scratch / str(node_id)
             directory.mkdir(parents=True)
@@ -236,18 +254,21 @@ def running_brokers(
                 disk.mount()
                 stack.callback(disk.unmount)
             settings = {"controller.quorum.bootstrap.servers": servers} | (FLUSHED if shape.is_durable else {})
+            is_controller = node_id <= shape.controllers
+            if security is not None:
+                settings |= security.settings(node_id, network.address(node_id), is_controller=is_controller)
             nodes[node_id] = BrokerNode(
                 node_id,
                 network,
                 directory,
                 settings,
                 kind=shape.kind,
-                is_controller=node_id <= shape.controllers,
+                is_controller=is_controller,
                 disk=disk,
                 has_metadata_on_disk=shape.has_metadata_on_disks,
             )
-        _format(nodes, random_source)
-        cluster = BrokerCluster(nodes, network, shape, journal)
+        _format(nodes, random_source, USERS if shape.is_secured else ())
+        cluster = BrokerCluster(nodes, network, shape, journal, security)
         if shape.has_wires:
             cluster.wires = Wires(network, nodes, journal, random.Random(random_source.random()))
             stack.callback(cluster.wires.close)
@@ -257,11 +278,11 @@ def running_brokers(
         yield cluster
 
 
-def _format(nodes: Mapping[int, BrokerNode], random_source: random.Random) -> None:
+def _format(nodes: Mapping[int, BrokerNode], random_source: random.Random, users: Sequence[str]) -> None:
     voters = ",".join(
         f"{node_id}@{node.address}:{uuid_to_text(UUID(int=random_source.getrandbits(128), version=4))}"
         for node_id, node in nodes.items()
         if node.is_controller
     )
     for node in nodes.values():
-        node.format(*(("--initial-controllers", voters) if node.is_controller else ()))
+        node.format(*(("--initial-controllers", voters) if node.is_controller else ()), *users)

@@ -155,6 +155,22 @@ def reset_connections(cluster: BrokerCluster, random_source: random.Random) -> N
     cluster.suffer(f"resets of all connections of {node.node_id}", lambda: cluster.network.reset(node.node_id, RESETS))
 
 
+# --- certificates
+
+
+def replace_certificates(cluster: BrokerCluster, random_source: random.Random) -> None:
+    """Give each node another certificate, and reset the connections between them."""
+    security = cluster.security
+    assert security is not None
+
+    def replace() -> None:
+        security.replace_certificates(cluster.nodes.values())
+        for node_id in cluster.nodes:
+            cluster.network.reset(node_id, 1)
+
+    cluster.suffer("other certificates of all", replace)
+
+
 # --- delayed requests
 
 
@@ -304,7 +320,7 @@ BEHIND_PROXIES: Sequence[Fault] = (
 )
 ON_DISKS: Sequence[Fault] = (fill_a_disk, fail_a_disk)
 FAULTS: Mapping[str, Fault] = {
-    fault.__name__: fault for fault in (*ANYWHERE, *BEHIND_PROXIES, *ON_DISKS, cut_all_power)
+    fault.__name__: fault for fault in (*ANYWHERE, *BEHIND_PROXIES, *ON_DISKS, cut_all_power, replace_certificates)
 }
 
 
@@ -313,6 +329,8 @@ def possible(shape: BrokerShape) -> list[Fault]:
     faults = [*ANYWHERE]
     if shape.has_wires:
         faults += [*BEHIND_PROXIES, *BEHIND_PROXIES]  # as likely as all other faults together
+    if shape.is_secured:
+        faults += [replace_certificates] * 3
     if shape.has_disks:
         faults += ON_DISKS
         if shape.is_durable:

@@ -99,7 +99,7 @@ class BrokerNode(ControllerNode):
 
     def connect(self, seconds: float) -> RawClient:
         """Return a client that no network cut and no proxy separates from this node. Raises OSError."""
-        with self._network.inside(self.node_id):
+        with self.inside():
             client = RawClient(self.client_address)
         client.socket.settimeout(seconds)
         return client

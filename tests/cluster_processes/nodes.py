@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,13 @@ class ControllerNode:
 
     # --- output
 
+    def inside(self) -> AbstractContextManager[None]:
+        """Create sockets of this thread in the node's network, where no cut separates them from the node."""
+        return self._network.inside(self.node_id)
+
     def connect(self, seconds: float) -> RawClient:
         """Return a client that no network cut separates from this node. Raises OSError."""
-        with self._network.inside(self.node_id):
+        with self.inside():
             client = RawClient(self.address)
         client.socket.settimeout(seconds)
         return client

@@ -12,7 +12,7 @@ pytest.importorskip("aiokafka", reason="the clients are others' own")
 from kwire.protocol.records import Record, encode_batch
 from tests.campaign.brokers import Run
 from tests.cluster_processes.broker_cluster import BrokerShape
-from tests.cluster_processes.broker_faults import isolate_a_leader, kill_a_leader
+from tests.cluster_processes.broker_faults import isolate_a_leader, kill_a_leader, replace_certificates
 from tests.cluster_processes.network import why_not
 from tests.cluster_processes.same_logs import compare_replicas
 from tests.cluster_processes.verifiable import Verified, judge
@@ -27,6 +27,18 @@ def test_brokers_lose_no_records_with_a_kill_and_a_network_partition(tmp_path: P
     assert run.problems == []
     assert len(run.figures.progress) == len(run.figures.recovery) == 2
     assert run.operations > 500
+
+
+@pytest.mark.long
+def test_a_secured_cluster_survives_other_certificates_and_changes_of_rights(tmp_path: Path) -> None:
+    if (reason := why_not()) is not None:
+        pytest.skip(f"brokers cannot be cut off here: {reason}")
+    faults = (replace_certificates, kill_a_leader)
+    run = Run(seed=3, shape=BrokerShape(is_secured=True), seconds=0, faults=faults)
+    run.live(tmp_path / "run")
+    assert run.problems == []
+    assert run.access[True] > 10
+    assert run.access[False] > 10
 
 
 # --- the checks

@@ -12,6 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from compat_tests.harness.reference import HOME
 from tests.cluster_processes import shared, verifiable
+from tests.cluster_processes.access import AccessWatch
 from tests.cluster_processes.broker_cluster import CLIENTS, RECOVERY_SECONDS, VERIFIED, BrokerCluster
 from tests.cluster_processes.probe import Probe
 from tests.history import final
@@ -50,6 +51,7 @@ class Workload:
     unruly: list[str] = field(default_factory=list)
     """Clients that did not stop on request."""
     verified: verifiable.Verified = field(default_factory=verifiable.Verified)
+    access: AccessWatch | None = None
 
     def __post_init__(self) -> None:
         cluster, servers = self.cluster, self.cluster.bootstrap_servers
@@ -60,6 +62,8 @@ class Workload:
             self.clients.append(Client(name, kind, self.directory, servers, self.seed, within=within))
         for client in self.clients:
             client.start()
+        if cluster.security is not None:
+            self.access = AccessWatch(list(cluster.nodes.values()), self.seed)
         if shutil.which("java") is not None and (HOME / "complete").exists():
             place = cluster.network.command(CLIENTS[1])
             for tool in ("VerifiableProducer", "VerifiableConsumer"):
@@ -88,6 +92,9 @@ class Workload:
         cluster = self.cluster
         assert cluster.probe is not None
         cluster.probe.finish()
+        if self.access is not None:
+            self.access.finish()
+            cluster.problems += self.access.problems
         self._stop([client for client in self.clients if client.kind.is_writer])
         with cluster.network.inside(CLIENTS[0]):
             final.settle(cluster.bootstrap_servers, cluster.journal)
@@ -114,6 +121,8 @@ class Workload:
         self.unruly += [client.id for client in some if not client.wait()]
 
     def abandon(self) -> None:
+        if self.access is not None:
+            self.access.abandon()
         for client in self.clients:
             client.kill()
         for program in self.programs.values():
