@@ -1,8 +1,8 @@
 """Watch of access control: the rights of a user change all the time, and no broker lets a request through against them.
 
-A broker decides by the entries that it has. Each request of the user is sent between two descriptions of the same broker.
-If both have the same entries, the answer must follow from them. This includes decisions that a broker has cached, a
-broker after a restart, and a broker that is cut off and has old entries.
+A broker decides by the entries that it has. Each request of the user is sent between two descriptions of one broker. If
+both have the same entries, the answer must follow from them. This includes decisions that a broker has cached, a broker
+after a restart, and a broker that is cut off and has old entries.
 """
 
 from __future__ import annotations
