@@ -27,6 +27,9 @@ from kwire.simulation.objects import object_channel
 FIRST_CONTROLLER_ID = 101
 """First id of nodes that are only controllers; brokers count from 1."""
 
+CLIENTS: Final = "PLAINTEXT"
+"""Name of the listener for clients."""
+INTER_BROKER_PORT: Final = 9094
 FURTHER_DIRECTORIES: Final = 1000
 """First number of the ids of further log directories of a node."""
 
@@ -55,11 +58,19 @@ class ClusterBroker(SimulatedBroker):
         self._voters = voters
         self._cluster_id = cluster_id
         self._directory = directory
-        super().__init__(host, {**self._place_in_cluster(host), **config}, node_id=node_id)
+        own = config.get("inter.broker.listener.name", CLIENTS)
+        super().__init__(host, {**self._place_in_cluster(host, own), **config}, node_id=node_id)
 
-    def _place_in_cluster(self, host: Host) -> dict[str, str]:
+    @property
+    def inter_broker_server(self) -> str:
+        """Address of the listener for other brokers, if inter.broker.listener.name names one of their own."""
+        return f"{self.host.name}:{INTER_BROKER_PORT}"
+
+    def _place_in_cluster(self, host: Host, inter_broker: str) -> dict[str, str]:
         ends = [voter.endpoints[0] for voter in self._voters]
-        listeners = [f"PLAINTEXT://{host.name}:{PORT}"]
+        listeners = [f"{CLIENTS}://{host.name}:{PORT}"]
+        if inter_broker != CLIENTS:
+            listeners.append(f"{inter_broker}://{host.name}:{INTER_BROKER_PORT}")
         if self.is_controller:
             listeners.append(f"{LISTENER}://{host.name}:{CONTROLLER_PORT}")
         return {

@@ -16,6 +16,8 @@ from kwire.protocol.schema import schema_of
 from kwire.server.assembly.broker import BrokerServer
 from kwire.server.assembly.controller_server import ControllerServer
 from kwire.server.network.outgoing.node_channel import NodeChannel
+from kwire.server.network.outgoing.security import OutgoingSecurity
+from kwire.server.security.sasl.node_logins import login_at_controllers
 
 if TYPE_CHECKING:
     import asyncio
@@ -78,8 +80,16 @@ class Lane:
 class ObjectChannel(NodeChannel):
     """Channel to other controllers: messages of the quorum are passed as objects, all others as by NodeChannel."""
 
-    def __init__(self, process: Process, peers: Mapping[str, Peer], *, listener: str, timeout_ms: int) -> None:
-        super().__init__(client_id=process.host.name, software_version="1", timeout_ms=timeout_ms)
+    def __init__(
+        self,
+        process: Process,
+        peers: Mapping[str, Peer],
+        *,
+        listener: str,
+        timeout_ms: int,
+        security: OutgoingSecurity,
+    ) -> None:
+        super().__init__(client_id=process.host.name, software_version="1", timeout_ms=timeout_ms, security=security)
         self._loop = process.loop
         self._host = process.host
         self._peers = peers
@@ -134,9 +144,12 @@ def _tell(answer: asyncio.Future[Any], done: asyncio.Future[Any]) -> None:
 
 def object_channel(config: BrokerConfig, process: Process, peers: Sequence[Peer]) -> ObjectChannel:
     """Return the channel of a process to the other controllers."""
+    listener = config.controller_listener_names[0]
+    login = login_at_controllers(config, workers=process.workers, clock=process.clock)
     return ObjectChannel(
         process,
         {peer.host.name: peer for peer in peers},
-        listener=config.controller_listener_names[0],
+        listener=listener,
         timeout_ms=config.parsed["controller.quorum.request.timeout.ms"],
+        security=OutgoingSecurity(listener, None, login),
     )

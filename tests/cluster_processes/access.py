@@ -10,36 +10,22 @@ from __future__ import annotations
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from kwire.cluster.security.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceType
+from kwire.cluster.security.acls import Acl
 from kwire.protocol.error_codes import ErrorCode
 from tests.cluster_processes.brokers import BrokerNode
-from tests.cluster_processes.secured import ACCESS_PORT, GUARDED, USER, USER_PASSWORD
-from tests.server.security.acl_requests import create, delete, describe, entry, exactly
+from tests.cluster_processes.secured import ACCESS_PORT, USER_PASSWORD
+from tests.server.security.acl_requests import create, delete, describe, exactly
 from tests.server.security.sasl.logins import log_in
+from tests.support.access_rights import ABOUT_TOPICS, ENTRIES, GUARDED, USER, is_allowed
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, produce
 from tests.support.waiting import eventually
 
-ENTRIES = (
-    entry(Operation.WRITE, name=GUARDED),
-    entry(Operation.ALL, name=GUARDED[:3], pattern=PatternType.PREFIXED),
-    entry(Operation.WRITE, name="*", principal="User:*"),
-    entry(Operation.WRITE, name=GUARDED, permission=Permission.DENY),
-    entry(Operation.ALL, name=GUARDED[:4], pattern=PatternType.PREFIXED, permission=Permission.DENY),
-)
-"""Entries that come and go; they allow or deny the user to write to the topic."""
-ABOUT_TOPICS = AclFilter(ResourceType.TOPIC, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
 PAUSE_SECONDS = 0.1
 ANSWER_SECONDS = 3.0
 END_SECONDS = 30.0
-
-
-def is_allowed(entries: Iterable[Acl]) -> bool:
-    """Return whether the user may write to the topic: all entries of ENTRIES match it, and a denial wins."""
-    permissions = {each.permission for each in entries}
-    return Permission.ALLOW in permissions and Permission.DENY not in permissions
 
 
 class AccessWatch:

@@ -18,11 +18,12 @@ from tests.cluster_processes.network import Network
 from tests.cluster_processes.nodes import PORT, revive
 from tests.cluster_processes.probe import Probe
 from tests.cluster_processes.replicas import PartitionState, Place, newest, partitions_told_by
-from tests.cluster_processes.secured import GUARDED, USERS, Security
+from tests.cluster_processes.secured import USERS, Security
 from tests.cluster_processes.wire import Wires
 from tests.history.clients.common import COPIES, PARTITIONS, TOPIC
 from tests.history.journal import Journal
 from tests.history.operations import OK
+from tests.support.access_rights import GUARDED
 from tests.support.requests import create_topic
 from tests.support.waiting import eventually
 

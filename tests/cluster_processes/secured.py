@@ -23,6 +23,7 @@ from kwire.server.node.authorizers import STANDARD
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tests.cluster_processes.brokers import CLIENT_PORT, BrokerNode
 from tests.cluster_processes.nodes import PORT
+from tests.support.access_rights import USER
 from tests.support.certificates import Authority
 from tests.support.raw_client import RawClient
 from tests.support.waiting import eventually
@@ -30,9 +31,7 @@ from tests.support.waiting import eventually
 INTERNAL_PORT, ACCESS_PORT = 9094, 9095
 MECHANISM = "SCRAM-SHA-512"
 NODE, NODE_PASSWORD = "node", "node-secret"
-USER, USER_PASSWORD = "alice", "alice-secret"
-GUARDED = "guarded"
-"""Topic of that user."""
+USER_PASSWORD = "alice-secret"
 USERS = ("--add-scram", f"{MECHANISM}=[name={NODE},password={NODE_PASSWORD}]")
 """Arguments of the command that formats a directory."""
 SECURED = ("internal", "controller")

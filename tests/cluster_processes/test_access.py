@@ -1,10 +1,10 @@
-"""Tests of the check of access control in clusters of processes."""
+"""Tests of what long runs expect of access control."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.cluster_processes.access import ENTRIES, is_allowed
+from tests.support.access_rights import ENTRIES, is_allowed
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from functools import partial
 from kwire.coordinator.loading import Loader
 from kwire.simulation import SimulatedCluster, Simulation, Speed
 from kwire.simulation.brokers import DIRECTORY
+from tests.simulation.access import AccessRules, RightsKeeper, secured_config
 from tests.simulation.cluster_admin import Administrator
 from tests.simulation.cluster_clients import SAFE_SHAPES, SHAPES, Client
 from tests.simulation.cluster_end import Healed
@@ -45,6 +46,7 @@ from tests.simulation.promise import Crashes, Promise, draw_promise
 from tests.simulation.replica_rules import ReplicaRules
 from tests.simulation.seeds import run_seeds
 from tests.simulation.session_rules import SessionRules
+from tests.support.access_rights import GUARDED
 
 SECONDS = 60.0
 OPERATIONS_MIN = 1000
@@ -53,6 +55,8 @@ CHECK_EVENTS = 1000
 LOOK_EVENTS = 32
 COLD_SEEDS = 4
 """Inverse share of seeds whose brokers read records from the device, and not from the page cache."""
+SECURED_SEEDS = 5
+"""Inverse share of seeds whose nodes log in at each other."""
 INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 
 
@@ -84,6 +88,9 @@ class Outcome:
     """Number of ranges that they acknowledged."""
     owned: int = 0
     """Number of times that a member of the consumer group gave a partition back in order."""
+    allowed: int = 0
+    denied: int = 0
+    """Number of requests of the user whose rights change."""
     tasks: int = 0
     """Number of times that a member of the streams group gave an active task back in order."""
 
@@ -103,12 +110,15 @@ class Draw:
     loading_seconds: float
     """Pause of a coordinator for each record that it loads."""
     promise: Promise
+    is_secured: bool
+    """True in one of five seeds: nodes log in at each other, and access control changes."""
 
 
 def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> Draw:
     random_source = simulation.random_source.child("draw")
     session_ms = random_source.pick((3000, 6000, 9000))
     controllers = 0 if seed % 3 == 0 else 3
+    is_secured = seed % SECURED_SEEDS == 1
     promise = promise or draw_promise(seed, random_source.child("promise"), has_controllers=controllers > 0)
     return Draw(
         controllers=controllers,
@@ -128,6 +138,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
             "metadata.log.max.record.bytes.between.snapshots": random_source.pick((3000, 20_000, 20_000_000)),
             "metadata.max.retention.bytes": random_source.pick((5000, 100_000_000)),
             **modern_config(random_source.child("modern groups")),
+            **(secured_config() if is_secured else {}),
             **(
                 {"log.dirs": f"{DIRECTORY},{SECOND_DIRECTORY}"}
                 if random_source.child("directories").happens(0.4)
@@ -139,6 +150,7 @@ def draw(seed: int, simulation: Simulation, promise: Promise | None = None) -> D
         per_minute=random_source.pick((6.0, 12.0, 20.0)),
         loading_seconds=random_source.child("loading").pick((0.0, 0.0, 0.005)),
         promise=promise,
+        is_secured=is_secured,
     )
 
 
@@ -169,12 +181,16 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     trimmer = Trimmer(simulation, cluster.brokers, ledger, trimmed)
     prober = Prober(simulation, cluster.brokers, ledger, "prober", shapes=shapes)
     places = [PlaceKeeper(simulation, cluster.brokers, ledger, number) for number in range(len(INSTANCES))]
+    keepers = [RightsKeeper(simulation, cluster.brokers, ledger)] if drawn.is_secured else []
+    if keepers:
+        await administrator.create_for_good(GUARDED, 1)
     workers = make_workers(simulation, cluster.brokers, ledger, scene.history)
     end = simulation.now + seconds
     await asyncio.gather(
         faults.run(seconds=seconds, per_minute=max(drawn.per_minute, 300.0 / seconds)),
         *(client.run(end) for client in (*clients, administrator, prober, trimmer)),
         *(place.run(end) for place in places),
+        *(keeper.run(end) for keeper in keepers),
         *(worker.run(end) for worker in workers),
         *scene.groups.runs(end),
     )
@@ -187,6 +203,8 @@ async def scenario(scene: Scene, outcome: Outcome, seconds: float, kinds: Sequen
     await healed.rescue(administrator)
     await healed.until("all brokers live, all partitions are led and in sync, all nodes know the same", healed.serves)
     outcome.healed_seconds = simulation.now - began
+    for keeper in keepers:
+        await keeper.conclude()
     healed.check_topics()
     await healed.read_back(clients)
     if not ledger.forgiven:
@@ -256,6 +274,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         simulation.check_every(LOOK_EVENTS, replicas.look)
         simulation.check_every(LOOK_EVENTS, SessionRules(cluster).look)
         simulation.check_every(LOOK_EVENTS, HeartbeatRules(cluster).look)
+        simulation.check_every(LOOK_EVENTS, AccessRules(cluster).look)
         simulation.check_every(CHECK_EVENTS, rules.of_whole_logs)
         groups = ModernGroups(simulation, cluster, ledger, drawn.config, is_lossless=promised.is_lossless)
         scene = Scene(simulation, cluster, rules, ledger, History(simulation), groups, drawn)
@@ -270,6 +289,7 @@ def _run(seed: int, seconds: float, kinds: Sequence[str], promise: Promise | Non
         outcome.classic, outcome.excused = scene.history.classic, scene.history.excused
     outcome.operations, outcome.acknowledged = ledger.operations, ledger.acknowledged
     outcome.commits, outcome.topics, outcome.deleted = len(ledger.commits), len(ledger.topics), len(ledger.deleted)
+    outcome.allowed, outcome.denied = ledger.checked[True], ledger.checked[False]
     outcome.promise = promised.name
 
 
@@ -282,7 +302,7 @@ def describe(seed: int, seconds: float) -> str:
         f"{outcome.deleted} deleted, {outcome.sends} sends, {outcome.transactions} transactions "
         f"({outcome.classic} classic, {outcome.excused} excused), {outcome.shares} shares, "
         f"{outcome.deliveries} deliveries, {outcome.acknowledgements} acknowledgements, "
-        f"{outcome.owned} owned, {outcome.tasks} tasks, "
+        f"{outcome.owned} owned, {outcome.tasks} tasks, {outcome.allowed} allowed, {outcome.denied} denied, "
         f"healed after {outcome.healed_seconds:.1f} s"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -52,6 +53,8 @@ class Ledger:
     """Highest offset of a DeleteRecords request."""
     forgiven: set[PartitionKey] = field(default_factory=set)
     """Partitions that may lack records, because there were more faults than promised."""
+    checked: Counter[bool] = field(default_factory=Counter)
+    """Number of requests that access control let through, and that it refused."""
     acknowledged_at: Callable[[PartitionKey, int], None] = _tell_nobody
     """Callback for each acknowledged record."""
 

