@@ -93,9 +93,10 @@ $(VENV)-spark/.spark: pyproject.toml
 	$(VENV)-spark/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@touch $@
 
-# Test the image with testcontainers and Compose. As root: installs Docker on Debian and starts its daemon if needed.
+# Test the image with testcontainers and Compose. ROW=secured runs one suite. As root: installs Docker on Debian and
+# starts its daemon if needed.
 docker: $(VENV)-compat/.compat
-	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run
+	PYTHONPATH=docker:. $(VENV)-compat/bin/python -m proof.run $(if $(ROW),--row $(ROW))
 
 # Compare kwire with Apache Kafka, both as shipped. ROW=start|perf-100|small|... runs one row; ROUNDS=1 is a short run.
 # A run without ROW leaves out ROW=three-brokers (clusters) and ROW=growth (costs by size, up to LARGEST=1000).
