@@ -197,6 +197,7 @@ def test_row_19_a_broker_needs_keys_issuer_and_audience(missing: str, tmp_path: 
         b"{}",
         b'{"keys": 1}',
         b'{"keys": [1, {"kty": "oct", "k": "AAAA"}, {"kty": "RSA"}, {"kty": "EC", "crv": "x"}]}',
+        b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "alg": "none"}]}',
         b"[" * 100_000,
         b"\xff",
     ],
