@@ -364,3 +364,21 @@ def test_row_22_logins_are_audited_without_secrets(caplog: pytest.LogCaptureFixt
         ("DEBUG", "successful authentication of 'alice' from 10.0.0.1 at listener SASL with PLAIN"),
     ]
     assert not any("secret" in record.getMessage() for record in caplog.records)
+
+
+def test_row_22_closed_connections_of_an_address_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def act(loop: VirtualLoop) -> None:
+        gate = Gate()
+        for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+            client = gate.client(host)
+            client.send(handshake())
+            client.send(token(WRONG))
+        gate.client("10.0.0.2").send(METADATA)
+        await asyncio.sleep(0.2)
+
+    play(act)
+    closings = [record.getMessage() for record in caplog.records if "closing connection" in record.getMessage()]
+    failed = "failed authentication: wrong user or password"
+    assert closings == [f"closing connection from 10.0.0.{number}:99: {failed}" for number in (1, 2)]
