@@ -23,6 +23,7 @@ from kwire.cluster.metadata.scram import (
     ScramCredential,
     ScramCredentials,
     ScramMechanism,
+    salt_of,
     salt_password,
 )
 from kwire.protocol.messages.metadata_records import DelegationTokenRecord
@@ -33,7 +34,6 @@ from kwire.server.security.sasl.token_logins import TokenLogins
 MECHANISMS: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """Longest message of a client, in bytes."""
-_SALT_BYTES: Final = 20
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -83,7 +83,7 @@ class UnknownUsers:
         """Return a credential that no password has."""
         if users is not self._users:
             self._users, self._key = users, self._shared_key(users)
-        salt = hmac.digest(self._key, f"{mechanism.sasl_name},{user}".encode(), "sha256")[:_SALT_BYTES]
+        salt = salt_of(hmac.digest(self._key, f"{mechanism.sasl_name},{user}".encode(), "sha256"))
         size = hashlib.new(mechanism.digest).digest_size
         return ScramCredential(salt=salt, stored_key=bytes(size), server_key=bytes(size), iterations=ITERATIONS_MIN)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.cluster.formatting.initial_scram import parse_scram
 from kwire.cluster.metadata.scram import ScramCredential, ScramMechanism, make_credential, salt_password
+from kwire.seams import SystemRandomSource
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.scram import ScramClient, ScramServer, UnknownUsers
 from tests.server.security.sasl.frames import token_logins
@@ -200,6 +203,16 @@ def test_row_07_unknown_users_take_the_same_steps(monkeypatch: pytest.MonkeyPatc
         return len(first.split(b",")[1]) > 8, in_first, len(calls) - in_first, told
 
     assert work("user", "wrong")[1:] == work("nobody", "wrong")[1:] == work("weak", PASSWORD)[1:] == (1, 1, "")
+
+
+def test_row_07_salts_of_unknown_users_look_like_those_of_the_format() -> None:
+    texts = [f"SCRAM-SHA-256=[name=u{number},password=p]" for number in range(20)]
+    of_format = [record.salt for record in parse_scram(texts, SystemRandomSource())]
+    firsts = [server().evaluate(f"n,,n=nobody{number},r=client".encode()) for number in range(20)]
+    of_unknown = [base64.b64decode(first.split(b",s=")[1].split(b",")[0]) for first in firsts]
+    for salts in (of_format, of_unknown):
+        assert len(set(salts)) == len(salts)
+        assert all(re.fullmatch(b"[0-9a-z]{20,26}", salt) for salt in salts), salts
 
 
 def test_row_07_an_unknown_user_always_has_the_same_salt_in_a_cluster() -> None:
