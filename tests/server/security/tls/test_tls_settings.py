@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ssl
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.security import OutgoingSecurity
 from kwire.server.security.sasl.jaas import PLAIN_MODULE
 from kwire.server.security.tls.listener_tls import ListenerTls, open_tls
-from kwire.server.security.tls.tls_settings import ListenerRole, settings_of_listener
+from kwire.server.security.tls.tls_settings import ListenerRole, TlsRejected, TlsSettings, settings_of_listener
 from kwire.server.settings.config import SettingError, make_config
 from kwire.server.settings.security_protocols import SecurityProtocol
 from tests.support.certificates import PASSWORD, Authority, Identity, pem_settings
@@ -109,6 +110,25 @@ def test_an_expired_certificate_is_named_at_start(
     }
     with RunningBroker(tmp_path / "data", {**listeners, **settings}):
         assert "the certificate of listener SSL has expired" in caplog.text
+
+
+def test_a_certificate_that_has_expired_while_a_node_runs_can_be_replaced(authority: Authority) -> None:
+    """Kafka needs a restart: the trust store does not verify the present certificate any more."""
+    at_start = ListenerRole(name="SSL", is_bound=True, is_outgoing=True, uses_sasl=False, trusts_itself=False)
+    brokers = dataclasses.replace(at_start, trusts_itself=True)
+
+    def settings_with(identity: Identity) -> TlsSettings:
+        values = default_settings() | pem_settings(identity, authority)
+        return settings_of_listener("SSL", SecurityProtocol.SSL, {}, values)
+
+    running = ListenerTls(brokers, open_tls(at_start, settings_with(authority.issue(days=-1))))
+    renewed = authority.issue()
+    replaced = running.open_next(settings_with(renewed), is_start=False)
+    assert replaced.keys is not None
+    assert replaced.keys.chain[0] == renewed.certificate
+    running.replace(replaced)
+    with pytest.raises(TlsRejected, match="certificate has expired"):
+        running.open_next(settings_with(authority.issue(days=-1)), is_start=False)
 
 
 # --- connections to other nodes
