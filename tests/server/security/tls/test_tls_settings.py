@@ -74,6 +74,7 @@ def test_settings_of_a_listener_are_in_force_and_not_logged_as_ignored(caplog: p
     caplog.set_level("INFO")
     make_config({"listener.name.plaintext.ssl.client.auth": "required"})
     assert "without effect" not in caplog.text
+    assert "has no effect" not in caplog.text
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.SSL, SecurityProtocol.SASL_SSL])
@@ -129,6 +130,12 @@ def test_a_certificate_that_has_expired_while_a_node_runs_can_be_replaced(author
     running.replace(replaced)
     with pytest.raises(TlsRejected, match="certificate has expired"):
         running.open_next(settings_with(authority.issue(days=-1)), is_start=False)
+
+
+@pytest.mark.parametrize("name", ["plaintxt", "PLAINTEXT"])
+def test_settings_of_a_listener_that_is_not_there_are_named(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    make_config({f"listener.name.{name}.ssl.client.auth": "required"})
+    assert f"listener.name.{name}.ssl.client.auth has no effect: no listener has the name" in caplog.text
 
 
 # --- connections to other nodes
