@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import re
+import secrets
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.cluster.formatting.initial_scram import parse_scram
+from kwire.cluster.metadata.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.metadata.scram import ScramCredential, ScramMechanism, make_credential, salt_password
 from kwire.seams import SystemRandomSource
 from kwire.server.security.sasl.mechanism import AuthenticationError
@@ -220,6 +222,43 @@ def test_row_07_an_unknown_user_always_has_the_same_salt_in_a_cluster() -> None:
     assert len(salts) == 1
     assert server().evaluate(b"n,,n=nobody2,r=client") not in salts
     assert server({}).evaluate(b"n,,n=nobody,r=client") != server({}).evaluate(b"n,,n=nobody,r=client")
+
+
+def test_salts_of_unknown_users_follow_from_the_first_user_through_all_changes() -> None:
+    users: PersistentMap[str, Any] = PersistentMap()
+    changing = UnknownUsers()
+    before = b""
+    for change, is_other in (
+        ("+m", True),
+        ("+n", False),
+        ("+b", True),
+        ("+c", False),
+        ("-b", True),
+        ("+m", False),
+        ("+c", True),
+    ):
+        draft = users.draft()
+        if change[0] == "+":
+            draft[change[1]] = {SHA_256: credential(password=secrets.token_hex())}
+        else:
+            del draft[change[1]]
+        users = draft.finish()
+        salt, expected = (each.credential(SHA_256, "nobody", users).salt for each in (changing, UnknownUsers()))
+        assert salt == expected, change
+        assert (salt != before) == is_other, change
+        before = salt
+
+
+def test_a_change_does_not_search_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    draft: MapDraft[str, Any] = PersistentMap[str, Any]().draft()
+    for user in "mnop":
+        draft[user] = {SHA_256: credential()}
+    users, unknown = draft.finish(), UnknownUsers()
+    before = unknown.credential(SHA_256, "nobody", users)
+    monkeypatch.setattr(PersistentMap, "__iter__", lambda self: pytest.fail("all users are searched"))
+    draft = users.draft()
+    draft["z"] = {SHA_256: credential()}
+    assert unknown.credential(SHA_256, "nobody", draft.finish()) == before
 
 
 @pytest.mark.parametrize("extension", [b"tokenauth=true", b"a=b,tokenauth=TRUE", b"tokenauth=true,a=b"])
