@@ -37,8 +37,11 @@ from tests.server.security.sasl.frames import (
     token_answer,
     versions,
 )
+from tests.server.security.sasl.logins import log_in
+from tests.server.test_client_quotas import alter, entry
 from tests.support.raw_client import decoded, sized
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 from tests.virtual_loop import VirtualLoop
 
 RECEIVE_BYTES_MAX = 2000
@@ -247,6 +250,18 @@ def test_row_05_api_versions_before_the_login(tmp_path: Path) -> None:
         assert (good.error_code, len(good.api_keys) > 50) == (0, True)
         client.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
         assert client.is_closed()
+
+
+def test_row_41_clients_without_a_login_do_not_slow_down_the_logins_of_others(tmp_path: Path) -> None:
+    quota = entry((("user", None),), ("request_percentage", 0.001))
+    anonymous = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    with RunningBroker(tmp_path, settings_of()) as broker, broker.client() as admin:
+        assert log_in(admin, "PLAIN", "alice", "y") == ""
+        assert alter(admin, quota) == [(0, "")]
+        eventually(lambda: admin.ask(anonymous, 3).throttle_time_ms > 0, "the quota of a client with a login")
+        for _ in range(20):
+            with broker.client() as client:
+                assert client.ask(anonymous, 3).throttle_time_ms == 0
 
 
 def test_row_12_the_login_takes_30_seconds_at_most() -> None:
