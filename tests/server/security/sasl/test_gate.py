@@ -312,6 +312,22 @@ def test_row_12_unauthenticated_connections_are_limited_in_all() -> None:
     play(act)
 
 
+def test_row_12_clients_do_not_take_the_logins_of_nodes() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        gate = Gate(max_connections="50")
+        clients = [gate.client() for _ in range(11)]
+        assert clients[-1].is_closed()
+        gate.listener.excludes_clients = True
+        nodes = [gate.client() for _ in range(PER_ADDRESS_MAX + 1)]
+        assert [node.is_closed() for node in nodes] == [False] * PER_ADDRESS_MAX + [True]
+        for each in (*clients, *nodes):
+            each.lose()
+        gate.listener.excludes_clients = False
+        assert not gate.client().is_closed()
+
+    play(act)
+
+
 def test_row_20_an_expired_session_is_closed_by_its_next_request() -> None:
     async def act(loop: VirtualLoop) -> None:
         gate = Gate(connections_max_reauth_ms="5000")
