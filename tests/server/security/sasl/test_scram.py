@@ -295,9 +295,12 @@ def test_a_malformed_first_message_is_rejected(token: bytes) -> None:
 @pytest.mark.parametrize("count", [15_000, 100_000])
 def test_a_long_first_message_takes_little_time(text: str, count: int) -> None:
     token = text.format(name="a" * 4 * count, extensions=",".join(["a=b"] * count)).encode()
-    begun = time.process_time()
-    assert rejected(server(), token).told == ""
-    assert time.process_time() - begun < 0.02
+    spent = []
+    for _ in range(3):  # the least counts: other work of the machine may take some of it
+        begun = time.process_time()
+        assert rejected(server(), token).told == ""
+        spent.append(time.process_time() - begun)
+    assert min(spent) < 0.02
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))
