@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import socket
 import ssl
 import struct
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -304,3 +306,22 @@ def test_a_stop_ends_the_retries_of_all_sockets() -> None:
             each.close()
 
     asyncio.run(act())
+
+
+def test_a_closed_connection_needs_no_garbage_collection(broker: RunningBroker, authority: Authority) -> None:
+    """Full collections leave out old objects: those of a connection that is a cycle would stay for hours."""
+    table = broker.server._listeners.table
+
+    def newest() -> weakref.ref[Any]:
+        transport: Any = list(table.connections)[-1]._transport
+        return weakref.ref(transport.get_extra_info("ssl_object"))
+
+    gc.disable()
+    try:
+        with broker.client(tls=authority.client()) as client:
+            assert is_served(client)
+            of_connection = broker.call(newest)
+            assert of_connection() is not None
+        eventually(lambda: of_connection() is None, "the objects of the connection to be freed")
+    finally:
+        gc.enable()
