@@ -28,17 +28,25 @@ class RepeatedMessages:
 
     def log(self, level: int, subject: Hashable, message: str, *values: object) -> None:
         """Log `message % values`, unless a message of this subject was logged less than a minute ago."""
-        now_ms = self._now_ms()
-        logged = self._subjects.get(subject)
-        self._subjects[subject] = logged or _Logged(now_ms)
-        self._subjects.move_to_end(subject)
+        if self.suppresses(subject):
+            return
+        logged = self._subjects.pop(subject, None)
+        self._subjects[subject] = _Logged(self._now_ms())
         if len(self._subjects) > SUBJECTS_MAX:
             self._subjects.popitem(last=False)
-        if logged is None:
+        if logged is None or not logged.suppressed:
             self._logger.log(level, message, *values)
-        elif now_ms - logged.at_ms < INTERVAL_MS:
-            logged.suppressed += 1
         else:
-            suffix = f" ({logged.suppressed} more times since this was last logged)" if logged.suppressed else ""
-            logged.at_ms, logged.suppressed = now_ms, 0
+            suffix = f" ({logged.suppressed} more times since this was last logged)"
             self._logger.log(level, "%s%s", message % values, suffix)
+
+    def suppresses(self, subject: Hashable) -> bool:
+        """Return True, and count a message, if one of this subject was logged less than a minute ago."""
+        logged = self._subjects.get(subject)
+        if logged is None:
+            return False
+        self._subjects.move_to_end(subject)
+        if self._now_ms() - logged.at_ms >= INTERVAL_MS:
+            return False
+        logged.suppressed += 1
+        return True

@@ -130,9 +130,10 @@ INVALID = {
 
 @pytest.mark.parametrize("name", INVALID)
 def test_row_10_unreadable_requests_close_the_connection(
-    broker: RunningBroker, caplog: pytest.LogCaptureFixture, name: str
+    broker: RunningBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The log has one line about it, without a traceback; other clients are served."""
+    monkeypatch.setattr("kwire.repeated_messages.INTERVAL_MS", 0)  # earlier tests have caused the same line
     caplog.set_level(logging.DEBUG, "kwire")
     with broker.client() as hostile:
         hostile.send_bytes(sized(INVALID[name]))
@@ -153,9 +154,10 @@ def test_row_10_an_unknown_version_of_api_versions_is_answered(client: RawClient
 
 
 def test_row_10_log_lines_are_escaped_and_limited(
-    broker: RunningBroker, client: RawClient, caplog: pytest.LogCaptureFixture
+    broker: RunningBroker, client: RawClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The formatter and the filter of `kwire server` pass the broker's own lines about hostile names."""
+    monkeypatch.setattr("kwire.repeated_messages.INTERVAL_MS", 0)
     caplog.set_level(logging.DEBUG, "kwire")
     forged = "x\n2026-01-01 ERROR forged\x1b[2J"
     topic = MetadataRequestTopic(name=forged)

@@ -24,6 +24,7 @@ from kwire.cluster.metadata.scram import (
     ScramMechanism,
     credential_record,
     make_credential,
+    salt_of,
     salt_password,
 )
 from kwire.protocol.messages.metadata_records import UserScramCredentialRecord
@@ -73,7 +74,7 @@ def _credential(argument: str, position: int, random_source: RandomSource) -> Us
     if unknown:
         raise InvalidScramError(f"Unknown SCRAM configurations: component {', '.join(unknown)}")
     _check(mechanism, name, iterations)
-    salt = random_source.uuid().bytes if salt is None else salt
+    salt = salt_of(random_source.uuid().bytes + random_source.uuid().bytes) if salt is None else salt
     if password is not None:
         salted = salt_password(mechanism, password, salt=salt, iterations=iterations)
     credential = make_credential(mechanism, salted, salt=salt, iterations=iterations)

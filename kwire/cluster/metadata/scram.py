@@ -47,8 +47,24 @@ class ScramCredential:
     iterations: int
 
 
+_SALT_BITS = 130
+_SALT_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
 ScramCredentials = Mapping[str, Mapping[int, ScramCredential]]
 """Credentials by user and by the number of the mechanism."""
+
+
+def salt_of(seed: bytes) -> bytes:
+    """Return the salt that follows from random bytes, in the form of Kafka's tools: a number in base 36.
+
+    With one form for all salts, the salt of an unknown user does not reveal that it is unknown.
+    """
+    number = int.from_bytes(hashlib.sha256(seed).digest(), "big") % (1 << _SALT_BITS)
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(_SALT_DIGITS))
+        digits = _SALT_DIGITS[digit] + digits
+    return digits.encode()
 
 
 def salt_password(mechanism: ScramMechanism, password: str, *, salt: bytes, iterations: int) -> bytes:

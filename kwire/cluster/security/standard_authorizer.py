@@ -19,6 +19,9 @@ from kwire.cluster.security.authorizer import ANY_NAME, Authorizer, NotReadyErro
 DECISIONS_MAX: Final = 20_000
 """Decisions that are kept; above it all are dropped. Clients choose names, so that the number must have a limit."""
 
+KEPT_NAME_CHARACTERS_MAX: Final = 256
+"""Longest resource name whose decisions are kept. A request may name thousands of 32 KB each."""
+
 Question = tuple[str, str, Operation, ResourceType, str]
 """Tuple (principal, host, operation, resource type, resource name)."""
 
@@ -71,9 +74,10 @@ class StandardAuthorizer(Authorizer):
             raise NotReadyError("the access control entries have not been read yet")
         else:
             is_allowed = self._is_allowed(*question)
-        if len(self._decisions) >= DECISIONS_MAX:
-            self._decisions.clear()
-        self._decisions[question] = is_allowed
+        if len(name) <= KEPT_NAME_CHARACTERS_MAX:
+            if len(self._decisions) >= DECISIONS_MAX:
+                self._decisions.clear()
+            self._decisions[question] = is_allowed
         return is_allowed
 
     def _is_allowed(self, principal: str, host: str, operation: Operation, resource: ResourceType, name: str) -> bool:

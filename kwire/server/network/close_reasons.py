@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ProtocolError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NUMBER = re.compile(r"\d+")
 _TLS_HANDSHAKES = (0x160301, 0x160302, 0x160303)
 """First three bytes of a TLS connection: a handshake record of version 1.0 to 1.2, which TLS 1.3 uses too."""
 
@@ -46,3 +48,19 @@ def close_reason(error: BaseException, connection: Connection, listener: Listene
     logger.error("a request from %s failed; closing the connection", connection.peer_name, exc_info=error)
     listener.on_request_error(error)
     return "its request failed"
+
+
+def log_closing(connection: Connection, listener: Listener, reason: str, *, how: str = "") -> None:
+    """Log that a connection is closed. One line in a minute for each address and kind of reason: others are counted.
+
+    The kind leaves out numbers and what follows a colon, which a client may choose.
+    """
+    kind = _NUMBER.sub("", reason.partition(":")[0])
+    listener.messages.log(
+        logging.INFO,
+        ("closing", connection.peer_host, kind),
+        "closing connection from %s%s: %s",
+        connection.peer_name,
+        how,
+        reason,
+    )

@@ -12,7 +12,6 @@ other with no other callback in between. A partly received frame is in arriving_
 from __future__ import annotations
 
 import asyncio
-import logging
 import struct
 from collections import deque
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from kwire.server.network import connection_limits as limits
 from kwire.server.network.arriving_frame import ArrivingFrame
-from kwire.server.network.close_reasons import close_reason, invalid_size
+from kwire.server.network.close_reasons import close_reason, invalid_size, log_closing
 from kwire.server.network.flow.blocked_output import BlockedOutput
 from kwire.server.network.flow.mute import Mute
 from kwire.server.network.flow.read_pauses import ReadPauses
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from kwire.server.network.listener import Listener
     from kwire.server.security.sasl.authenticator import Authenticator
 
-logger = logging.getLogger(__name__)
 _read_size = struct.Struct(">i").unpack_from
 PRODUCE: Final = bytes(2)
 """First bytes of a Produce request: its API key."""
@@ -488,7 +486,7 @@ class Connection:
             self._closing = True
             self._listener.outbox.flush()
             self.blocked_output.begin(self._listener.now(), self.unsent_bytes)
-            logger.info("closing connection from %s: %s", self.peer_name, reason)
+            log_closing(self, self._listener, reason)
             self._transport.close()
 
     def close_now(self, reason: str) -> None:
@@ -496,5 +494,5 @@ class Connection:
         self._closing = True
         self._ready = False
         if self._transport is not None:
-            logger.info("closing connection from %s at once: %s", self.peer_name, reason)
+            log_closing(self, self._listener, reason, how=" at once")
             self._transport.abort()

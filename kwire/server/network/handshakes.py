@@ -86,9 +86,10 @@ class TlsProtocol(StreamProtocol):
         super().connection_made(cast("Any", self._output))
         try:
             subject = self._tls.principal_of(transport.get_extra_info("ssl_object"))
-            self._connection.principal = self._listener.principal_of(subject, self._connection.peer_host)
         except PrincipalRefusedError as reason:
             self._connection.close_now(str(reason))
+        else:
+            self._listener.name_client(self._connection, subject)
 
     def eof_received(self) -> bool:
         """Return False: TLS has no half-closed connections, so that nothing can be sent any more."""
@@ -118,7 +119,8 @@ class TlsAcceptor:
         self._handshakes: dict[Handshake, None] = {}
         """Handshakes, the oldest first."""
         self._per_host: Counter[str] = Counter()
-        self._retries: list[asyncio.TimerHandle] = []
+        self._retries: dict[socket.socket, asyncio.TimerHandle] = {}
+        """Next attempts of sockets that could not accept a connection."""
 
     def start(self) -> None:
         """Accept connections from now on. Raises OSError if another process listens there now."""
@@ -130,7 +132,7 @@ class TlsAcceptor:
 
     def stop(self) -> None:
         """Accept no more, and end all handshakes."""
-        for retry in self._retries:
+        for retry in self._retries.values():
             retry.cancel()
         for each in self._sockets:
             self._loop.remove_reader(each.fileno())
@@ -164,7 +166,7 @@ class TlsAcceptor:
         )
         self._loop.remove_reader(listening.fileno())
         retry = partial(self._loop.add_reader, listening.fileno(), self._accept, listening)
-        self._retries = [self._loop.call_later(ACCEPT_RETRY_SECONDS, retry)]
+        self._retries[listening] = self._loop.call_later(ACCEPT_RETRY_SECONDS, retry)
 
     def _begin(self, accepted: socket.socket, host: str) -> None:
         handshake = Handshake(self, accepted, host)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
+from kwire.server.network.close_reasons import close_reason
 from kwire.server.network.connection import Connection
 from kwire.server.network.connection_limits import ConnectionLimits
 from kwire.server.network.flow.turns import Turns
@@ -177,9 +178,14 @@ class Listener:
 
     # --- called by connections
 
-    def principal_of(self, principal: str, host: str) -> str:
-        """Return the principal of a client whose login says `principal`."""
-        return self._principal_builder(principal, listener_name=self.name, host=host)
+    def name_client(self, connection: Connection, principal: str) -> None:
+        """Set the principal of a client whose login says `principal`. An error closes the connection."""
+        try:
+            connection.principal = self._principal_builder(
+                principal, listener_name=self.name, host=connection.peer_host
+            )
+        except Exception as error:  # noqa: BLE001 an installed builder may raise any error
+            connection.close_now(close_reason(error, connection, self))
 
     @property
     def first_frame_bytes_max(self) -> int:
@@ -188,9 +194,9 @@ class Listener:
         return most if self._sasl_bytes_max is None else min(most, self._sasl_bytes_max)
 
     def connected(self, connection: Connection) -> None:
-        connection.principal = self.principal_of(connection.principal, connection.peer_host)
         self.table.add(connection)
         self._connection_count += 1
+        self.name_client(connection, connection.principal)
         if reason := self.refusal(connection.peer_host):
             connection.close_now(reason)
         if self._is_closed:

@@ -1,6 +1,7 @@
 """Connections of listeners with SASL whose clients have not authenticated: their number and their time are limited.
 
 They are limited apart from other connections, so that clients without credentials leave room for those with some.
+Connections at a listener of nodes only are counted apart, and do not count for the limit of all.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class UnauthenticatedConnections:
         self.audit = audit
         """Audit of the logins at all listeners of the server."""
         self._arrivals: dict[Connection, _Arrival] = {}
-        self._per_host: Counter[str] = Counter()
+        self._per_host: Counter[tuple[str, bool]] = Counter()
+        """Connections by address, apart for listeners of nodes only."""
+        self._clients = 0
+        """Connections at other listeners."""
 
     def __len__(self) -> int:
         return len(self._arrivals)
@@ -46,18 +50,22 @@ class UnauthenticatedConnections:
     def add(self, connection: Connection, listener_name: str, *, connections_max: int) -> None:
         """Add a new connection. If there are too many, it is closed."""
         self._arrivals[connection] = _Arrival(listener_name, connection.last_active)
-        self._per_host[connection.peer_host] += 1
-        if self._per_host[connection.peer_host] > PER_ADDRESS_MAX:
+        is_node = connection.share.is_node
+        self._per_host[connection.peer_host, is_node] += 1
+        self._clients += not is_node
+        if self._per_host[connection.peer_host, is_node] > PER_ADDRESS_MAX:
             self._close(connection, "too many connections from this address have not authenticated")
-        elif len(self._arrivals) > max(1, connections_max // SHARE_MAX):
+        elif not is_node and self._clients > max(1, connections_max // SHARE_MAX):
             self._close(connection, "too many connections have not authenticated")
 
     def remove(self, connection: Connection) -> None:
         """Remove a connection that is authenticated or closed; it may be absent."""
         if self._arrivals.pop(connection, None) is not None:
-            self._per_host[connection.peer_host] -= 1
-            if not self._per_host[connection.peer_host]:
-                del self._per_host[connection.peer_host]
+            counted = connection.peer_host, connection.share.is_node
+            self._clients -= not connection.share.is_node
+            self._per_host[counted] -= 1
+            if not self._per_host[counted]:
+                del self._per_host[counted]
 
     def close_overdue(self, now: float) -> None:
         """Close connections that take longer than SECONDS_MAX."""

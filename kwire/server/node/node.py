@@ -58,7 +58,7 @@ class Node:
         self.audit = runtime.audit
         self.storage = storage
         self.metadata_log = metadata_log
-        self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings)
+        self.dynamic_configs = DynamicConfigs(self.config.node_id, self.settings, self.config.values)
         self.token_logins = TokenLogins(self.settings.of(TokenSettings), self.workers, self.clock.wall_ms)
         """Logins by delegation token, at all listeners."""
         self.broker_incarnation_id = self.random_source.uuid() if self.config.is_broker else None

@@ -130,6 +130,9 @@ class ClientQuotaManager:
         if key is ApiKey.FETCH and not response.error_code:
             throttle_ms: int = response.throttle_time_ms  # counted by fetch_throttle_ms
             return throttle_ms
+        login = context.connection.authentication
+        if login is not None and not login.user:
+            return 0  # as in Kafka: clients that cannot log in would slow down the logins of others
         client = _client(context)
         throttle_ms = 0 if response is None else self._request_throttle_ms(client)
         if key is ApiKey.PRODUCE:

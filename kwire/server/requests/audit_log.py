@@ -2,7 +2,8 @@
 
 Denied requests are logged at INFO, allowed ones at DEBUG. Decisions that only filter a response, such as a list of all
 topics, are logged at DEBUG too: the client has not asked for these resources. Names that clients chose are escaped, so
-that no name can end the line. A repeated line is counted and not written, and so are lines above a rate.
+that no name can end the line. A repeated line is counted and not written, and so are lines above a rate: repeated
+ones do not count for it, so that one client cannot keep the lines of others out with them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 LINES_PER_SECOND_MAX: Final = 200
 """Different lines that are written in one second; the others are counted."""
+SHOWN_MAX: Final = 512
+"""Most characters that are shown of a name."""
 _SHOWN_NAMES: Final = {"TRANSACTIONAL_ID": "TransactionalId", "DELEGATION_TOKEN": "DelegationToken"}
 
 
@@ -51,13 +54,16 @@ class AuditLog:
     ) -> None:
         """Log a decision; `is_requested` is False if the client has not named the resource."""
         level = logging.INFO if is_requested and not is_allowed else logging.DEBUG
-        if not logger.isEnabledFor(level) or not self._may_write():
+        if not logger.isEnabledFor(level):
             return
         client = context.connection
         question = client.principal, client.peer_host, operation, resource, name
+        subject = context.api_key, is_allowed, *question[:-1], shown(name)
+        if self._messages.suppresses(subject) or not self._may_write():
+            return
         self._messages.log(
             level,
-            (context.api_key, is_allowed, *question),
+            subject,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s "
             "based on rule %s",
             shown(client.principal),
@@ -89,5 +95,6 @@ def shown_api(key: ApiKey) -> str:
 
 
 def shown(text: str) -> str:
-    """Return a text that a client chose, for a log line: other characters than printable ones are escaped."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+    """Return a text that a client chose, for a log line: shortened, other characters than printable ones escaped."""
+    start = text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}..."
+    return start if start.isprintable() else start.encode("unicode_escape").decode("ascii")

@@ -15,6 +15,7 @@ from kwire.server.requests.service_types import ServicesT_co
 if TYPE_CHECKING:
     from kwire.protocol.api_keys import ApiKey
     from kwire.server.network.pending import Work
+    from kwire.server.security.sasl.authenticator import Authenticator
 
 _TOPIC: Final = ResourceType.TOPIC
 
@@ -27,6 +28,8 @@ class Client(Protocol):
     principal: str
     token_authenticated: bool
     """True if the client has logged in with a delegation token."""
+    authentication: Authenticator | None
+    """Login of the client; None if its listener has no SASL."""
     client_software: tuple[str, str]
     work: Work | None
     """Response that is being made in pieces; None if there is none."""
@@ -42,6 +45,7 @@ class ForwardedClient:
     peer_port: int
     principal: str
     token_authenticated: bool = False
+    authentication: Authenticator | None = None
     client_software: tuple[str, str] = ("", "")
     work: Work | None = None
     when_lost: list[Callable[[], None]] | None = field(default_factory=list)

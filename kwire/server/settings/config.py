@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -128,6 +128,7 @@ def _consistent(given: Mapping[str, str], typed: dict[str, Any]) -> BrokerConfig
     """Return the configuration if the settings are consistent. Raises RuleBrokenError."""
     quorum = read_quorum(typed)
     listeners = read_listeners(given, typed)
+    _warn_of_other_listeners(given, listeners.protocols)
     check_quorum(quorum, listeners, typed)
     is_broker, is_controller = BROKER in quorum.roles, CONTROLLER in quorum.roles
     inter_broker = inter_broker_listener(given, typed, listeners, is_broker=is_broker, is_alone=quorum.is_default)
@@ -217,6 +218,14 @@ def _check_uses(given: Mapping[str, str], typed: Mapping[str, Any]) -> None:
             ignored.append(name)
     if ignored:
         logger.info("settings that are accepted without effect: %s", ", ".join(ignored))
+
+
+def _warn_of_other_listeners(given: Mapping[str, str], names: Iterable[str]) -> None:
+    """Log settings of a listener that is not there: with a misspelt name they would protect nothing."""
+    known = {name.lower() for name in names}
+    for name in sorted(given):
+        if base_name(name) != name and (listener := name.split(".")[2]) not in known:
+            logger.warning("the setting %s has no effect: no listener has the name %s in lower case", name, listener)
 
 
 def _is_of_listener(base: str) -> bool:

@@ -12,7 +12,7 @@ from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.server.settings.config import BrokerConfig, SettingError, make_config
 from kwire.server.settings.dynamic_configs import NEVER_ALTERED_TO_NOTHING, DynamicConfigs, dynamic_key
 from kwire.server.settings.listener_values import LISTENER_LIMITS
-from kwire.server.settings.local_settings import is_local
+from kwire.server.settings.local_settings import is_as_in_file, is_local
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, pairs
 
 _THREADS = (
@@ -106,7 +106,7 @@ def _check_local(config: BrokerConfig, values: Mapping[str, str]) -> None:
     The value of the broker's properties file, or else the default, changes nothing.
     """
     for name, text in values.items():
-        if is_local(name) and text != config.values.get(name, BROKER_KEYS[base_name(name)].default):
+        if is_local(name) and not is_as_in_file(name, text, config.values):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} can only be set in the broker's properties file")
 
 

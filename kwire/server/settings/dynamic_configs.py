@@ -17,7 +17,7 @@ from kwire.cluster.configs.config_keys import ConfigError, ConfigKey, ConfigReso
 from kwire.cluster.configs.settings import CurrentSettings
 from kwire.cluster.metadata.image import MetadataImage
 from kwire.cluster.metadata.metadata_delta import MetadataDelta
-from kwire.server.settings.local_settings import is_local
+from kwire.server.settings.local_settings import is_as_in_file, is_local
 from kwire.server.settings.setting_rules import RuleBrokenError, check_rules, connection_overrides
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,8 @@ class DynamicConfigs:
     be used is left out. As in Apache Kafka, inconsistent values change nothing.
     """
 
-    def __init__(self, node_id: int, settings: CurrentSettings) -> None:
+    def __init__(self, node_id: int, settings: CurrentSettings, file_texts: Values = NOTHING) -> None:
+        """`file_texts` are the settings of the properties file."""
         self.defaults: Values = {}
         """Usable part of the dynamic default of all brokers."""
         self.own: Values = {}
@@ -49,6 +50,7 @@ class DynamicConfigs:
         """Checks of changes of this broker's configuration, besides those of `dynamic_checks`."""
         self._node_id = node_id
         self._settings = settings
+        self._file_texts = file_texts
         self._static = dict(settings.at_start)
         self._taken: deque[_Taken] = deque([(NOTHING, NOTHING, self._static)], maxlen=2)
         """Applied layers with the resulting settings: those before the last change, and those after."""
@@ -117,6 +119,8 @@ class DynamicConfigs:
     def _usable(self, values: Values) -> Values:
         usable = {}
         for name, text in values.items():
+            if is_local(name) and is_as_in_file(name, text, self._file_texts):
+                continue  # it was set again, because the content of a file is new
             try:
                 _check(name, text)
             except (ConfigError, RuleBrokenError) as error:

@@ -8,6 +8,7 @@ metric.reporters, which Kafka's tools alter, has no effect, and accepts only the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kwire.cluster.configs.broker import BROKER_KEYS, base_name
@@ -34,3 +35,12 @@ def is_local(name: str) -> bool:
     if key is None:
         return False
     return key.type is ConfigType.CLASS or base in _OTHERS or base.endswith(_ENDINGS)
+
+
+def is_as_in_file(name: str, text: str, texts: Mapping[str, str]) -> bool:
+    """Return True if a local setting has this text already.
+
+    `texts` are the settings of the properties file. There, one of all listeners counts for those without their own.
+    """
+    base = base_name(name)
+    return text == texts.get(name, texts.get(base, BROKER_KEYS[base].default))

@@ -144,6 +144,14 @@ def test_kept_decisions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(authorizer._decisions_any) <= 10
 
 
+def test_decisions_about_long_names_are_not_kept() -> None:
+    authorizer = authorizer_of(acl(name="x", pattern=PatternType.PREFIXED))
+    for number in range(10):
+        assert may(authorizer, name=f"x{number}" + "y" * 32_000)
+        assert not may(authorizer, name=f"{number}" + "y" * 32_000)
+    assert authorizer._decisions == {}
+
+
 def play(seed: int, *, steps: int, questions: int) -> None:
     """Change the entries of an authorizer, and compare its answers with the oracle's after each change."""
     random = Random(seed)

@@ -46,5 +46,5 @@ def image_of(key: str, wanted: Wanted) -> MetadataImage:
 
 
 def context(api_key: ApiKey, *, client_id: str | None = "app", user: str = "alice", version: int = 99) -> Any:
-    connection = SimpleNamespace(principal=f"User:{user}")
+    connection = SimpleNamespace(principal=f"User:{user}", authentication=None)
     return SimpleNamespace(api_key=api_key, client_id=client_id, connection=connection, version=version)

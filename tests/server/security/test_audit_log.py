@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kwire.cluster.security.acls import Operation, ResourceType
+from kwire.cluster.security.authorizer import AllowEverything
+from kwire.protocol.api_keys import ApiKey
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kwire.server.requests.audit_log import LINES_PER_SECOND_MAX, logger
+from kwire.server.requests.audit_log import LINES_PER_SECOND_MAX, SHOWN_MAX, AuditLog, logger
 from tests.server.security.acl_requests import ROOT, SECURED, client_of, create, entry
 from tests.support.requests import create_topic, unique
 from tests.support.running import RunningBroker
@@ -81,6 +85,32 @@ def test_row_37_repeated_and_too_many_lines_are_counted(tmp_path: Path, caplog: 
         caplog.clear()
         ask(running, "User:loud", *(f"n{number}" for number in range(LINES_PER_SECOND_MAX * 3)))
     assert 0 < len(lines(caplog)) <= LINES_PER_SECOND_MAX * 2
+
+
+def test_row_37_repeated_lines_leave_room_for_others(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger.name)
+    audit = AuditLog(lambda: 0.0)
+
+    def deny(user: str) -> None:
+        connection = SimpleNamespace(principal=user, peer_host="10.0.0.1")
+        services = SimpleNamespace(authorizer=AllowEverything())
+        context: Any = SimpleNamespace(connection=connection, services=services, api_key=ApiKey.METADATA)
+        audit.write(context, Operation.READ, ResourceType.TOPIC, "t", is_allowed=False, is_requested=True)
+
+    for _ in range(LINES_PER_SECOND_MAX * 3):
+        deny("User:loud")
+    deny("User:quiet")
+    assert [message.split(" is ")[0] for _, message in lines(caplog)] == [
+        "Principal = User:loud",
+        "Principal = User:quiet",
+    ]
+
+
+def test_row_37_long_names_are_shortened(broker: RunningBroker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger.name)
+    ask(broker, "User:mallory", "x" * 32_000)
+    ((_, message),) = lines(caplog)
+    assert SHOWN_MAX < len(message) < 2 * SHOWN_MAX
 
 
 def test_without_an_authorizer_nothing_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

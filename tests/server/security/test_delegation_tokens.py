@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from kwire.cluster.controller.plans.delegation_tokens import RENEWERS_MAX
+from kwire.cluster.controller.plans.delegation_tokens import RENEWERS_CHARACTERS_MAX, RENEWERS_MAX
 from kwire.cluster.metadata.delegation_tokens import TokenSettings, token_hmac
 from kwire.cluster.security.acls import Operation, ResourceType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
@@ -253,6 +253,9 @@ def test_renewers_are_limited(alice: RawClient) -> None:
     many = tuple(("User", f"r{number}") for number in range(RENEWERS_MAX + 1))
     assert create(alice, renewers=many).error_code == E.POLICY_VIOLATION
     assert create(alice, renewers=many[1:]).error_code == E.NONE
+    long = tuple(("User", "x" * 1024) for _ in range(RENEWERS_CHARACTERS_MAX // 1024 + 1))
+    assert create(alice, renewers=long).error_code == E.POLICY_VIOLATION
+    assert create(alice, renewers=long[1:]).error_code == E.NONE
 
 
 # --- renew and expire

@@ -14,12 +14,20 @@ from kwire.server.settings.config import SettingError, make_config
 from tests.server.security.acl_requests import SECURED, create, describe, entry
 from tests.support.raw_client import RawClient
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 
 
 def by_listener(_: dict[str, str]) -> Callable[..., str]:
     def named(principal: str, *, listener_name: str, host: str) -> str:
         assert (principal, host) == ("User:ANONYMOUS", "127.0.0.1")
         return "User:root" if listener_name == "ADMIN" else f"User:{listener_name.lower()}"
+
+    return named
+
+
+def refusing(_: dict[str, str]) -> Callable[..., str]:
+    def named(principal: str, *, listener_name: str, host: str) -> str:
+        raise LookupError("an unknown client")
 
     return named
 
@@ -33,7 +41,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install principal builders as entry points."""
     found = EntryPoints(
         EntryPoint(name, f"{__name__}:{name.replace('-', '_')}", principals.ENTRY_POINTS)
-        for name in ("by-listener", "no-function")
+        for name in ("by-listener", "no-function", "refusing")
     )
     monkeypatch.setattr(plug_ins, "entry_points", lambda group: found.select(group=group))
 
@@ -51,6 +59,12 @@ def test_clients_are_named_by_their_listener(tmp_path: Path) -> None:
             assert create(admin, entry()) == [(ErrorCode.NONE, "")]
             assert create(client, entry())[0][0] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             assert describe(admin) == {entry()}
+
+
+def test_an_error_of_the_principal_builder_closes_the_connection(tmp_path: Path) -> None:
+    with RunningBroker(tmp_path, {"principal.builder.class": "refusing"}) as running, running.client() as client:
+        assert client.is_closed()
+        eventually(lambda: running.server._listeners.table.count == 0, "the connection to count no more")
 
 
 @pytest.mark.parametrize(

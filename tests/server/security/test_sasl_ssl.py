@@ -122,7 +122,7 @@ def test_plaintext_on_the_port_is_closed_and_reaches_no_login(
         while client.socket.recv(1):  # the alert of TLS
             pass
         raise ConnectionError
-    assert "it sends no TLS" in caplog.text
+    eventually(lambda: "it sends no TLS" in caplog.text, "the reason in the log")
     is_alone(broker)
 
 

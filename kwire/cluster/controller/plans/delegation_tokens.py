@@ -17,6 +17,8 @@ from kwire.protocol.uuids import uuid_to_text
 
 RENEWERS_MAX: Final = 1000
 """Most renewers of a token: each node keeps them in memory."""
+RENEWERS_CHARACTERS_MAX: Final = 64 * 1024
+"""Most characters of the names of a token's renewers. Every user may create tokens."""
 
 Principal = tuple[str, str]
 """Tuple (type, name)."""

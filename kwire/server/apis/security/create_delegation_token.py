@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from kwire.cluster.controller.plans.delegation_tokens import RENEWERS_MAX, Principal
+from collections.abc import Sequence
+
+from kwire.cluster.controller.plans.delegation_tokens import RENEWERS_CHARACTERS_MAX, RENEWERS_MAX, Principal
 from kwire.cluster.security.acls import ResourceType
 from kwire.protocol.error_codes import ErrorCode, KafkaError
 from kwire.protocol.messages.create_delegation_token import (
+    CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
@@ -28,7 +31,7 @@ async def handle_create_delegation_token(
         owner_text = ":".join(owner)
         if owner_text != requester and not context.allows(ResourceType.USER, owner_text):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
-        if len(request.renewers) > RENEWERS_MAX:
+        if not _are_few(request.renewers):
             raise KafkaError(ErrorCode.POLICY_VIOLATION)
         renewers = [(each.principal_type, each.principal_name) for each in request.renewers]
         token, hmac = await context.services.delegation_tokens.create(
@@ -43,6 +46,12 @@ async def handle_create_delegation_token(
     response.token_id = token.token_id
     response.hmac = hmac
     return response
+
+
+def _are_few(renewers: Sequence[CreatableRenewers]) -> bool:
+    return (
+        len(renewers) <= RENEWERS_MAX and sum(len(each.principal_name) for each in renewers) <= RENEWERS_CHARACTERS_MAX
+    )
 
 
 def _owner(request: CreateDelegationTokenRequest, requester: str) -> Principal:

@@ -19,7 +19,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 from kwire.cluster.configs.settings import read_settings, setting
 from kwire.seams import Clock, Workers
-from kwire.server.security.sasl.bearer_keys import BYTES_MAX, SCHEMES, TIMEOUT_SECONDS
+from kwire.server.security.sasl.bearer_keys import SCHEMES, TIMEOUT_SECONDS, read_content
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.settings.setting_rules import RuleBrokenError
 
@@ -100,11 +100,10 @@ def _fetched(settings: TokenSettings) -> str:
 def _content(request: str | urllib.request.Request) -> bytes:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
-            content: bytes = answer.read(BYTES_MAX)
+            return read_content(answer)
     except HTTPError as error:
         error.close()
         raise
-    return content
 
 
 def _expiry_ms(token: str) -> float:

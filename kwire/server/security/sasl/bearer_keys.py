@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from http.client import HTTPException
@@ -26,6 +27,10 @@ SCHEMES: Final = ("https", "http", "file")
 BYTES_MAX: Final = 1024 * 1024
 """Largest set of keys that is read, in bytes."""
 TIMEOUT_SECONDS: Final = 10.0
+"""Longest wait for a connection, and for each part of a response."""
+CONTENT_SECONDS_MAX: Final = 20.0
+"""Longest time for the content of a response, however small its parts are: a worker and a stop wait for it."""
+PIECE_BYTES: Final = 64 * 1024
 UNKNOWN_KEY_SECONDS: Final = 10.0
 """Shortest time between two reads that tokens with unknown keys cause."""
 
@@ -79,7 +84,7 @@ class BearerKeys:
 
 def keys_of(content: bytes) -> list[PyJWK]:
     """Return the public keys of a JWKS that can verify signatures. Raises ValueError if it has none."""
-    from jwt import PyJWK, PyJWTError  # noqa: PLC0415 most nodes never need it, and it takes long to import
+    from jwt import PyJWK  # noqa: PLC0415 most nodes never need it, and it takes long to import
 
     try:
         document = json.loads(content)
@@ -91,7 +96,7 @@ def keys_of(content: bytes) -> list[PyJWK]:
         if _is_public(entry):
             try:
                 keys.append(PyJWK(entry))
-            except (PyJWTError, ValueError, TypeError, KeyError):
+            except Exception:  # noqa: BLE001, S112 no key that the libraries cannot read may stop the node
                 continue
     if not keys:
         raise ValueError("it has no public key that can verify a signature")
@@ -109,10 +114,20 @@ def _fetched(url: str) -> bytes:
         raise ValueError(f"it is no URL of {', '.join(SCHEMES)}")
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 the scheme was checked
-            content: bytes = answer.read(BYTES_MAX + 1)
+            return read_content(answer)
     except HTTPError as error:
         error.close()
         raise
-    if len(content) > BYTES_MAX:
-        raise ValueError(f"it has more than {BYTES_MAX} bytes")
+
+
+def read_content(answer: Any) -> bytes:
+    """Return the content of an opened URL. Raises ValueError if it is too long, OSError if it takes too long."""
+    content = b""
+    ends_at = time.monotonic() + CONTENT_SECONDS_MAX
+    while piece := answer.read1(PIECE_BYTES):
+        content += piece
+        if len(content) > BYTES_MAX:
+            raise ValueError(f"it has more than {BYTES_MAX} bytes")
+        if time.monotonic() > ends_at:
+            raise TimeoutError(f"its content takes longer than {CONTENT_SECONDS_MAX:g} s")
     return content

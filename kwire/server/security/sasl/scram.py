@@ -17,12 +17,14 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
+from kwire.cluster.metadata.persistent_map import iter_changed_keys
 from kwire.cluster.metadata.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     ScramCredential,
     ScramCredentials,
     ScramMechanism,
+    salt_of,
     salt_password,
 )
 from kwire.protocol.messages.metadata_records import DelegationTokenRecord
@@ -33,7 +35,6 @@ from kwire.server.security.sasl.token_logins import TokenLogins
 MECHANISMS: Final = {mechanism.sasl_name: mechanism for mechanism in ScramMechanism}
 MESSAGE_BYTES_MAX: Final = 64 * 1024
 """Longest message of a client, in bytes."""
-_SALT_BYTES: Final = 20
 _NAME: Final = r"(?:[^=,\0]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\0]+)*"
@@ -76,20 +77,29 @@ class UnknownUsers:
 
     def __init__(self) -> None:
         self._random_key = secrets.token_bytes(32)
-        self._users: ScramCredentials | None = None
+        self._users: ScramCredentials = {}
+        self._first: str | None = None
+        """First user in alphabetical order; None without users."""
         self._key = self._random_key
 
     def credential(self, mechanism: ScramMechanism, user: str, users: ScramCredentials) -> ScramCredential:
         """Return a credential that no password has."""
         if users is not self._users:
-            self._users, self._key = users, self._shared_key(users)
-        salt = hmac.digest(self._key, f"{mechanism.sasl_name},{user}".encode(), "sha256")[:_SALT_BYTES]
+            self._users, self._first = users, self._first_of(users)
+            self._key = self._shared_key(users)
+        salt = salt_of(hmac.digest(self._key, f"{mechanism.sasl_name},{user}".encode(), "sha256"))
         size = hashlib.new(mechanism.digest).digest_size
         return ScramCredential(salt=salt, stored_key=bytes(size), server_key=bytes(size), iterations=ITERATIONS_MIN)
 
+    def _first_of(self, users: ScramCredentials) -> str | None:
+        """Return the first of the users. The cost depends on the changes, unless they remove the first one."""
+        first = self._first
+        if first is None or first not in users:
+            return min(users, default=None)
+        return min([first, *(user for user in iter_changed_keys(self._users, users) if user in users)])
+
     def _shared_key(self, users: ScramCredentials) -> bytes:
-        first = min(users, default=None)
-        keys: Mapping[int, ScramCredential] = users[first] if first is not None else {}
+        keys: Mapping[int, ScramCredential] = users[self._first] if self._first is not None else {}
         return next((keys[number].server_key for number in sorted(keys)), self._random_key)
 
 

@@ -36,6 +36,7 @@ class AlertingContext(ssl.SSLContext):
             except ssl.SSLError:
                 send(outgoing.read())
                 raise
+            del made.do_handshake  # it refers to its object, which would outlive its connection until a full collection
 
         made.do_handshake = do_handshake  # type: ignore[method-assign]
         return made

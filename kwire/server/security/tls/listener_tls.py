@@ -119,7 +119,8 @@ class ListenerTls:
         if not is_start:
             check_replacement(now.keys, now.trusted, opened.settings, opened.keys, opened.trusted)
             if self.role.trusts_itself:
-                check_own_trust(now.settings, now.keys, opened.trusted)
+                if not _has_expired(now):  # else no node accepts it any more, and it must be replaceable
+                    check_own_trust(now.settings, now.keys, opened.trusted)
                 check_own_trust(opened.settings, opened.keys, now.trusted)
         return opened
 
@@ -148,6 +149,10 @@ def _shown(keys: KeyStore | None) -> str:
     return f"{subject_of(own.public_bytes(Encoding.DER))} with serial number {own.serial_number:x}"
 
 
+def _has_expired(opened: OpenedTls) -> bool:
+    return opened.keys is not None and opened.keys.chain[0].not_valid_after_utc < datetime.now(UTC)
+
+
 def _warn_if_expired(name: str, opened: OpenedTls) -> None:
-    if opened.keys is not None and opened.keys.chain[0].not_valid_after_utc < datetime.now(UTC):
+    if _has_expired(opened):
         logger.warning("the certificate of listener %s has expired: clients refuse it", name)

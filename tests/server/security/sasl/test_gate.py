@@ -37,8 +37,11 @@ from tests.server.security.sasl.frames import (
     token_answer,
     versions,
 )
+from tests.server.security.sasl.logins import log_in
+from tests.server.test_client_quotas import alter, entry
 from tests.support.raw_client import decoded, sized
 from tests.support.running import RunningBroker
+from tests.support.waiting import eventually
 from tests.virtual_loop import VirtualLoop
 
 RECEIVE_BYTES_MAX = 2000
@@ -249,6 +252,18 @@ def test_row_05_api_versions_before_the_login(tmp_path: Path) -> None:
         assert client.is_closed()
 
 
+def test_row_41_clients_without_a_login_do_not_slow_down_the_logins_of_others(tmp_path: Path) -> None:
+    quota = entry((("user", None),), ("request_percentage", 0.001))
+    anonymous = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+    with RunningBroker(tmp_path, settings_of()) as broker, broker.client() as admin:
+        assert log_in(admin, "PLAIN", "alice", "y") == ""
+        assert alter(admin, quota) == [(0, "")]
+        eventually(lambda: admin.ask(anonymous, 3).throttle_time_ms > 0, "the quota of a client with a login")
+        for _ in range(20):
+            with broker.client() as client:
+                assert client.ask(anonymous, 3).throttle_time_ms == 0
+
+
 def test_row_12_the_login_takes_30_seconds_at_most() -> None:
     async def act(loop: VirtualLoop) -> None:
         gate = Gate()
@@ -293,6 +308,22 @@ def test_row_12_unauthenticated_connections_are_limited_in_all() -> None:
         for client in clients:
             client.log_in()
         assert not gate.client("10.0.1.1").is_closed()
+
+    play(act)
+
+
+def test_row_12_clients_do_not_take_the_logins_of_nodes() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        gate = Gate(max_connections="50")
+        clients = [gate.client() for _ in range(11)]
+        assert clients[-1].is_closed()
+        gate.listener.excludes_clients = True
+        nodes = [gate.client() for _ in range(PER_ADDRESS_MAX + 1)]
+        assert [node.is_closed() for node in nodes] == [False] * PER_ADDRESS_MAX + [True]
+        for each in (*clients, *nodes):
+            each.lose()
+        gate.listener.excludes_clients = False
+        assert not gate.client().is_closed()
 
     play(act)
 
@@ -364,3 +395,21 @@ def test_row_22_logins_are_audited_without_secrets(caplog: pytest.LogCaptureFixt
         ("DEBUG", "successful authentication of 'alice' from 10.0.0.1 at listener SASL with PLAIN"),
     ]
     assert not any("secret" in record.getMessage() for record in caplog.records)
+
+
+def test_row_22_closed_connections_of_an_address_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def act(loop: VirtualLoop) -> None:
+        gate = Gate()
+        for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
+            client = gate.client(host)
+            client.send(handshake())
+            client.send(token(WRONG))
+        gate.client("10.0.0.2").send(METADATA)
+        await asyncio.sleep(0.2)
+
+    play(act)
+    closings = [record.getMessage() for record in caplog.records if "closing connection" in record.getMessage()]
+    failed = "failed authentication: wrong user or password"
+    assert closings == [f"closing connection from 10.0.0.{number}:99: {failed}" for number in (1, 2)]

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.seams import ThreadWorkers
 from kwire.server.security.sasl import bearer_keys
-from kwire.server.security.sasl.bearer_keys import BearerKeys, keys_of
+from kwire.server.security.sasl.bearer_keys import BearerKeys, keys_of, read_content
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.oauthbearer import (
     INVALID_TOKEN,
@@ -197,6 +198,7 @@ def test_row_19_a_broker_needs_keys_issuer_and_audience(missing: str, tmp_path: 
         b"{}",
         b'{"keys": 1}',
         b'{"keys": [1, {"kty": "oct", "k": "AAAA"}, {"kty": "RSA"}, {"kty": "EC", "crv": "x"}]}',
+        b'{"keys": [{"kty": "EC", "crv": "P-256", "x": "AA", "y": "AA", "alg": "none"}]}',
         b"[" * 100_000,
         b"\xff",
     ],
@@ -204,6 +206,16 @@ def test_row_19_a_broker_needs_keys_issuer_and_audience(missing: str, tmp_path: 
 def test_key_sets_without_public_keys(content: bytes) -> None:
     with pytest.raises(ValueError):
         keys_of(content)
+
+
+def test_a_content_that_arrives_slowly_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter(range(1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    drip = SimpleNamespace(read1=lambda count: b" ")
+    with pytest.raises(TimeoutError, match="takes longer than 20 s"):
+        read_content(drip)
+    with pytest.raises(ValueError, match="more than 1048576 bytes"):
+        read_content(SimpleNamespace(read1=bytes))
 
 
 def test_keys_are_read_again_at_intervals_and_after_unknown_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
+import secrets
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.cluster.formatting.initial_scram import parse_scram
+from kwire.cluster.metadata.persistent_map import MapDraft, PersistentMap
 from kwire.cluster.metadata.scram import ScramCredential, ScramMechanism, make_credential, salt_password
+from kwire.seams import SystemRandomSource
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.scram import ScramClient, ScramServer, UnknownUsers
 from tests.server.security.sasl.frames import token_logins
@@ -202,11 +207,58 @@ def test_row_07_unknown_users_take_the_same_steps(monkeypatch: pytest.MonkeyPatc
     assert work("user", "wrong")[1:] == work("nobody", "wrong")[1:] == work("weak", PASSWORD)[1:] == (1, 1, "")
 
 
+def test_row_07_salts_of_unknown_users_look_like_those_of_the_format() -> None:
+    texts = [f"SCRAM-SHA-256=[name=u{number},password=p]" for number in range(20)]
+    of_format = [record.salt for record in parse_scram(texts, SystemRandomSource())]
+    firsts = [server().evaluate(f"n,,n=nobody{number},r=client".encode()) for number in range(20)]
+    of_unknown = [base64.b64decode(first.split(b",s=")[1].split(b",")[0]) for first in firsts]
+    for salts in (of_format, of_unknown):
+        assert len(set(salts)) == len(salts)
+        assert all(re.fullmatch(b"[0-9a-z]{20,26}", salt) for salt in salts), salts
+
+
 def test_row_07_an_unknown_user_always_has_the_same_salt_in_a_cluster() -> None:
     salts = {server().evaluate(b"n,,n=nobody,r=client") for _ in range(3)}
     assert len(salts) == 1
     assert server().evaluate(b"n,,n=nobody2,r=client") not in salts
     assert server({}).evaluate(b"n,,n=nobody,r=client") != server({}).evaluate(b"n,,n=nobody,r=client")
+
+
+def test_salts_of_unknown_users_follow_from_the_first_user_through_all_changes() -> None:
+    users: PersistentMap[str, Any] = PersistentMap()
+    changing = UnknownUsers()
+    before = b""
+    for change, is_other in (
+        ("+m", True),
+        ("+n", False),
+        ("+b", True),
+        ("+c", False),
+        ("-b", True),
+        ("+m", False),
+        ("+c", True),
+    ):
+        draft = users.draft()
+        if change[0] == "+":
+            draft[change[1]] = {SHA_256: credential(password=secrets.token_hex())}
+        else:
+            del draft[change[1]]
+        users = draft.finish()
+        salt, expected = (each.credential(SHA_256, "nobody", users).salt for each in (changing, UnknownUsers()))
+        assert salt == expected, change
+        assert (salt != before) == is_other, change
+        before = salt
+
+
+def test_a_change_does_not_search_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    draft: MapDraft[str, Any] = PersistentMap[str, Any]().draft()
+    for user in "mnop":
+        draft[user] = {SHA_256: credential()}
+    users, unknown = draft.finish(), UnknownUsers()
+    before = unknown.credential(SHA_256, "nobody", users)
+    monkeypatch.setattr(PersistentMap, "__iter__", lambda self: pytest.fail("all users are searched"))
+    draft = users.draft()
+    draft["z"] = {SHA_256: credential()}
+    assert unknown.credential(SHA_256, "nobody", draft.finish()) == before
 
 
 @pytest.mark.parametrize("extension", [b"tokenauth=true", b"a=b,tokenauth=TRUE", b"tokenauth=true,a=b"])
@@ -243,9 +295,12 @@ def test_a_malformed_first_message_is_rejected(token: bytes) -> None:
 @pytest.mark.parametrize("count", [15_000, 100_000])
 def test_a_long_first_message_takes_little_time(text: str, count: int) -> None:
     token = text.format(name="a" * 4 * count, extensions=",".join(["a=b"] * count)).encode()
-    begun = time.process_time()
-    assert rejected(server(), token).told == ""
-    assert time.process_time() - begun < 0.5
+    spent = []
+    for _ in range(3):  # the least counts: other work of the machine may take some of it
+        begun = time.process_time()
+        assert rejected(server(), token).told == ""
+        spent.append(time.process_time() - begun)
+    assert min(spent) < 0.02
 
 
 @given(st.binary(max_size=200), st.binary(max_size=200))

@@ -36,7 +36,8 @@ BROKER_ID = "1"
 class Scene:
     """A broker with a listener for its administrator, and one whose certificate is replaced."""
 
-    def __init__(self, directory: Path, **more: str) -> None:
+    def __init__(self, directory: Path, *, prefix: str = PREFIX, **more: str) -> None:
+        """`prefix` is that of the stores in the properties file."""
         self.directory = directory
         self.authority = Authority()
         self.first = self.authority.issue()
@@ -48,10 +49,10 @@ class Scene:
                 "listeners": "PLAINTEXT://127.0.0.1:0,SECURE://127.0.0.1:0",
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SSL",
                 "inter.broker.listener.name": "SECURE",
-                f"{PREFIX}keystore.type": "PEM",
-                LOCATION: str(self.key_store),
-                f"{PREFIX}truststore.type": "PEM",
-                f"{PREFIX}truststore.location": str(self.trust_store),
+                f"{prefix}keystore.type": "PEM",
+                f"{prefix}keystore.location": str(self.key_store),
+                f"{prefix}truststore.type": "PEM",
+                f"{prefix}truststore.location": str(self.trust_store),
                 **{f"ssl.{name.replace('_', '.')}": value for name, value in more.items()},
             },
         )
@@ -131,6 +132,21 @@ def test_row_11_the_same_file_is_read_again_when_its_setting_is_set_again(scene:
         assert scene.serial() != identity.certificate.serial_number, number
         assert scene.alter(keystore_location=str(scene.key_store)) == (ErrorCode.NONE, "")
         uses(scene, identity)
+
+
+def test_row_11_a_store_of_all_listeners_is_read_again_when_it_is_set_for_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(tmp_path, prefix="ssl.")
+    try:
+        second = scene.authority.issue()
+        assert scene.alter(keystore_location=scene.replaced(second)) == (ErrorCode.NONE, "")
+        uses(scene, second)
+        code, _ = scene.alter(keystore_location=str(scene.trust_store))
+        assert code is ErrorCode.INVALID_CONFIG
+    finally:
+        scene.close()
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_row_11_another_kind_of_store_may_replace_a_file(scene: Scene) -> None:

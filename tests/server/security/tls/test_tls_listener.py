@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import gc
 import socket
 import ssl
 import struct
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.x509.oid import NameOID
@@ -15,6 +20,8 @@ from cryptography.x509.oid import NameOID
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.server.network import connection_limits, handshakes
+from kwire.server.network.handshakes import TlsAcceptor
+from tests.server.connection_harness import ConnectionHarness
 from tests.support.certificates import Authority, name_of, pem_settings
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, fetch_request, produce, unique, values_in
@@ -282,3 +289,39 @@ def test_a_size_that_is_too_large_closes_a_tls_connection(broker: RunningBroker,
     with broker.client(tls=authority.client()) as client:
         client.send_bytes(struct.pack(">i", 2**31 - 1))
         assert ends(client.socket)
+
+
+def test_a_stop_ends_the_retries_of_all_sockets() -> None:
+    async def act() -> None:
+        bound = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        tls: Any = None
+        acceptor = TlsAcceptor(ConnectionHarness().listener, tls, bound)
+        acceptor.start()
+        for each in acceptor._sockets:
+            acceptor._retry(each, OSError(errno.EMFILE, "no file descriptors"))
+        retries = list(acceptor._retries.values())
+        acceptor.stop()
+        assert [retry.cancelled() for retry in retries] == [True, True]
+        for each in bound:
+            each.close()
+
+    asyncio.run(act())
+
+
+def test_a_closed_connection_needs_no_garbage_collection(broker: RunningBroker, authority: Authority) -> None:
+    """Full collections leave out old objects: those of a connection that is a cycle would stay for hours."""
+    table = broker.server._listeners.table
+
+    def newest() -> weakref.ref[Any]:
+        transport: Any = list(table.connections)[-1]._transport
+        return weakref.ref(transport.get_extra_info("ssl_object"))
+
+    gc.disable()
+    try:
+        with broker.client(tls=authority.client()) as client:
+            assert is_served(client)
+            of_connection = broker.call(newest)
+            assert of_connection() is not None
+        eventually(lambda: of_connection() is None, "the objects of the connection to be freed")
+    finally:
+        gc.enable()

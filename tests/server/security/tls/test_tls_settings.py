@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ssl
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.network.outgoing.security import OutgoingSecurity
 from kwire.server.security.sasl.jaas import PLAIN_MODULE
 from kwire.server.security.tls.listener_tls import ListenerTls, open_tls
-from kwire.server.security.tls.tls_settings import ListenerRole, settings_of_listener
+from kwire.server.security.tls.tls_settings import ListenerRole, TlsRejected, TlsSettings, settings_of_listener
 from kwire.server.settings.config import SettingError, make_config
 from kwire.server.settings.security_protocols import SecurityProtocol
 from tests.support.certificates import PASSWORD, Authority, Identity, pem_settings
@@ -73,6 +74,7 @@ def test_settings_of_a_listener_are_in_force_and_not_logged_as_ignored(caplog: p
     caplog.set_level("INFO")
     make_config({"listener.name.plaintext.ssl.client.auth": "required"})
     assert "without effect" not in caplog.text
+    assert "has no effect" not in caplog.text
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.SSL, SecurityProtocol.SASL_SSL])
@@ -109,6 +111,31 @@ def test_an_expired_certificate_is_named_at_start(
     }
     with RunningBroker(tmp_path / "data", {**listeners, **settings}):
         assert "the certificate of listener SSL has expired" in caplog.text
+
+
+def test_a_certificate_that_has_expired_while_a_node_runs_can_be_replaced(authority: Authority) -> None:
+    """Kafka needs a restart: the trust store does not verify the present certificate any more."""
+    at_start = ListenerRole(name="SSL", is_bound=True, is_outgoing=True, uses_sasl=False, trusts_itself=False)
+    brokers = dataclasses.replace(at_start, trusts_itself=True)
+
+    def settings_with(identity: Identity) -> TlsSettings:
+        values = default_settings() | pem_settings(identity, authority)
+        return settings_of_listener("SSL", SecurityProtocol.SSL, {}, values)
+
+    running = ListenerTls(brokers, open_tls(at_start, settings_with(authority.issue(days=-1))))
+    renewed = authority.issue()
+    replaced = running.open_next(settings_with(renewed), is_start=False)
+    assert replaced.keys is not None
+    assert replaced.keys.chain[0] == renewed.certificate
+    running.replace(replaced)
+    with pytest.raises(TlsRejected, match="certificate has expired"):
+        running.open_next(settings_with(authority.issue(days=-1)), is_start=False)
+
+
+@pytest.mark.parametrize("name", ["plaintxt", "PLAINTEXT"])
+def test_settings_of_a_listener_that_is_not_there_are_named(caplog: pytest.LogCaptureFixture, name: str) -> None:
+    make_config({f"listener.name.{name}.ssl.client.auth": "required"})
+    assert f"listener.name.{name}.ssl.client.auth has no effect: no listener has the name" in caplog.text
 
 
 # --- connections to other nodes
