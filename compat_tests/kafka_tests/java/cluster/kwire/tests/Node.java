@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -45,6 +46,10 @@ public final class Node {
         return port;
     }
 
+    boolean has(String listener) {
+        return ports.containsKey(listener);
+    }
+
     /** The state as in BrokerLifecycleManager: a stopped broker stays in SHUTTING_DOWN. */
     public BrokerState state() {
         return process != null && state == BrokerState.NOT_RUNNING ? BrokerState.SHUTTING_DOWN : state;
@@ -77,8 +82,12 @@ public final class Node {
         }
         state = BrokerState.STARTING;
         Files.writeString(output(), "");
-        ProcessBuilder builder = new ProcessBuilder(
+        List<String> command = new ArrayList<>(
             List.of(System.getProperty("kwire.python"), "-m", "kwire", "server", "--stop-with-stdin", file().toString()));
+        if (has(Security.OWN_LISTENER)) {
+            command.add("--verbose");
+        }
+        ProcessBuilder builder = new ProcessBuilder(command);
         builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(output().toFile()));
         process = builder.start();
     }
