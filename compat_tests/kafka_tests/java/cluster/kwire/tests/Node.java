@@ -23,7 +23,9 @@ public final class Node {
     public final int id;
     public final boolean isBroker;
     public final boolean isController;
+    /** The properties as the test gives them. */
     public final Map<String, Object> properties;
+    private final Map<String, Object> settings;
     private final Path directory;
     private final Map<String, Integer> ports;
     private Process process;
@@ -34,6 +36,7 @@ public final class Node {
         this.isBroker = isBroker;
         this.isController = isController;
         this.properties = properties;
+        this.settings = Security.complete(properties, ports);
         this.ports = ports;
         this.directory = directory;
     }
@@ -69,7 +72,7 @@ public final class Node {
 
     void write() throws IOException {
         Properties stored = new Properties();
-        properties.forEach((key, value) -> stored.setProperty(key, String.valueOf(value)));
+        settings.forEach((key, value) -> stored.setProperty(key, String.valueOf(value)));
         try (FileOutputStream file = new FileOutputStream(file().toFile())) {
             stored.store(file, null);
         }

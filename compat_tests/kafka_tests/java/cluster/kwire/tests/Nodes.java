@@ -136,7 +136,6 @@ public final class Nodes {
         }
         own.putIfAbsent("unstable.feature.versions.enable", "true");
         own.putIfAbsent("unstable.api.versions.enable", "false");
-        Security.complete(own, ports);
         return new Node(id, broker != null, controller != null, own, ports, directory.toPath());
     }
 

@@ -59,7 +59,6 @@ public final class ProcessQuorum implements QuorumImplementation {
         Map<String, Integer> ports = givePorts(properties);
         voters = id + "@localhost:" + ports.get(CONTROLLER);
         properties.put("controller.quorum.voters", voters);
-        Security.complete(properties, ports);
         clusterId = format(id, properties.get("metadata.log.dir").toString(), version, secondTransactions, settings);
         Node controllerNode = new Node(id, false, true, properties, ports, directory.toPath());
         nodes = new Nodes(clusterId, directory, CONTROLLER);
@@ -113,7 +112,6 @@ public final class ProcessQuorum implements QuorumImplementation {
         properties.put("controller.quorum.voters", voters);
         properties.putIfAbsent("log.dirs", String.join(",", config.logDirs()));
         Map<String, Integer> ports = givePorts(properties);
-        Security.complete(properties, ports);
         try {
             identify(config);
             nodes.setClientListener(config.interBrokerListenerName().value());

@@ -35,8 +35,9 @@ final class Security {
         this.protocols = protocols(properties);
     }
 
-    /** Complete a node's properties; its listener for this harness, if it needs one, is added to its ports. */
-    static void complete(Map<String, Object> properties, Map<String, Integer> ports) {
+    /** Return the settings for a node's properties. Its listener for this harness, if it needs one, is added to its ports. */
+    static Map<String, Object> complete(Map<String, Object> given, Map<String, Integer> ports) {
+        Map<String, Object> properties = new TreeMap<>(given);
         Security security = new Security(properties);
         security.giveLoginModules();
         security.replaceCallbacks();
@@ -52,6 +53,7 @@ final class Security {
             security.addListener(ports.get(OWN_LISTENER));
         }
         security.replacePrincipalBuilders();
+        return properties;
     }
 
     /** The security protocol of each listener that the properties name, also of controllers on other nodes. */
