@@ -38,7 +38,8 @@ final class Logins {
     static DelegationTokenCache tokens(Nodes nodes, Node node) throws IOException, InterruptedException {
         Watching.metadataIsCaughtUp(nodes);
         DelegationTokenCache found = new DelegationTokenCache(ScramMechanism.mechanismNames());
-        for (File segment : Segments.of(new File(node.properties.get("metadata.log.dir").toString(), "__cluster_metadata-0"))) {
+        Object directory = node.properties.getOrDefault("metadata.log.dir", node.properties.get("log.dirs"));
+        for (File segment : Segments.of(new File(directory.toString().split(",")[0], "__cluster_metadata-0"))) {
             FileRecords records = FileRecords.open(segment, false);
             try {
                 for (RecordBatch batch : records.batches()) {

@@ -14,7 +14,7 @@ import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 
 /** Settings of a kwire node for what Kafka's tests set up in their own JVM: login modules and principal builders. */
 final class Security {
-    /** Listener without security for this harness's own requests, if that of the brokers has some. */
+    /** Listener for this harness's own requests, if that of the brokers has security, or clients have built principals. */
     static final String OWN_LISTENER = "KWIRE_TESTS";
     private static final String OWN_PRINCIPAL = "User:kwire-tests";
     private static final String AUTHORIZER = "authorizer.class.name";
@@ -46,9 +46,8 @@ final class Security {
         if (!text(properties, AUTHORIZER, "").isEmpty()) { // also on controllers, to which brokers forward requests
             properties.merge("super.users", OWN_PRINCIPAL, (before, added) -> before + ";" + added);
         }
-        Object own = properties.get("inter.broker.listener.name");
-        boolean isSecured = own != null && !security.protocols.getOrDefault(own.toString(), "").equals("PLAINTEXT");
-        if (isSecured && text(properties, "process.roles", "broker").contains("broker")) {
+        boolean isBroker = text(properties, "process.roles", "broker").contains("broker");
+        if (isBroker && (security.hasSecuredBrokers() || properties.keySet().stream().anyMatch(key -> key.endsWith(BUILDER)))) {
             ports.put(OWN_LISTENER, Ports.free());
             security.addListener(ports.get(OWN_LISTENER));
         }
@@ -69,6 +68,11 @@ final class Security {
         Stream.concat(own, controllers).filter(name -> !name.isEmpty())
             .forEach(name -> found.put(name, mapped.getOrDefault(name, name)));
         return found;
+    }
+
+    private boolean hasSecuredBrokers() {
+        String listener = text(properties, "inter.broker.listener.name", text(properties, "security.inter.broker.protocol", "PLAINTEXT"));
+        return !protocols.getOrDefault(listener, listener).equals("PLAINTEXT");
     }
 
     /** Set the login module of each listener and mechanism that has one only in the JVM's JAAS configuration. */
