@@ -28,11 +28,12 @@ def run_suite(
 
 
 def run_bounded(
-    command: Sequence[str], seconds: float, *, environment: Mapping[str, str] | None = None
+    command: Sequence[str], seconds: float, *, environment: Mapping[str, str] | None = None, umask: int = -1
 ) -> tuple[int | str, str]:
     """Run a command; return its exit status, or a text if it timed out, and its output.
 
-    After `seconds`, its whole process group is killed: a hanging suite together with its brokers.
+    After `seconds`, its whole process group is killed: a hanging suite together with its brokers. `umask` is that of
+    the command; -1 for this process's.
     """
     with subprocess.Popen(
         command,
@@ -43,6 +44,7 @@ def run_bounded(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        umask=umask,
     ) as process:
         try:
             output, _ = process.communicate(timeout=seconds)

@@ -17,26 +17,19 @@ IN_THIS_JVM = r"Unable to find metric|AssertionError: metric not found|No such M
 """Errors of tests that look for a broker's metrics in their own JVM."""
 #: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {
-    "SASL": r"does not support ALTER_USER_SCRAM_CREDENTIALS|security\.protocol\S*: .*SASL"
-    r"|kwire: sasl\.\S+: is not served yet|SASL_\w+ (?:is )?not served",
-    "TLS": r"kwire: ssl\.\S+: is not served yet|security\.protocol\S*: .*SSL"
-    r"|listener\.name\.\w+\.ssl\.\S+ is not served",
-    "authorization": r"No Authorizer is configured|authorizer\.class\.name: is not served",
-    "delegation tokens": r"DELEGATION_TOKEN|DelegationToken|delegation\.token",
+    "Kerberos (GSSAPI)": r"GSSAPI is not served|directory\.api\.ldap",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
     "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"
     r"|kwire: \S+: (?:Invalid value \S+ for configuration \S+: )?Class \S+ (?:could not|cannot) be found",
 }
 #: Capability to patterns of the ids of tests that test only this capability, whatever their first error is.
 BY_NAME = {
-    "TLS": r"\bPlaintextAdminIntegrationTest\.testDescribeAndAlterConfigs",
-    "SASL": r"\bSasl\w*Test\.|\bClientOAuth\w*Test\.|\bUser(?:ClientId)?QuotaTest\."
-    r"|\bUserScramCredentialsCommandTest\.",
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
     "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
     r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
     "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput"
+    r"|\bSaslApiVersionsRequestTest\.testApiVersionsRequest(?:BeforeSaslHandshakeRequest|WithUnsupportedVersion)\["
     r"|\bApiVersionsRequestTest\.testApiVersionsRequest(?:IncludesUnreleasedApis|(?:ValidationV0)?ThroughControllerListener)?\[",
 }
 

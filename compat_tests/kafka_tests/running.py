@@ -21,6 +21,8 @@ CONNECT_HEAP = "-Xmx1g"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 PLUG_INS = Path(__file__).with_name("plug_ins")
 """Entry points of kwire nodes that take the place of Java classes of the tests."""
+UMASK = 0o077
+"""For the key stores that tests write: kwire reads none that every user can read."""
 TEST_SECONDS = 180
 CLASS_SECONDS = 3600
 FIRST_PORT = 12_000
@@ -57,7 +59,7 @@ def run(selector: str, side: str, shard: int = 0, left_out: Iterable[str] = ()) 
             selector,
         ]
         environment = {**os.environ, "PYTHONPATH": str(PLUG_INS)}
-        status, output = run_bounded(command, CLASS_SECONDS, environment=environment)
+        status, output = run_bounded(command, CLASS_SECONDS, environment=environment, umask=UMASK)
         lines = report.read_text().splitlines() if report.exists() else []
     invocations = named([{"class": selector.partition("#")[0], **json.loads(line)} for line in lines])
     if status != 0:

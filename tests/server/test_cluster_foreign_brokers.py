@@ -43,6 +43,20 @@ async def still_works(simulation: Simulation, cluster: SimulatedCluster, name: s
     assert all(node.is_serving and node.failure is None for node in cluster.nodes)
 
 
+def test_a_broker_without_the_right_to_fetch_metadata_says_so() -> None:
+    authorizer = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
+    with Simulation(seed=3) as simulation:
+        cluster = simulation.cluster(brokers=0, controllers=1, config=authorizer)
+        denied = foreign_broker(simulation, cluster)
+
+        async def scenario() -> None:
+            await cluster.start()
+            with pytest.raises(SettingError, match=r"super\.users: the controllers deny requests of this node"):
+                await denied.start()
+
+        simulation.run(scenario(), seconds=120)
+
+
 def test_a_broker_of_another_cluster_does_not_start() -> None:
     with Simulation(seed=3) as simulation:
         cluster = simulation.cluster(brokers=1)

@@ -104,6 +104,8 @@ class Quorum:
         """Latest time for the next tick(), on the clock of now_ms."""
         self.has_seen_other_cluster = False
         """True if a node has answered that it belongs to another cluster."""
+        self.is_denied = False
+        """True if a node has answered that this node may not send requests of the quorum."""
 
     # --- queries
 
@@ -349,6 +351,14 @@ class Quorum:
             self.has_seen_other_cluster = True
             logger.warning(
                 "%s:%d does not belong to cluster %s", destination.host, destination.port, core.config.cluster_id
+            )
+        if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED and not self.is_denied:
+            self.is_denied = True
+            logger.warning(
+                "%s:%d denies requests of the quorum to this node: allow its principal ClusterAction on the cluster, "
+                "or add it to super.users of the controllers",
+                destination.host,
+                destination.port,
             )
         succeeded = RESPONSES[type(request)](core, Reply(source=destination, request=request, response=response))
         core.connections.finished(correlation_id, succeeded=succeeded, now_ms=core.now_ms)

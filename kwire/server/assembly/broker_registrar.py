@@ -115,6 +115,11 @@ class BrokerRegistrar:
                     f"log.dirs: the directories belong to cluster {self._cluster_id}, but the contacted controllers "
                     "belong to another; use directories that were formatted for that cluster, or other controllers"
                 ) from error
+            if log.node.quorum.is_denied:
+                raise SettingError(
+                    "super.users: the controllers deny requests of this node; allow its principal ClusterAction on the "
+                    "cluster, or add it to super.users of the controllers"
+                ) from error
             raise SettingError(
                 "controller.quorum: no controllers lead that this node could find; start a majority of them, and look "
                 "at controller.quorum.bootstrap.servers or controller.quorum.voters"

@@ -107,6 +107,16 @@ def rejected(response: Any) -> None:
     response.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+def test_a_node_that_may_not_send_requests_of_the_quorum_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    runner = run("start voters=1,2,3 log=1,1 state=3,2,-1")
+    answered(runner, 2, rejected)
+    assert runner.quorum.is_denied
+    runner.run("wait 20")
+    answered(runner, 2, rejected)
+    (record,) = [each for each in caplog.records if "denies requests of the quorum" in each.message]
+    assert "allow its principal ClusterAction" in record.message
+
+
 def other_topic(response: Any) -> None:
     response.topics[0].name = "other"
 

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -22,7 +23,9 @@ public final class Node {
     public final int id;
     public final boolean isBroker;
     public final boolean isController;
+    /** The properties as the test gives them. */
     public final Map<String, Object> properties;
+    private final Map<String, Object> settings;
     private final Path directory;
     private final Map<String, Integer> ports;
     private Process process;
@@ -33,6 +36,7 @@ public final class Node {
         this.isBroker = isBroker;
         this.isController = isController;
         this.properties = properties;
+        this.settings = Security.complete(properties, ports);
         this.ports = ports;
         this.directory = directory;
     }
@@ -43,6 +47,10 @@ public final class Node {
             throw new IllegalArgumentException("node " + id + " has no listener " + listener);
         }
         return port;
+    }
+
+    boolean has(String listener) {
+        return ports.containsKey(listener);
     }
 
     /** The state as in BrokerLifecycleManager: a stopped broker stays in SHUTTING_DOWN. */
@@ -64,7 +72,7 @@ public final class Node {
 
     void write() throws IOException {
         Properties stored = new Properties();
-        properties.forEach((key, value) -> stored.setProperty(key, String.valueOf(value)));
+        settings.forEach((key, value) -> stored.setProperty(key, String.valueOf(value)));
         try (FileOutputStream file = new FileOutputStream(file().toFile())) {
             stored.store(file, null);
         }
@@ -77,8 +85,12 @@ public final class Node {
         }
         state = BrokerState.STARTING;
         Files.writeString(output(), "");
-        ProcessBuilder builder = new ProcessBuilder(
+        List<String> command = new ArrayList<>(
             List.of(System.getProperty("kwire.python"), "-m", "kwire", "server", "--stop-with-stdin", file().toString()));
+        if (has(Security.OWN_LISTENER)) {
+            command.add("--verbose");
+        }
+        ProcessBuilder builder = new ProcessBuilder(command);
         builder.redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(output().toFile()));
         process = builder.start();
     }

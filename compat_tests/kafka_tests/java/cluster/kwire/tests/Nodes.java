@@ -15,16 +15,26 @@ import java.util.stream.Collectors;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.message.MetadataResponseData;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.common.test.JaasUtils;
 import org.apache.kafka.common.test.TestKitNode;
 import org.apache.kafka.common.test.TestKitNodes;
 import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.metadata.BrokerState;
+import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 
 /** Nodes of one cluster, with the layout of Kafka's TestKitNodes: formatted, started and stopped as processes. */
 public final class Nodes {
     private static final long READY_SECONDS = 30;
     /** The newest supported metadata.version; if a test requests an unstable one, the cluster begins with this one. */
     private static final short NEWEST_METADATA_VERSION = Short.parseShort(System.getProperty("kwire.metadata.version"));
+    /** Settings of Kafka's test kit for a cluster with SASL. */
+    private static final Map<String, String> SASL_DEFAULTS = Map.of(
+        "sasl.enabled.mechanisms", "PLAIN",
+        "sasl.mechanism.inter.broker.protocol", "PLAIN",
+        "sasl.mechanism.controller.protocol", "PLAIN",
+        "authorizer.class.name", StandardAuthorizer.class.getName(),
+        "super.users", "User:" + JaasUtils.KAFKA_PLAIN_ADMIN);
     public final SortedMap<Integer, Node> all = new TreeMap<>();
     private final TestKitNodes layout;
     private final Map<String, Short> features;
@@ -111,6 +121,10 @@ public final class Nodes {
             + quorum + ":" + layout.controllerListenerProtocol().name);
         own.putIfAbsent("inter.broker.listener.name", clients);
         own.putIfAbsent("controller.listener.names", quorum);
+        boolean isBrokerSecured = broker != null && layout.brokerListenerProtocol() == SecurityProtocol.SASL_PLAINTEXT;
+        if (isBrokerSecured || controller != null && layout.controllerListenerProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
+            SASL_DEFAULTS.forEach(own::putIfAbsent);
+        }
         own.put(standalone ? "controller.quorum.bootstrap.servers" : "controller.quorum.voters", voters);
         own.putIfAbsent("log.cleaner.dedupe.buffer.size", "2097152");
         if (broker != null) {
@@ -158,8 +172,11 @@ public final class Nodes {
         RemoteAuthorizer.await(this, filter, entries);
     }
 
-    /** The port by which nodes connect: its clients may be super users. */
+    /** The port for this harness: its own listener, or that by which nodes connect, whose clients may be super users. */
     int nodePort(Node node) {
+        if (node.has(Security.OWN_LISTENER)) {
+            return node.port(Security.OWN_LISTENER);
+        }
         Object listener = node.properties.get("inter.broker.listener.name");
         return listener == null ? clientPort(node) : node.port(listener.toString());
     }

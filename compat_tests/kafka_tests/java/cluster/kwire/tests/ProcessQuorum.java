@@ -32,7 +32,7 @@ import scala.Option;
 public final class ProcessQuorum implements QuorumImplementation {
     private static final String CONTROLLER = "CONTROLLER";
     private final File directory = TestUtils.tempDirectory("nodes-");
-    private final String clusterId = Uuid.randomUuid().toString();
+    private final String clusterId;
     private final String voters;
     private final ControllerServer controller;
     private final Nodes nodes;
@@ -59,12 +59,12 @@ public final class ProcessQuorum implements QuorumImplementation {
         Map<String, Integer> ports = givePorts(properties);
         voters = id + "@localhost:" + ports.get(CONTROLLER);
         properties.put("controller.quorum.voters", voters);
-        leaveOutWithoutEffect(properties);
-        format(id, properties.get("metadata.log.dir").toString(), version, secondTransactions, settings);
+        clusterId = format(id, properties.get("metadata.log.dir").toString(), version, secondTransactions, settings);
         Node controllerNode = new Node(id, false, true, properties, ports, directory.toPath());
         nodes = new Nodes(clusterId, directory, CONTROLLER);
         nodes.add(controllerNode);
         stubs = new Stubs(nodes, true);
+        Logins.addExpiredSessions(nodes);
         controller = stubs.controller(controllerNode, new KafkaConfig(properties, false));
         controllerNode.write();
         try {
@@ -80,11 +80,12 @@ public final class ProcessQuorum implements QuorumImplementation {
         }
     }
 
-    private void format(int id, String into, MetadataVersion version, boolean secondTransactions, Consumer<Formatter> settings)
+    /** Format the controller's directory; return the id of the cluster, which a test's own settings may change. */
+    private String format(int id, String into, MetadataVersion version, boolean secondTransactions, Consumer<Formatter> settings)
             throws Exception {
         MetadataVersion newest = MetadataVersion.fromFeatureLevel(Short.parseShort(System.getProperty("kwire.metadata.version")));
         Formatter formatter = new Formatter()
-            .setClusterId(clusterId)
+            .setClusterId(Uuid.randomUuid().toString())
             .setNodeId(id)
             .addDirectory(into)
             .setReleaseVersion(version.compareTo(newest) > 0 ? newest : version)
@@ -94,6 +95,7 @@ public final class ProcessQuorum implements QuorumImplementation {
             .setFeatureLevel("transaction.version", (short) (secondTransactions ? 2 : 1));
         settings.accept(formatter);
         formatter.run();
+        return formatter.clusterId();
     }
 
     public ControllerServer controllerServer() {
@@ -110,7 +112,6 @@ public final class ProcessQuorum implements QuorumImplementation {
         properties.put("controller.quorum.voters", voters);
         properties.putIfAbsent("log.dirs", String.join(",", config.logDirs()));
         Map<String, Integer> ports = givePorts(properties);
-        leaveOutWithoutEffect(properties);
         try {
             identify(config);
             nodes.setClientListener(config.interBrokerListenerName().value());
@@ -145,20 +146,6 @@ public final class ProcessQuorum implements QuorumImplementation {
                 .build());
         }
         copier.writeLogDirChanges();
-    }
-
-    /** Remove TLS settings if no listener uses TLS: kwire rejects them until it supports TLS. */
-    private static void leaveOutWithoutEffect(Map<String, Object> properties) {
-        Map<String, String> protocols = new HashMap<>();
-        for (String each : properties.getOrDefault("listener.security.protocol.map", "").toString().split(",")) {
-            String[] parts = each.split(":");
-            protocols.put(parts[0].trim(), parts[parts.length - 1].trim());
-        }
-        boolean secured = Stream.of(properties.get("listeners").toString().split(","))
-            .map(each -> each.trim().split("://")[0]).anyMatch(name -> protocols.getOrDefault(name, name).endsWith("SSL"));
-        if (!secured) {
-            properties.keySet().removeIf(key -> key.startsWith("ssl."));
-        }
     }
 
     /** Replace port 0 of each listener by a free port, also in the advertised listeners; return the ports by name. */

@@ -100,6 +100,9 @@ public final class Stubs {
             case "lifecycleManager" -> lifecycle(node);
             case "groupCoordinator" -> groups(config);
             case "authorizerPlugin" -> authorizer(node);
+            case "tokenCache" -> Logins.tokens(nodes, settled(node));
+            case "credentialProvider" -> Logins.users(nodes, settled(node));
+            case "metrics" -> Logins.sessions(settled(node));
             case "startup" -> started.add(node) && startsTogether ? launch(node) : Stubs.this.start(node);
             case "shutdown" -> Stubs.this.stop(node);
             case "awaitShutdown" -> null;
@@ -190,11 +193,10 @@ public final class Stubs {
     }
 
     private KafkaApis requests(Node node) {
-        return stub(KafkaApis.class, call -> {
-            if (call.getMethod().getName().equals("metadataCache")) {
-                return cache(settled(node));
-            }
-            throw Marks.insides("KafkaApis." + call.getMethod().getName());
+        return stub(KafkaApis.class, call -> switch (call.getMethod().getName()) {
+            case "metadataCache" -> cache(settled(node));
+            case "authorizerPlugin" -> authorizer(settled(node));
+            default -> throw Marks.insides("KafkaApis." + call.getMethod().getName());
         });
     }
 

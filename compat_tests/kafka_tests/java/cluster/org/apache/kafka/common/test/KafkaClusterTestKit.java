@@ -1,7 +1,10 @@
 package org.apache.kafka.common.test;
 
+import java.io.IOException;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import kafka.server.BrokerServer;
 import kafka.server.ControllerServer;
@@ -10,6 +13,7 @@ import kwire.tests.Nodes;
 import kwire.tests.Stubs;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
 import org.apache.kafka.controller.Controller;
 
 /** Replacement of Apache Kafka's class of this name: the same cluster, as kwire processes. */
@@ -61,7 +65,16 @@ public class KafkaClusterTestKit implements AutoCloseable {
             return this;
         }
 
-        public KafkaClusterTestKit build() {
+        /** Build the cluster; one with SASL has the users of Apache Kafka's class, in this JVM's JAAS configuration. */
+        public KafkaClusterTestKit build() throws IOException {
+            if (layout.brokerListenerProtocol() == SecurityProtocol.SASL_PLAINTEXT) {
+                JaasModule users = JaasModule.plainLoginModule(
+                    JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD, true, Map.of(
+                        JaasUtils.KAFKA_PLAIN_USER1, JaasUtils.KAFKA_PLAIN_USER1_PASSWORD,
+                        JaasUtils.KAFKA_PLAIN_ADMIN, JaasUtils.KAFKA_PLAIN_ADMIN_PASSWORD));
+                JaasUtils.JaasSection section = new JaasUtils.JaasSection(JaasUtils.KAFKA_SERVER_CONTEXT_NAME, List.of(users));
+                JaasUtils.refreshJavaLoginConfigParam(JaasUtils.writeJaasContextsToFile(Set.of(section)));
+            }
             return new KafkaClusterTestKit(layout, new Nodes(layout, settings, features, standalone));
         }
     }
