@@ -120,15 +120,16 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 # STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30,
 # BROKERS=25 (as root), KAFKA_TESTS=1 (Apache Kafka's own tests; MINUTES=25 runs a part, and the same command continues;
 # FAMILY=cluster, streams, connect or scala), SOAK=3600 (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600
-# (seconds, fuzzers with a model), PARSERS=180 (seconds for each parser, with atheris), HOSTILE=1 (cost of each request
-# for the broker). SEED=1 is the first seed.
-CAMPAIGNS := KILLS FRAMES SECURED_FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ PARSERS HOSTILE
+# (seconds, fuzzers with a model), PARSERS=180 (seconds for each parser, with atheris), STORMS=10 (seconds of each storm of
+# connections, handshakes and logins), HOSTILE=1 (cost of each request for the broker). SEED=1 is the first seed.
+CAMPAIGNS := KILLS FRAMES SECURED_FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ PARSERS STORMS HOSTILE
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 run-FRAMES = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
 run-SECURED_FRAMES = $(BIN)/python -m tests.campaign.secured_frames --frames $(or $(SECURED_FRAMES),300000) --seed $(or $(SEED),1)
 run-STATES = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
 run-FLIPS = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
+run-STORMS = $(BIN)/python -m tests.campaign.storms.run --seconds $(or $(STORMS),10)
 run-POWER = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
 run-CONTROLLERS = compat_tests/install.sh network && $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
 run-QUORUM = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)

@@ -223,7 +223,7 @@ def run(directory: Path, *, frames: int, seed: int, first: int = 0) -> Outcome:
     """Run a whole campaign."""
     outcome = Outcome()
     settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
-    with confined(directory, **settings) as server:
+    with confined(directory, settings) as server:
         outcome.how = server.how
         prepare(server)
         outcome.base_bytes, descriptors = server.memory_bytes, server.descriptors

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import logging
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.fuzz.parsers import coverage_guided
@@ -25,8 +26,8 @@ import pytest
 from tests.campaign.evidence import Evidence, current_commit
 from tests.fuzz.parsers.catalogue import GROUPS, TARGETS
 from tests.fuzz.parsers.corpus import minimised, read_group, write_group
-from tests.fuzz.parsers.coverage_guided import Found, fuzz
-from tests.fuzz.parsers.measuring import check_limits
+from tests.fuzz.parsers.coverage_guided import fuzz
+from tests.fuzz.parsers.measuring import Feature, check_limits, features_of
 from tests.fuzz.parsers.target import Target
 
 EVIDENCE = Evidence(
@@ -40,31 +41,38 @@ EVIDENCE = Evidence(
 SHOWN_MAX = 200
 
 
-def faults_of(target: Target, found: Found) -> dict[bytes, str]:
-    """Return the inputs that break the contract, with the reason."""
-    faults = {}
-    for data in (*found.faults, *found.inputs):
-        try:
-            check_limits(target, data)
-        except Exception as error:  # noqa: BLE001 any exception is a fault
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            faults[data] = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        else:
-            if data in found.faults:
-                faults[data] = "time or memory: " + found.log[-SHOWN_MAX:]
-    return faults
-
-
 def run_target(target: Target, kept: list[bytes], *, seconds: int, seed: int) -> tuple[list[bytes], int, list[str]]:
     """Fuzz one target; return its inputs, the number of runs, and its faults."""
     found = fuzz(target, {*kept, *target.seeds()}, seconds=seconds, seed=seed)
-    faults = faults_of(target, found)
-    sound = [data for data in found.inputs if data not in faults]
-    inputs = minimised(target, sound) + sorted(faults, key=len)[:1]
+    sound: dict[bytes, frozenset[Feature]] = {}
+    faults: dict[bytes, str] = {}
+    for data in found.inputs:
+        _measure(target, data, features_of, sound, faults)
+    inputs = minimised(sound)
+    for data in [*found.faults, *inputs]:
+        _measure(target, data, check_limits, {}, faults)
+        if data in found.faults:  # perhaps one of time or memory alone
+            faults.setdefault(data, found.log[-SHOWN_MAX:])
     print(f"{target.name}: {found.runs} runs in {found.seconds:.0f} s, {len(inputs)} inputs", flush=True)
     for data, reason in list(faults.items())[:3]:
         print(f"    {reason}\n    {data!r}", flush=True)
-    return inputs, found.runs, [f"{target.name}: {reason[:SHOWN_MAX]}" for reason in faults.values()]
+    kept_faults = sorted(faults, key=len)[:1]
+    return [*inputs, *kept_faults], found.runs, [f"{target.name}: {reason[:SHOWN_MAX]}" for reason in faults.values()]
+
+
+def _measure(
+    target: Target,
+    data: bytes,
+    measure: Callable[[Target, bytes], frozenset[Feature]],
+    sound: dict[bytes, frozenset[Feature]],
+    faults: dict[bytes, str],
+) -> None:
+    """Add an input to the sound ones with what it covers, or to the faults with the reason."""
+    try:
+        sound[data] = measure(target, data)
+    except Exception as error:  # noqa: BLE001 any exception is a fault
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        faults[data] = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
 
 
 def run_group(group: str, names: set[str], given: argparse.Namespace, commit: str) -> bool:

@@ -95,7 +95,7 @@ def run(directory: Path, protocol: str, *, frames: int, seed: int) -> Outcome:
     listener = SecuredListener.create(protocol, _free_port(), directory)
     listener.write(directory / "listener.json")
     settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
-    with confined(directory, **settings | listener.settings) as server:
+    with confined(directory, settings | listener.settings) as server:
         outcome.how = server.how
         prepare(server)
         with RawClient(server.bootstrap_server) as client:

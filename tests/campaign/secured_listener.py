@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.protocol.requesting import frame_request
@@ -34,10 +36,11 @@ class SecuredListener:
     """File with the key and the certificate of the node."""
 
     @classmethod
-    def create(cls, protocol: str, port: int, directory: Path) -> Self:
-        """Create the certificates of a listener in a directory."""
+    def create(cls, protocol: str, port: int, directory: Path, *, rsa_bits: int = 0) -> Self:
+        """Create the certificates of a listener in a directory; with RSA in place of an elliptic curve."""
         authority = Authority()
-        node = authority.issue().pem_file(directory / "node.pem")
+        key = rsa.generate_private_key(public_exponent=65537, key_size=rsa_bits) if rsa_bits else None
+        node = authority.issue(key=key).pem_file(directory / "node.pem")
         return cls(protocol, port, authority.pem, str(node))
 
     @classmethod

@@ -93,7 +93,9 @@ def test_epochs_survive_in_their_file(tmp_path):
     assert again.latest_epoch == 6
 
 
-@pytest.mark.parametrize("text", ["0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n2\n1 5\n", "0\n2\n1 0 1\n2\n", "nonsense"])
+@pytest.mark.parametrize(
+    "text", ["0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n2\n1 5\n", "0\n2\n1 0 1\n2\n", "nonsense"]
+)
 def test_a_broken_epoch_file_is_empty(tmp_path, text):
     (tmp_path / "leader-epoch-checkpoint").write_text(text)
     found = LeaderEpochs(RealDisk(), str(tmp_path))
