@@ -35,6 +35,11 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/.run
 
+# The fuzzer of `make campaign PARSERS=180`; it has wheels for Linux only.
+$(VENV)/.fuzz: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	@touch $@
+
 # Build the documentation site in build/site; a broken link is an error.
 docs: $(VENV)-docs/.docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/mkdocs build --quiet --strict --clean
@@ -112,18 +117,21 @@ $(VENV)-bench/.bench: $(COMPILED)/.built
 	@touch $@
 
 # Search for faults for a long time; the results are data in docs/evidence. Without a name, all campaigns run one after
-# the other; a name runs that campaign alone: KILLS=500, FRAMES=200000, STATES=200000, FLIPS=2000, POWER=300 (as root),
-# CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30, BROKERS=25 (as root; with SECURED=1, nodes use SASL
-# over TLS, certificates are replaced and ACLs change), KAFKA_TESTS=1 (Apache Kafka's own tests; MINUTES=25 runs a part,
-# and the same command continues; FAMILY=cluster, streams, connect or scala), SOAK=3600 (seconds), COVERAGE=500 (code
-# that no seed runs), FUZZ=3600 (seconds, fuzzers with a model), HOSTILE=1 (cost of each request for the broker). SEED=1
-# is the first seed.
-CAMPAIGNS := KILLS FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ HOSTILE
+# the other; a name runs that campaign alone: KILLS=500, FRAMES=200000, SECURED_FRAMES=300000 (over TLS and SASL),
+# STATES=200000, FLIPS=2000, POWER=300 (as root), CONTROLLERS=20 (as root), QUORUM=1000, CLUSTER=2000, HISTORIES=30,
+# BROKERS=25 (as root; with SECURED=1, nodes use SASL over TLS, certificates are replaced and ACLs change), KAFKA_TESTS=1
+# (Apache Kafka's own tests; MINUTES=25 runs a part, and the same command continues; FAMILY=cluster, streams, connect or
+# scala), SOAK=3600 (seconds), COVERAGE=500 (code that no seed runs), FUZZ=3600 (seconds, fuzzers with a model),
+# PARSERS=180 (seconds for each parser, with atheris), STORMS=10 (seconds of each storm of connections, handshakes and
+# logins), HOSTILE=1 (cost of each request for the broker). SEED=1 is the first seed.
+CAMPAIGNS := KILLS FRAMES SECURED_FRAMES STATES FLIPS POWER CONTROLLERS QUORUM CLUSTER HISTORIES BROKERS KAFKA_TESTS SOAK COVERAGE FUZZ PARSERS STORMS HOSTILE
 compat_python := $(VENV)-compat/bin/python
 run-KILLS = $(BIN)/python -m tests.campaign.kills --kills $(or $(KILLS),500) --seed $(or $(SEED),1)
 run-FRAMES = $(BIN)/python -m tests.campaign.frames --frames $(or $(FRAMES),200000) --seed $(or $(SEED),1)
+run-SECURED_FRAMES = $(BIN)/python -m tests.campaign.secured_frames --frames $(or $(SECURED_FRAMES),300000) --seed $(or $(SEED),1)
 run-STATES = $(BIN)/python -m tests.campaign.states --states $(or $(STATES),200000) --seed $(or $(SEED),1000)
 run-FLIPS = $(BIN)/python -m tests.campaign.flips --flips $(or $(FLIPS),2000) --seed $(or $(SEED),1)
+run-STORMS = $(BIN)/python -m tests.campaign.storms.run --seconds $(or $(STORMS),10)
 run-POWER = $(BIN)/python -m tests.campaign.power --cuts $(or $(POWER),300) --seed $(or $(SEED),1)
 run-CONTROLLERS = compat_tests/install.sh network && $(BIN)/python -m tests.campaign.controllers --runs $(or $(CONTROLLERS),20) --seed $(or $(SEED),1)
 run-QUORUM = $(BIN)/python -m tests.campaign.quorum --seeds $(or $(QUORUM),1000) --seed $(or $(SEED),101)
@@ -134,6 +142,7 @@ run-KAFKA_TESTS = $(compat_python) -m compat_tests.kafka_tests $(if $(FAMILY),--
 run-SOAK = $(compat_python) -m tests.campaign.soak --seconds $(or $(SOAK),3600) --seed $(or $(SEED),1)
 run-COVERAGE = $(BIN)/python -m tests.campaign.coverage_of_seeds --seeds $(or $(COVERAGE),500)
 run-FUZZ = $(BIN)/python -m tests.campaign.fuzz --seconds $(or $(FUZZ),3600) --seed $(or $(SEED),1001)
+run-PARSERS = $(MAKE) $(VENV)/.fuzz && $(BIN)/python -m tests.campaign.parsers --seconds $(or $(PARSERS),180) --seed $(or $(SEED),1)
 run-HOSTILE = $(compat_python) -m tests.campaign.hostile
 chosen = $(foreach name,$(CAMPAIGNS),$(if $($(name)),$(name)))
 campaign: $(VENV)/.test $(VENV)-compat/.compat

@@ -153,6 +153,6 @@ def _parse_lines(data: bytes, path: str, field_count: int) -> list[list[str]]:
     if not data.endswith(b"\n"):
         # A power failure may have cut off digits of the last number, which would then be parsed as another number.
         raise CorruptCheckpointError(f"{path}: the last line has no newline")
-    if len(entries) != count or len(numbers) != 2 * count:
+    if len(entries) != count or any(len(entry) != field_count for entry in entries):
         raise CorruptCheckpointError(f"{path}: {count} entries announced, {len(entries)} found")
     return entries

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,12 +72,15 @@ class Confined:
 
 
 @contextmanager
-def confined(directory: Path, **settings: str) -> Iterator[Confined]:
-    """Start a server with its data in directory/data and its log in directory/server.log; kill it at the end."""
-    cgroup = _make_cgroup()
+def confined(directory: Path, settings: Mapping[str, str], *, memory_bytes: int = LIMIT_BYTES) -> Iterator[Confined]:
+    """Start a server with its data in directory/data and its log in directory/server.log; kill it at the end.
+
+    Dots in the names of settings are written as underscores.
+    """
+    cgroup = _make_cgroup(memory_bytes)
     how = _how(cgroup)
-    given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log_dirs": str(directory / "data")} | settings
-    confine = f"echo $$ > {cgroup}/cgroup.procs" if cgroup else f"ulimit -v {LIMIT_BYTES // 1024}"
+    given = {"listeners": "PLAINTEXT://127.0.0.1:0", "log_dirs": str(directory / "data"), **settings}
+    confine = f"echo $$ > {cgroup}/cgroup.procs" if cgroup else f"ulimit -v {memory_bytes // 1024}"
     log = directory / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -100,7 +103,7 @@ def _how(cgroup: Path | None) -> str:
     return "cgroup v1" if cgroup.parent == V1 else "cgroup v2"
 
 
-def _make_cgroup() -> Path | None:
+def _make_cgroup(memory_bytes: int) -> Path | None:
     name = f"kwire-frames-{os.getpid()}"
     for parent, limit in ((V2, "memory.max"), (V1, "memory.limit_in_bytes")):
         if parent == V2 and not (V2 / "cgroup.controllers").exists():
@@ -111,7 +114,7 @@ def _make_cgroup() -> Path | None:
         except OSError:
             continue
         try:
-            (cgroup / limit).write_text(str(LIMIT_BYTES))
+            (cgroup / limit).write_text(str(memory_bytes))
         except OSError:
             cgroup.rmdir()
             continue

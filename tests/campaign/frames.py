@@ -113,9 +113,12 @@ def _first_uses(random_source: random.Random) -> Iterator[Shot]:
 
 
 @contextmanager
-def honest_clients(server: Confined, outcome: Outcome) -> Iterator[None]:
-    """Run honest clients until the block ends; add their result to the outcome."""
-    command = [sys.executable, "-m", "tests.campaign.honest", server.bootstrap_server]
+def honest_clients(outcome: Outcome, *where: str) -> Iterator[None]:
+    """Run honest clients until the block ends; add their result to the outcome.
+
+    `where` is the address of the broker, and the file of a listener with TLS or SASL.
+    """
+    command = [sys.executable, "-m", "tests.campaign.honest", *where]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield
@@ -220,11 +223,11 @@ def run(directory: Path, *, frames: int, seed: int, first: int = 0) -> Outcome:
     """Run a whole campaign."""
     outcome = Outcome()
     settings = {"auto_create_topics_enable": "false", "log_segment_delete_delay_ms": "1000", "log_retention_ms": "-1"}
-    with confined(directory, **settings) as server:
+    with confined(directory, settings) as server:
         outcome.how = server.how
         prepare(server)
         outcome.base_bytes, descriptors = server.memory_bytes, server.descriptors
-        with honest_clients(server, outcome):
+        with honest_clients(outcome, server.bootstrap_server):
             uvloop.run(attack(server, seed, first, frames, outcome))
         outcome.peak_bytes = server.memory_peak_bytes
         if server.is_alive:
@@ -254,11 +257,11 @@ def main() -> None:
     saved.write_text(str(first + outcome.frames))
     print(f"in {directory}: {outcome}")
     if not given.no_evidence:
-        EVIDENCE.append(commit, given.seed, *_cells(outcome, time.monotonic() - began))
+        EVIDENCE.append(commit, given.seed, *cells_of(outcome, time.monotonic() - began))
     raise SystemExit(bool(outcome.problems))
 
 
-def _cells(outcome: Outcome, seconds: float) -> Iterator[object]:
+def cells_of(outcome: Outcome, seconds: float) -> Iterator[object]:
     yield from (outcome.frames, f"{seconds:.0f}", outcome.how)
     yield from (size // MEGABYTE for size in (outcome.base_bytes, outcome.peak_bytes, outcome.after_bytes))
     yield ", ".join(f"{role} {seconds:.2f}" for role, seconds in sorted(outcome.longest.items()))

@@ -1,9 +1,9 @@
 """Honest clients that must always be served: a producer, a consumer and an admin client, in a separate process.
 
-    python -m tests.campaign.honest HOST:PORT
+    python -m tests.campaign.honest HOST:PORT [LISTENER.json]
 
 works until its input ends. Then it reads all records back and prints one line of JSON: acknowledged records, problems,
-and the longest wait of each client for a response.
+and the longest wait of each client for a response. A file describes a listener with TLS or SASL.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.records import decode_all
+from tests.campaign.secured_listener import SecuredListener
 from tests.support.raw_client import RawClient
 from tests.support.requests import batch, create_request, fetch, produce
 
@@ -31,8 +33,8 @@ ANSWER_SECONDS = 60.0
 class Honest:
     """Acknowledged and read records, and response times."""
 
-    def __init__(self, bootstrap_server: str) -> None:
-        self._bootstrap_server = bootstrap_server
+    def __init__(self, connect: Callable[[], RawClient]) -> None:
+        self._open = connect
         self._stop = threading.Event()
         self.acknowledged: dict[int, bytes] = {}
         self.read: dict[int, bytes] = {}
@@ -66,7 +68,7 @@ class Honest:
             self.problems.append(f"{role.__name__.strip('_')}: {error!r}")
 
     def _connect(self) -> RawClient:
-        client = RawClient(self._bootstrap_server, client_id="honest")
+        client = self._open()
         client.socket.settimeout(ANSWER_SECONDS)
         return client
 
@@ -122,7 +124,9 @@ class Honest:
 
 
 def main() -> None:
-    honest = Honest(sys.argv[1])
+    address, *files = sys.argv[1:]
+    connect = SecuredListener.read(Path(files[0])).client if files else partial(RawClient, address, client_id="honest")
+    honest = Honest(connect)
     honest.run(sys.stdin.read)
     summary = {"records": len(honest.acknowledged), "longest": honest.longest, "problems": honest.problems}
     print(json.dumps(summary))

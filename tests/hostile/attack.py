@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from tests.hostile.frames import Shot
 
@@ -17,14 +17,19 @@ HELD_MAX = 150
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Opener = Callable[[Shot], Awaitable[Connection]]
+"""Function that opens the connection for a shot, for example over TLS and after a login."""
 
 
 class Attack:
     """Attack with counters of outcomes: answered, closed (by the broker) or silent until the timeout."""
 
-    def __init__(self, bootstrap_server: str, shots: Iterator[Shot], *, workers: int = WORKERS) -> None:
+    def __init__(
+        self, bootstrap_server: str, shots: Iterator[Shot], *, workers: int = WORKERS, opener: Opener | None = None
+    ) -> None:
         host, port = bootstrap_server.rsplit(":", 1)
         self._address = host, int(port)
+        self._opener = self._open if opener is None else opener
         self._shots = shots
         self._workers = workers
         self._held: deque[Connection] = deque()
@@ -51,7 +56,7 @@ class Attack:
     async def _fire(self, shot: Shot, connection: Connection | None) -> Connection | None:
         """Send a shot; return the connection if it can be used again."""
         if connection is None:
-            connection = await asyncio.wait_for(asyncio.open_connection(*self._address), CONNECT_SECONDS)
+            connection = await self._opener(shot)
         connection[1].write(shot.data)
         self.frames += shot.frames
         if shot.holds:
@@ -63,6 +68,9 @@ class Attack:
             return connection
         connection[1].transport.abort()
         return None
+
+    async def _open(self, shot: Shot) -> Connection:
+        return await asyncio.wait_for(asyncio.open_connection(*self._address), CONNECT_SECONDS)
 
     def _hold(self, connection: Connection) -> None:
         self.outcomes["held"] += 1

@@ -33,6 +33,7 @@ def test_offsets_are_written_as_kafka_writes_them(tmp_path):
         "0\n1\na 0 x\n",
         "x\n0\n",
         "0\n1\na 0 1 2\n",
+        "0\n2\na 0 1 2\nb 0\n",
         "ÿ",
         f"0\n1\na {2**31} 1\n",
         f"0\n1\na 0 {2**63}\n",
@@ -92,7 +93,9 @@ def test_epochs_survive_in_their_file(tmp_path):
     assert again.latest_epoch == 6
 
 
-@pytest.mark.parametrize("text", ["0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n2\n1 5\n", "nonsense"])
+@pytest.mark.parametrize(
+    "text", ["0\n2\n1 0\n1 5\n", "0\n2\n1 5\n2 5\n", "0\n2\n1 5\n", "0\n2\n1 0 1\n2\n", "nonsense"]
+)
 def test_a_broken_epoch_file_is_empty(tmp_path, text):
     (tmp_path / "leader-epoch-checkpoint").write_text(text)
     found = LeaderEpochs(RealDisk(), str(tmp_path))

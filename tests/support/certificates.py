@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -92,9 +92,10 @@ class Authority:
         hosts: Iterable[str] = ("127.0.0.1", "localhost"),
         days: int = 30,
         with_chain: bool = True,
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
     ) -> Identity:
-        """Return a new key with a certificate; `days` is negative for an expired one."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        """Return a key, by default a new one, with a certificate; `days` is negative for an expired one."""
+        key = ec.generate_private_key(ec.SECP256R1()) if key is None else key
         name = common_name(subject) if isinstance(subject, str) else subject
         builder = _builder(name, self.name, key.public_key(), days=days)
         if names := [_alternative(host) for host in hosts]:
@@ -134,7 +135,7 @@ class Authority:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, *, days: int = 30
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey, *, days: int = 30
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     until = now + days * DAY

@@ -2,7 +2,7 @@
 
 An event loop reports a TLS connection only after its handshake. Sockets are accepted here, so that connections count
 from then on (max.connections and others), and so that handshakes are limited in number and time. Few sockets are
-accepted in one iteration of the loop: the asymmetric cryptography of a handshake takes a millisecond.
+accepted in one iteration of the loop, and one handshake begins: its asymmetric cryptography takes a millisecond.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from kwire.chunks import turn
 from kwire.server.network import connection_limits as limits
 from kwire.server.network import forks
 from kwire.server.network.connection import Connection
+from kwire.server.network.first_record import FirstRecord
 from kwire.server.network.outgoing.security import reason_of
 from kwire.server.network.stream_protocol import StreamProtocol
 from kwire.server.network.tls_transport import TlsTransport
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 HANDSHAKE_SECONDS: Final = 10.0
 """Longest TLS handshake."""
+SECONDS_LEFT_MIN: Final = 0.001
+"""Least time that is left after the first record; an event loop accepts no zero."""
 SHUTDOWN_SECONDS: Final = 2.0
 """Longest wait for the client's part of the end of a TLS connection."""
 ACCEPTED_AT_ONCE: Final = 4
@@ -51,6 +55,7 @@ class Handshake:
         self.socket = accepted
         self.host = host
         self.descriptor = accepted.fileno()
+        self.first_record = FirstRecord(accepted)
         self.task: asyncio.Task[None] | None = None
         forks.bound(self.descriptor)
 
@@ -66,6 +71,7 @@ class Handshake:
     def end(self) -> None:
         """Close the socket, unless the connection was made."""
         if self._acceptor.ended(self):
+            self.first_record.stop()
             forks.closing(self.descriptor)
             self.socket.close()
 
@@ -212,18 +218,22 @@ class TlsAcceptor:
                 return
             if delay_ms := listener.delay_ms(listener.now()):
                 await asyncio.sleep(delay_ms / 1000)
+            deadline = self._loop.time() + HANDSHAKE_SECONDS
+            async with asyncio.timeout_at(deadline):
+                await handshake.first_record.wait()
+                await turn()
             send_alert.set(handshake.send_alert)
             await self._loop.connect_accepted_socket(
                 lambda: TlsProtocol(listener, self._tls, handshake),
                 handshake.socket,
                 ssl=self._tls.server_context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_handshake_timeout=max(SECONDS_LEFT_MIN, deadline - self._loop.time()),
                 ssl_shutdown_timeout=SHUTDOWN_SECONDS,
             )
         except ssl.SSLError as error:
             is_plaintext = error.reason in _NO_TLS
             self._log(host, "it sends no TLS" if is_plaintext else reason_of(error), logging.WARNING)
-        except ConnectionAbortedError:
+        except (ConnectionAbortedError, TimeoutError):
             self._log(host, f"it took longer than {HANDSHAKE_SECONDS:g} s", logging.INFO)
         except OSError:
             self._log(host, "it closed the connection", logging.INFO)

@@ -10,6 +10,7 @@ import binascii
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from kwire.server.security.tls.tls_settings import TlsRejected
 
 STORE_BYTES_MAX: Final = 4 * 1024 * 1024
 """Largest store. The trust store of Java itself, with 150 authorities, has 200 KB."""
-_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_LINE: Final = re.compile(r"-----(BEGIN|END) ([A-Z0-9 ]+)-----")
 
 
 Stamp = tuple[int, int, int] | None
@@ -75,7 +76,7 @@ def pem_blocks(text: str) -> list[PemBlock]:
     As in Apache Kafka, line breaks may be spaces: a value in a properties file is often one line.
     """
     found = []
-    for label, content in _BLOCK.findall(text):
+    for label, content in _contents(text):
         if "Proc-Type" in content:
             raise ValueError("it has an encrypted key of the old form (Proc-Type); convert it: openssl pkcs8 -topk8")
         try:
@@ -83,3 +84,14 @@ def pem_blocks(text: str) -> list[PemBlock]:
         except binascii.Error:
             raise ValueError(f"its {label} is not valid base64") from None
     return found
+
+
+def _contents(text: str) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each block: from the last BEGIN line to the first END line with its label."""
+    begin = None
+    for line in _LINE.finditer(text):
+        if line[1] == "BEGIN":
+            begin = line
+        elif begin is not None and begin[2] == line[2]:
+            yield line[2], text[begin.end() : line.start()]
+            begin = None

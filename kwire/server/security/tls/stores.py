@@ -88,7 +88,11 @@ def _matching(key: str, where: str, private: PrivateKeyTypes, certificates: Cert
     own = private.public_key()
     for certificate in certificates:
         if _public_key(certificate) == own:
-            return KeyStore(private, _chain(certificate, certificates))
+            try:
+                _ = certificate.extensions, certificate.not_valid_after_utc  # as names, they are parsed when read
+                return KeyStore(private, _chain(certificate, certificates))
+            except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+                raise TlsRejected(key, f"{where} has a certificate that cannot be read: {_one_line(error)}") from None
     raise TlsRejected(key, f"{where} belongs to none of the certificates")
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import ssl
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from kwire.cluster.configs.settings import read_settings
 from kwire.server.security.tls import der, jks
 from kwire.server.security.tls.contexts import client_context, server_context
 from kwire.server.security.tls.listener_tls import open_tls
-from kwire.server.security.tls.store_files import STORE_BYTES_MAX, pem_blocks
+from kwire.server.security.tls.store_files import STORE_BYTES_MAX, PemBlock, pem_blocks
 from kwire.server.security.tls.stores import read_key_store, read_trust_store
 from kwire.server.security.tls.tls_settings import ListenerRole, TlsRejected, TlsSettings, check_settings
 from tests.support.certificates import PASSWORD, Authority, jks_store, pem_settings, protect, secret_file
@@ -305,6 +307,13 @@ def test_a_store_that_cannot_be_used_is_refused_by_its_setting(tmp_path: Path, n
     assert expected in why(make(tmp_path / "broken.store"))
 
 
+def test_a_certificate_whose_names_are_no_text_is_refused(tmp_path: Path) -> None:
+    der = NODE.certificate.public_bytes(Encoding.DER).replace(b"Test authority", b"\xff" * 14)
+    damaged = f"-----BEGIN CERTIFICATE-----\n{base64.b64encode(der).decode()}\n-----END CERTIFICATE-----"
+    path = secret_file(tmp_path / "damaged.pem", (NODE.key_pem() + damaged).encode())
+    assert "has a certificate that cannot be read" in why(tls(keystore_type="PEM", keystore_location=path))
+
+
 def test_a_named_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     assert "is not a file" in why(key_store(tmp_path / "pipe", "JKS"))
@@ -493,3 +502,14 @@ def test_texts_that_are_no_pem_are_refused(text: str) -> None:
     except ValueError:
         return
     assert len(blocks) <= text.count("BEGIN")
+
+
+def test_blocks_without_an_end_cost_no_more_than_their_size() -> None:
+    began = time.process_time()
+    assert pem_blocks("-----BEGIN A-----" * 20_000) == []
+    assert time.process_time() - began < 2
+
+
+def test_a_block_without_an_end_hides_no_other_block() -> None:
+    text = "-----BEGIN A-----\n-----BEGIN B-----\nAAAA\n-----END B-----\n-----END C-----"
+    assert pem_blocks(text) == [PemBlock("B", b"\0\0\0")]

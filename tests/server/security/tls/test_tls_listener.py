@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import itertools
 import socket
 import ssl
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,61 @@ def test_row_11_a_handshake_has_a_time_limit(broker: RunningBroker, monkeypatch:
         assert ends(silent)
         assert ends(half)
     eventually(lambda: broker.call(lambda: broker.server._listeners.table.count) == 0, "no connections")
+
+
+def first_message(authority: Authority) -> bytes:
+    outgoing = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        authority.client().wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="127.0.0.1").do_handshake()
+    return outgoing.read()
+
+
+def test_row_11_one_handshake_begins_in_each_iteration_of_the_loop(
+    broker: RunningBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients whose first messages arrive together do not block the others: each signature takes a millisecond."""
+    iteration = itertools.count()
+    begun: list[str] = []
+    loop = broker.call(asyncio.get_running_loop)
+
+    def count() -> None:
+        next(iteration)
+        if len(begun) < clients:
+            loop.call_soon(count)
+
+    class Protocol(handshakes.TlsProtocol):
+        def __init__(self, *arguments: Any) -> None:
+            begun.append(repr(iteration))
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(handshakes, "TlsProtocol", Protocol)
+    clients, hello = 30, first_message(authority)
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(plain_socket(broker)) for _ in range(clients)]
+        for each in sockets:
+            each.sendall(hello[:-1])
+        eventually(lambda: broker.call(lambda: broker.server._listeners.table.handshakes) == clients, "handshakes")
+        assert begun == [], "no handshake begins before the first message is whole"
+        broker.call(lambda: send_all(sockets, hello[-1:], count))
+        eventually(lambda: len(begun) == clients, "the begin of all handshakes")
+        assert all(each.recv(1) for each in sockets), "each client gets an answer"
+    assert len(set(begun)) == clients
+
+
+def send_all(sockets: list[socket.socket], data: bytes, then: Callable[[], None]) -> None:
+    """Send from inside the broker's loop, so that everything has arrived when it looks next."""
+    for each in sockets:
+        each.sendall(data)
+    then()
+
+
+def test_a_client_that_ends_within_its_first_message_is_gone(broker: RunningBroker, authority: Authority) -> None:
+    for size in (0, 3, 5, 100):
+        with plain_socket(broker) as client:
+            client.sendall(first_message(authority)[:size])
+            client.shutdown(socket.SHUT_WR)
+            assert b"" in (client.recv(100), client.recv(100)), "closed, perhaps after an alert"
+    eventually(lambda: broker.call(lambda: broker.server._listeners.table.handshakes) == 0, "all handshakes to end")
 
 
 def test_row_38_handshakes_count_as_connections_of_their_address(broker: RunningBroker, authority: Authority) -> None:
