@@ -81,6 +81,7 @@ INVARIANTS: Final = {
     "Q10": "a log begins at its snapshot, whose name is the position of its last record",
     "Q11": "equal logs give equal images",
     "Q13": "a healed quorum has a leader, and all nodes have the same records",
+    "P1": "a parser rejects an input with its own error, within steps and memory for its size, and loses no value",
     "G5": "offsets of an open transaction are hidden, and requests for stable offsets get a retriable error",
 }
 

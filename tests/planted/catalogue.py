@@ -13,6 +13,7 @@ from tests.planted.group_bugs import GROUP_BUGS
 from tests.planted.image_bugs import IMAGE_BUGS
 from tests.planted.member_bugs import MEMBER_BUGS
 from tests.planted.migration_bugs import MIGRATION_BUGS
+from tests.planted.parser_bugs import PARSER_BUGS
 from tests.planted.quorum_bugs import QUORUM_BUGS
 from tests.planted.recovery_bugs import RECOVERY_BUGS
 from tests.planted.replica_bugs import REPLICA_BUGS
@@ -31,6 +32,7 @@ LOG_BUGS: Final[dict[str, PlantedBug]] = (
     | STREAMS_BUGS.bugs
     | MIGRATION_BUGS.bugs
     | REPLICA_BUGS.bugs
+    | PARSER_BUGS.bugs
 )
 """Bugs that ordinary tests find."""
 

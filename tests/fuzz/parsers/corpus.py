@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.fuzz.parsers.measuring import Feature, features_of
-from tests.fuzz.parsers.target import Target
+from tests.fuzz.parsers.measuring import Feature
 
 FOLDER: Final = Path(__file__).parents[1] / "corpus"
-INPUT_BYTES_MAX: Final = 4096
+INPUTS_MAX: Final = 40
+"""Most kept inputs of a target."""
 
 Inputs = dict[str, list[bytes]]
 
@@ -41,13 +41,12 @@ def write_group(group: str, inputs: Mapping[str, Iterable[bytes]], folder: Path 
     (folder / f"{group}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
-def minimised(target: Target, inputs: Iterable[bytes]) -> list[bytes]:
-    """Return inputs that together cover what all of them cover."""
+def minimised(inputs: Mapping[bytes, frozenset[Feature]]) -> list[bytes]:
+    """Return inputs, at most INPUTS_MAX, that together cover what all of them cover."""
     covered: set[Feature] = set()
     kept = []
-    for data in sorted(set(inputs), key=lambda data: (len(data), data)):
-        found = features_of(target, data)
-        if not found <= covered:
-            covered |= found
+    for data in sorted(inputs, key=lambda data: (len(data), data)):
+        if not inputs[data] <= covered:
+            covered |= inputs[data]
             kept.append(data)
-    return kept
+    return kept[:INPUTS_MAX]
