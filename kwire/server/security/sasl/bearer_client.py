@@ -77,6 +77,11 @@ class TokenSource:
                 self._token = token
             return self._token
 
+    def reject(self, token: str) -> None:
+        """Read another token for the next login: a node has rejected this one, whatever its expiry time says."""
+        if token == self._token:
+            self._renew_at_ms = 0.0
+
 
 def _fetched(settings: TokenSettings) -> str:
     """Return a new token. Raises OSError, ValueError or HTTPException."""

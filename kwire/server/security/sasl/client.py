@@ -136,8 +136,10 @@ class NodeLogin:
     async def _show_token(self, ask: Ask) -> int:
         if self._tokens is None:
             raise AuthenticationError("it was not configured when this node started")
-        rejection, lifetime_ms = await _answer(ask, f"n,,\x01auth=Bearer {await self._tokens.token()}\x01\x01".encode())
+        token = await self._tokens.token()
+        rejection, lifetime_ms = await _answer(ask, f"n,,\x01auth=Bearer {token}\x01\x01".encode())
         if rejection:
+            self._tokens.reject(token)
             await _answer(ask, b"\x01")  # the standard's end of the exchange; the other node answers with its error
             raise AuthenticationError("the token was rejected")
         return lifetime_ms

@@ -14,11 +14,15 @@ from typing import Any
 import pytest
 
 from kwire.cluster.configs.broker import default_settings
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.seams import SystemClock, ThreadWorkers
 from kwire.server.security.sasl.bearer_client import TokenSource, read_token_settings
 from kwire.server.security.sasl.client import Credentials, LoginError, NodeLogin
 from kwire.server.security.sasl.mechanism import AuthenticationError
 from kwire.server.security.sasl.node_logins import check_node_logins
+from kwire.server.security.sasl.oauthbearer import INVALID_TOKEN
 from kwire.server.settings.config import SettingError, make_config
 from kwire.server.settings.setting_rules import RuleBrokenError
 from tests.server.security.sasl.frames import settings_of
@@ -178,3 +182,29 @@ def test_row_19_a_node_logs_in_with_a_token(tmp_path: Path) -> None:
         token.write_text(signed(OTHER_KEY))
         with pytest.raises(LoginError, match=r"other:9092 with SASL mechanism OAUTHBEARER: Auth.* invalid"):
             log_in(broker)
+
+
+def test_a_rejected_token_is_not_used_again() -> None:
+    """The expiry time may be far away: the provider has revoked the token, or its keys are new."""
+    revoked, renewed = signed(), signed(jti="renewed")
+    shown: list[bytes] = []
+
+    async def ask(request: Any) -> Any:
+        if isinstance(request, SaslHandshakeRequest):
+            return SaslHandshakeResponse(mechanisms=["OAUTHBEARER"])
+        shown.append(request.auth_bytes)
+        if renewed.encode() in request.auth_bytes:
+            return SaslAuthenticateResponse(session_lifetime_ms=1000)
+        error = ErrorCode.SASL_AUTHENTICATION_FAILED if request.auth_bytes == b"\x01" else ErrorCode.NONE
+        return SaslAuthenticateResponse(error_code=error, auth_bytes=INVALID_TOKEN)
+
+    async def act(tokens: TokenSource) -> None:
+        credentials = Credentials(mechanism="OAUTHBEARER", user="", password="")
+        login = NodeLogin(lambda: credentials, workers=ThreadWorkers(), clock=SystemClock(), tokens=tokens)
+        with pytest.raises(LoginError):
+            await login.log_in(ask, where="other:9092")
+        assert await login.log_in(ask, where="other:9092") is not None
+
+    with provider(answer(revoked), answer(renewed)) as url:
+        asyncio.run(act(source(url)))
+    assert [revoked.encode() in shown[0], shown[1], renewed.encode() in shown[2]] == [True, b"\x01", True]

@@ -93,7 +93,7 @@ def test_row_19_right_tokens() -> None:
         assert bearer.evaluate(message(token)) == b""
         assert (bearer.is_complete, bearer.user) == (True, "alice")
         assert bearer.lifetime_ms is not None
-        assert 1 <= bearer.lifetime_ms <= 300_000
+        assert 1 <= bearer.lifetime_ms <= 3_600_000
     bearer = server()
     assert bearer.evaluate(b"n,a=alice,\x01a=b\x01auth=bearer  " + signed().encode() + b"\x01c=d\x01\x01") == b""
     bearer = server(user_claim="user")
@@ -276,7 +276,7 @@ def test_row_19_a_login_by_a_token_lasts_as_long_as_the_token(tmp_path: Path) ->
             with broker.client() as client:
                 return int(answer(client, message(signed())).session_lifetime_ms)
 
-        assert 200_000 < eventually(logs_in, "a login, once the keys are read") <= 300_000
+        assert 3_500_000 < eventually(logs_in, "a login, once the keys are read") <= 3_600_000
         with broker.client() as client:
             rejected = answer(client, message(signed(OTHER_KEY)))
             assert (rejected.error_code, rejected.auth_bytes) == (0, INVALID_TOKEN)

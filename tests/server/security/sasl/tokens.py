@@ -32,7 +32,7 @@ def jwks(**keys: Any) -> bytes:
 
 def claims(**changed: Any) -> dict[str, Any]:
     now = int(time.time())
-    both = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 300, **changed}
+    both = {"sub": "alice", "iss": ISSUER, "aud": AUDIENCE, "iat": now, "exp": now + 3600, **changed}
     return {name: value for name, value in both.items() if value is not None}
 
 
