@@ -26,7 +26,8 @@ def consumer(bootstrap, **settings):
 
 
 def dotted(settings):
-    return {name.replace("_", "."): value for name, value in settings.items()}
+    """Return settings with dots in their names; callbacks, such as oauth_cb, keep theirs."""
+    return {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in settings.items()}
 
 
 def admin(bootstrap):

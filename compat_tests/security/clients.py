@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+import aiokafka.abc
 import confluent_kafka
+import kafka.net.sasl.oauth
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaProducer
 
@@ -20,6 +22,7 @@ from compat_tests.harness.waiting import eventually
 from compat_tests.kafka_python import client as kafka_python_client
 from compat_tests.kafka_tools.tools import ToolBox
 from compat_tests.kcat.tool import kcat_command
+from compat_tests.security import bearer
 from compat_tests.security.secured import Login
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 
@@ -84,7 +87,29 @@ class KafkaPython:
         if login.mechanism is not None:
             found |= {"sasl_mechanism": login.mechanism}
             found |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
+            found |= {"sasl_oauth_token_provider": KafkaPythonTokens(login)}
         return found
+
+
+class KafkaPythonTokens(kafka.net.sasl.oauth.AbstractTokenProvider):
+    """Tokens of the login's user."""
+
+    def __init__(self, login: Login) -> None:
+        super().__init__()
+        self._login = login
+
+    def token(self) -> str:
+        return self._login.provider.token(self._login.user)[0]
+
+
+class AiokafkaTokens(aiokafka.abc.AbstractTokenProvider):
+    """Tokens of the login's user."""
+
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    async def token(self) -> str:
+        return self._login.provider.token(self._login.user)[0]
 
 
 def _values(polled: dict) -> list[bytes]:
@@ -118,7 +143,7 @@ class Confluent:
     """confluent-kafka: librdkafka's properties."""
 
     def round_trip(self, login: Login, topic: str, values: list[bytes], directory: Path) -> list[bytes]:
-        settings = librdkafka_settings(login)
+        settings = self._settings(login)
         client = confluent_client.producer(login.address, **settings)
         for value in values:
             client.produce(topic, value)
@@ -131,13 +156,17 @@ class Confluent:
         """Return the name and the text of the first error that the client reports."""
         errors = []
         settings = {"bootstrap.servers": login.address, "error_cb": errors.append, "log_level": 0}
-        client = confluent_kafka.Producer(settings | librdkafka_settings(login))
+        client = confluent_kafka.Producer(settings | self._settings(login))
         client.produce(topic, b"refused", on_delivery=lambda error, _: errors.append(error))
         eventually(lambda: (client.poll(0.1), any(errors))[1], "an error", 30)
         client.purge()
         client.flush(5)
         first = next(each for each in errors if each is not None)
         return f"{first.name()}: {first.str()}"
+
+    @staticmethod
+    def _settings(login: Login) -> dict[str, object]:
+        return librdkafka_settings(login) | {"oauth_cb": lambda _: login.provider.token(login.user)}
 
 
 def librdkafka_settings(login: Login) -> dict[str, str]:
@@ -149,6 +178,18 @@ def librdkafka_settings(login: Login) -> dict[str, str]:
     if login.mechanism is not None:
         found |= {"sasl.mechanisms": login.mechanism, "sasl.username": login.user, "sasl.password": login.password}
     return found
+
+
+def identity_provider(login: Login) -> dict[str, str]:
+    """Return the settings by which librdkafka gets tokens from the identity provider itself."""
+    if login.mechanism != bearer.MECHANISM:
+        return {}
+    return {
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": login.user,
+        "sasl.oauthbearer.client.secret": login.password,
+        "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{bearer.TOKEN}",
+    }
 
 
 class Aiokafka:
@@ -191,7 +232,7 @@ class Aiokafka:
                 context.load_cert_chain(login.identity)
             found |= {"ssl_context": context}
         if login.mechanism is not None:
-            found |= {"sasl_mechanism": login.mechanism}
+            found |= {"sasl_mechanism": login.mechanism, "sasl_oauth_token_provider": AiokafkaTokens(login)}
             found |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
         return found
 
@@ -211,19 +252,29 @@ class Kcat:
 
     @staticmethod
     def _run(login: Login, *arguments: str, stdin: bytes = b"", check: bool) -> subprocess.CompletedProcess:
-        options = [each for key, value in librdkafka_settings(login).items() for each in ("-X", f"{key}={value}")]
+        settings = librdkafka_settings(login) | identity_provider(login)
+        options = [each for key, value in settings.items() for each in ("-X", f"{key}={value}")]
         command = kcat_command(login.address, *arguments, *options)
         done = subprocess.run(command, input=stdin, capture_output=True, timeout=60, check=False)
         assert not check or done.returncode == 0, done.stderr.decode(errors="replace")
         return done
 
 
+def kcat_gets_tokens() -> bool:
+    """Return True if kcat can ask an identity provider for tokens; Debian's cannot."""
+    return "oauthbearer_oidc" in _kcat_version()
+
+
 def kcat_repeats_its_nonce() -> bool:
     """Return True for librdkafka before 2.6.1: its logins by SCRAM break RFC 5802, and brokers refuse them."""
-    shown = subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
+    shown = _kcat_version()
     version = re.search(r"librdkafka (\d+)\.(\d+)\.(\d+)", shown)
     assert version is not None, shown
     return tuple(map(int, version.groups())) < (2, 6, 1)
+
+
+def _kcat_version() -> str:
+    return subprocess.run(["kcat", "-V"], capture_output=True, text=True, check=True).stdout
 
 
 class Java:
@@ -259,12 +310,23 @@ def command_config(login: Login, directory: Path, *, short_timeout: bool = False
         if login.identity is not None:
             found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(login.identity)}
     if login.mechanism is not None:
-        module = PLAIN_MODULE if login.mechanism == "PLAIN" else SCRAM_MODULE
-        jaas = f'{module} required username="{login.user}" password="{login.password}";'
-        found |= {"sasl.mechanism": login.mechanism, "sasl.jaas.config": jaas}
+        found |= {"sasl.mechanism": login.mechanism, **_java_login(login)}
     path = directory / f"client-{len(list(directory.iterdir()))}.properties"
     path.write_text("".join(f"{key}={value}\n" for key, value in found.items()))
     return str(path)
+
+
+def _java_login(login: Login) -> dict[str, str]:
+    if login.mechanism == bearer.MECHANISM:
+        return {
+            "sasl.jaas.config": f"{bearer.MODULE} required;",
+            "sasl.login.callback.handler.class": bearer.LOGIN,
+            "sasl.oauthbearer.token.endpoint.url": f"{login.provider.url}{bearer.TOKEN}",
+            "sasl.oauthbearer.client.credentials.client.id": login.user,
+            "sasl.oauthbearer.client.credentials.client.secret": login.password,
+        }
+    module = PLAIN_MODULE if login.mechanism == "PLAIN" else SCRAM_MODULE
+    return {"sasl.jaas.config": f'{module} required username="{login.user}" password="{login.password}";'}
 
 
 CLIENTS: dict[str, Client] = {

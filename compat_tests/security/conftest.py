@@ -6,19 +6,29 @@ from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScram
 from compat_tests.confluent_kafka_client.client import admin, create_topic
 from compat_tests.harness.brokers import new_broker
 from compat_tests.harness.waiting import eventually
+from compat_tests.security.bearer import KEYS, TOKEN, running_provider
 from compat_tests.security.secured import PLAINTEXT, USERS, Files, Secured, of_apache_kafka, settings_of
 
 
 @pytest.fixture(scope="session")
-def secured(request, tmp_path_factory):
+def provider():
+    with running_provider(USERS) as running, pytest.MonkeyPatch.context() as patch:
+        # Java programs read tokens and keys only from addresses that this property names.
+        allowed = ",".join(f"{running.url}{path}" for path in (TOKEN, KEYS))
+        patch.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={allowed}")
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured(request, tmp_path_factory, provider):
     files = Files(tmp_path_factory.mktemp("certificates"))
     broker = new_broker(request.config.getoption("--broker"), tmp_path_factory.mktemp("broker"))
-    settings, addresses = settings_of(files, broker.port)
+    settings, addresses = settings_of(files, broker.port, provider)
     broker.more_settings = of_apache_kafka(settings) if broker.name == "kafka" else settings
     try:
         broker.start()
         add_scram_users(broker.bootstrap)
-        yield Secured(broker.name, addresses, files)
+        yield Secured(broker.name, addresses, files, provider)
     finally:
         broker.stop()
 

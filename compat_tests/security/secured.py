@@ -16,6 +16,8 @@ from cryptography.x509.oid import NameOID
 from compat_tests.confluent_kafka_client.client import admin
 from compat_tests.harness.ports import HOST, free_ports
 from compat_tests.harness.waiting import eventually
+from compat_tests.security import bearer
+from compat_tests.security.bearer import Provider
 from kwire.server.node.authorizers import STANDARD
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tests.support.certificates import Authority, name_of
@@ -28,7 +30,7 @@ EXPIRED = "EXPIRED"
 LISTENERS = {name: name for name in PROTOCOLS} | {CERTIFIED: SSL, EXPIRED: SSL}
 """Listener name to security protocol."""
 SCRAM = "SCRAM-SHA-256", "SCRAM-SHA-512"
-MECHANISMS = ("PLAIN", *SCRAM)
+MECHANISMS = ("PLAIN", *SCRAM, bearer.MECHANISM)
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 """Users of all mechanisms; admin is a super user, and alice has no rights."""
 
@@ -45,6 +47,8 @@ class Login:
     authority: Path | None = None
     identity: Path | None = None
     """File with the client's private key and certificate."""
+    provider: Provider | None = None
+    """Identity provider of OAUTHBEARER, which issues tokens to the user."""
 
     @property
     def uses_tls(self) -> bool:
@@ -65,7 +69,7 @@ class Files:
         self.stranger = Authority("Another authority").issue("stranger").pem_file(directory / "stranger.pem")
 
 
-def settings_of(files: Files, port: int) -> tuple[dict[str, str], dict[str, str]]:
+def settings_of(files: Files, port: int, provider: Provider) -> tuple[dict[str, str], dict[str, str]]:
     """Return (settings of a broker whose PLAINTEXT listener has this port, address of each listener)."""
     addresses = {name: f"{HOST}:{each}" for name, each in zip(LISTENERS, free_ports(len(LISTENERS)), strict=True)}
     addresses[PLAINTEXT] = f"{HOST}:{port}"
@@ -92,6 +96,7 @@ def settings_of(files: Files, port: int) -> tuple[dict[str, str], dict[str, str]
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS;User:admin",
     }
+    settings |= provider.settings(SASL_PLAINTEXT, SASL_SSL)
     for listener in (SASL_PLAINTEXT, SASL_SSL):
         for mechanism, module in modules.items():
             settings[f"listener.name.{listener.lower()}.{mechanism}.sasl.jaas.config"] = module
@@ -110,10 +115,11 @@ def of_apache_kafka(settings: dict[str, str]) -> dict[str, str]:
 class Secured:
     """Running broker with its listeners."""
 
-    def __init__(self, name: str, addresses: dict[str, str], files: Files) -> None:
+    def __init__(self, name: str, addresses: dict[str, str], files: Files, provider: Provider) -> None:
         self.name = name
         self.addresses = addresses
         self.files = files
+        self.provider = provider
 
     def allow(self, user: str, topic: str) -> None:
         """Allow a user everything with a topic and with all groups; wait until the broker describes the entries."""
@@ -139,5 +145,6 @@ class Secured:
             mechanism=mechanism,
             authority=self.files.authority,
             identity=self.files.client if listener == CERTIFIED else None,
+            provider=self.provider,
         )
         return replace(own, **changed)

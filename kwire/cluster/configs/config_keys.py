@@ -119,6 +119,8 @@ class ConfigKey:
     kafka_default: str | None = None
     names_plug_in: bool = False
     """True for a class whose other values name entry points, which are looked up at start."""
+    built_in: tuple[str, ...] = ()
+    """Names of Kafka's own classes, accepted because kwire itself does what they do."""
     is_own: bool = False
     """True for a key of kwire's that Apache Kafka does not have: it is described only if it is set."""
 
@@ -162,7 +164,8 @@ def _convert(key: ConfigKey, raw: str, text: str) -> Any:
         return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
     if kind is ConfigType.LIST:
         return [item.strip() for item in text.split(",")] if text else []
-    if kind is ConfigType.CLASS and not key.names_plug_in and text not in {key.default, key.kafka_default}:
+    known = {key.default, key.kafka_default, *key.built_in}
+    if kind is ConfigType.CLASS and not key.names_plug_in and text not in known:
         raise ConfigError(key.name, raw, f"Class {text} could not be found.")
     return text
 

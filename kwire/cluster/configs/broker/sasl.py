@@ -5,6 +5,8 @@ from __future__ import annotations
 from kwire.cluster.configs.checks import ANY_ITEMS, between, one_of_any_case
 from kwire.cluster.configs.config_keys import ConfigKey, ConfigType, Update, Use
 
+_BEARER = "org.apache.kafka.common.security.oauthbearer"
+"""Package of Kafka's classes for OAUTHBEARER; they were in `secured` below it before Kafka 4.0."""
 KEYS = (
     ConfigKey(
         name="sasl.mechanism.inter.broker.protocol",
@@ -25,7 +27,7 @@ KEYS = (
         default="GSSAPI",
         check=ANY_ITEMS,
         update=Update.PER_BROKER,
-        doc="SASL mechanisms offered to clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.",
+        doc="SASL mechanisms offered to clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
     ),
     ConfigKey(
         name="sasl.server.max.receive.size",
@@ -37,8 +39,12 @@ KEYS = (
         name="sasl.server.callback.handler.class",
         type=ConfigType.CLASS,
         default=None,
-        use=Use.REJECTED,
-        doc="Java class that verifies SASL credentials.",
+        built_in=(
+            f"{_BEARER}.OAuthBearerValidatorCallbackHandler",
+            f"{_BEARER}.secured.OAuthBearerValidatorCallbackHandler",
+        ),
+        use=Use.IGNORED,
+        doc="Class that verifies SASL credentials; accepted are Kafka's own for the tokens of OAUTHBEARER.",
     ),
     ConfigKey(
         name="sasl.kerberos.principal.to.local.rules",
@@ -74,8 +80,9 @@ KEYS = (
         name="sasl.login.callback.handler.class",
         type=ConfigType.CLASS,
         default=None,
-        use=Use.REJECTED,
-        doc="Java class that handles the callbacks of the login.",
+        built_in=(f"{_BEARER}.OAuthBearerLoginCallbackHandler", f"{_BEARER}.secured.OAuthBearerLoginCallbackHandler"),
+        use=Use.IGNORED,
+        doc="Class that gets the credentials of a login; accepted are Kafka's own for the tokens of OAUTHBEARER.",
     ),
     ConfigKey(
         name="sasl.kerberos.service.name",
