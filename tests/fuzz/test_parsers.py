@@ -26,14 +26,15 @@ def _quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_kept_inputs_keep_the_contract(group: str) -> None:
+    """Also the first inputs of each target do, which a campaign may leave out of the kept ones."""
     kept = read_group(group)
     assert kept.keys() == {target.name for target in GROUPS[group]}, "each target has kept inputs"
-    for name, inputs in kept.items():
-        for data in inputs:
+    for target in GROUPS[group]:
+        for data in {*kept[target.name], *target.seeds()}:
             try:
-                check_limits(TARGETS[name][1], data)
+                check_limits(target, data)
             except Exception as error:
-                error.add_note(f"target {name}, input {data!r}")
+                error.add_note(f"target {target.name}, input {data!r}")
                 raise
 
 
