@@ -167,6 +167,12 @@ def test_topics_are_deleted_at_every_version(client: RawClient, version: int) ->
     assert again.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+@pytest.mark.parametrize("version", [1, 5, 6])
+def test_an_empty_name_is_an_unknown_topic(client: RawClient, version: int) -> None:
+    (answer,) = delete(client, version, DeleteTopicState(name=""))
+    assert (answer.name, answer.error_code) == ("", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
 def test_topics_are_deleted_by_id(client: RawClient) -> None:
     topic, topic_id = create_topic(client)
     both = DeleteTopicState(name=topic, topic_id=topic_id)

@@ -36,7 +36,8 @@ async def handle_delete_topics(request: DeleteTopicsRequest, context: Controller
             try:
                 found.append((topic, _find(topic, context, is_repeated=key in repeats)))
             except KafkaError as error:
-                rejected[key] = _result(topic.name or _shown_name(topic, error, context), topic.topic_id, error)
+                name = topic.name if topic.name is not None else _shown_name(topic, error, context)
+                rejected[key] = _result(name, topic.topic_id, error)
         if len(some) == CHUNK:
             await turn()
     by_id = {topic_id for name, topic_id in repeats if name is None}
