@@ -1,8 +1,8 @@
 """Run the Spark suite against kwire, Apache Kafka or both, and print one table: `make spark`.
 
-A row is a test module: batch, streaming, pattern, records, sink, admission, data_loss, events_job. One Spark session
-serves all rows of a run. The exit status is 0 only if every test passed. With both brokers, each test must also have
-the same result on both, except those that docs/differences.md lists.
+A row is a test module: batch, streaming, pattern, records, sink, admission, data_loss, events_job, security. One Spark
+session serves all rows of a run. The exit status is 0 only if every test passed. With both brokers, each test must also
+have the same result on both, except those that docs/differences.md lists.
 """
 
 import argparse
@@ -52,7 +52,9 @@ def pytest_arguments(row: str | None, *, short: bool) -> list[str]:
 
 def run_suite(arguments: Sequence[str], broker: str) -> Outcomes:
     with tempfile.TemporaryDirectory() as scratch:
-        arguments = [*arguments, "--broker", broker, "--show-capture=no", "--basetemp", str(Path(scratch) / "tests")]
+        # Modules get the names of the project, where `tests` is another package.
+        arguments = [*arguments, "--rootdir", str(ROOT), "--broker", broker]
+        arguments += ["--show-capture=no", "--basetemp", str(Path(scratch) / "tests")]
         outcomes, output = suites.run_suite(ROOT / "spark_jobs" / "pytest.ini", arguments, SECONDS_MAX)
     if outcomes.count(FAILED):
         console.print(shortened(output), markup=False, highlight=False)
