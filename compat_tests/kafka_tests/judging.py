@@ -25,7 +25,8 @@ BY_ERROR = {
 #: Capability to patterns of the ids of tests that test only this capability, whatever their first error is.
 BY_NAME = {
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
-    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
+    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\."
+    r"|\bSslAdminIntegrationTest\.test\w*(?:nchronousAuthorizer$|AuthorizerAclUpdates\w*BlockRequestThreads$)",
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
     r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
     "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput"
