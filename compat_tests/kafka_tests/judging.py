@@ -72,7 +72,7 @@ def judge(invocation: dict) -> Verdict:
     for capability, pattern in BY_ERROR.items():
         if re.search(pattern, reported):
             return Verdict(CAPABILITY, capability)
-    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", reported):
+    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version (?:is at level )?\d+", reported):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", reported):
         return Verdict(CAPABILITY, f"the setting {setting[1]}")
