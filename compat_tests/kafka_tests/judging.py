@@ -41,6 +41,7 @@ INSIDES_BY_NAME = {
     "a combined node whose broker alone is stopped": r"\.testDescribeConsumerGroupWithoutLeaders\[.*Raft-Combined",
     "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
     "metrics of the broker": r"\bBrokerMetricNamesTest\.|\bMetricsTest\.",
+    "the principal builder of a broker": r"\bPlaintextEndToEndAuthorizationTest\.testListenerName",
     "the configuration object of a broker": r"\bConfigCommandIntegrationTest\.testUpdateBrokerConfigNotAffected",
 }
 
