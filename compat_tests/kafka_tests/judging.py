@@ -18,6 +18,7 @@ IN_THIS_JVM = r"Unable to find metric|AssertionError: metric not found|No such M
 #: Capability to patterns of the error that a client, a node or `kwire format` reports without it.
 BY_ERROR = {
     "Kerberos (GSSAPI)": r"GSSAPI is not served|directory\.api\.ldap",
+    "unsigned tokens (OAUTHBEARER)": r"sasl\.oauthbearer\.token\.endpoint\.url: is no URL",
     "remote storage": r"remote\.(?:log|storage)\S*: is not served|REMOTE_|remote\.storage\.enable",
     "plugins in Java": r"(?:callback\.class|policy\.class\.name|reporters|plugin|builder\.class)\S*: is not served"
     r"|kwire: \S+: (?:Invalid value \S+ for configuration \S+: )?Class \S+ (?:could not|cannot) be found",
@@ -25,7 +26,8 @@ BY_ERROR = {
 #: Capability to patterns of the ids of tests that test only this capability, whatever their first error is.
 BY_NAME = {
     "remote storage": r"\bRemote\w+Test\.|TopicBasedRemote\w+Test\.",
-    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\.",
+    "plugins in Java": r"\bClientTelemetryTest\.testClientInstanceId|\bEndToEndClusterIdTest\."
+    r"|\bSslAdminIntegrationTest\.test\w*(?:nchronousAuthorizer$|AuthorizerAclUpdates\w*BlockRequestThreads$)",
     "metadata.version 4.4-IV0, unstable in 4.3.1": r"\bMetadataVersionIntegrationTest\.testDefaultIsLatestVersion"
     r"|\bBootstrapControllersIntegrationTest\.testDescribeFeatures",
     "unstable versions of APIs": r"\bBrokerApiVersionsCommandTest\.testBrokerApiVersionsCommandOutput"
@@ -39,6 +41,7 @@ INSIDES_BY_NAME = {
     "a combined node whose broker alone is stopped": r"\.testDescribeConsumerGroupWithoutLeaders\[.*Raft-Combined",
     "the memory pool of a broker": r"\bSocketServerMemoryPoolTest\.",
     "metrics of the broker": r"\bBrokerMetricNamesTest\.|\bMetricsTest\.",
+    "the principal builder of a broker": r"\bPlaintextEndToEndAuthorizationTest\.testListenerName",
     "the configuration object of a broker": r"\bConfigCommandIntegrationTest\.testUpdateBrokerConfigNotAffected",
 }
 
@@ -71,7 +74,7 @@ def judge(invocation: dict) -> Verdict:
     for capability, pattern in BY_ERROR.items():
         if re.search(pattern, reported):
             return Verdict(CAPABILITY, capability)
-    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version \d+", reported):
+    if re.search(r"No MetadataVersion with feature level \d+|metadata\.version (?:is at level )?\d+", reported):
         return Verdict(CAPABILITY, "metadata versions before 4.0")
     if setting := re.search(r"kwire: (\S+): is not served yet", reported):
         return Verdict(CAPABILITY, f"the setting {setting[1]}")

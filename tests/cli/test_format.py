@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kwire.cli import main
-from kwire.cluster.directory import load_meta_properties
-from kwire.cluster.raft.snapshots import decode_snapshot
+from kwire.cluster.directory import DirectoryRejected, load_meta_properties
+from kwire.cluster.raft.snapshots import decode_snapshot, encode_snapshot
 from kwire.log.disk import RealDisk
 from kwire.protocol.messages.control_records import VotersRecord
 from kwire.protocol.messages.metadata_records import FeatureLevelRecord
@@ -230,6 +230,17 @@ def test_a_formatted_directory_is_served(tmp_path: Path, settings: list[str], op
         with RunningBroker(tmp_path / "data", given) as broker, broker.client() as client:
             assert broker.server.cluster_id == CLUSTER
             assert create_topic(client)
+
+
+def test_a_directory_that_was_formatted_for_an_old_version_is_rejected(tmp_path: Path) -> None:
+    listeners = ["listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"]
+    assert format_(tmp_path, listeners, "-s").exit_code == 0
+    old = FeatureLevelRecord(name="metadata.version", feature_level=8)
+    checkpoint = encode_snapshot([old], epoch=0, now_ms=0, last_contained_timestamp_ms=0)
+    (tmp_path / "data" / "bootstrap.checkpoint").write_bytes(b"".join(checkpoint))
+    given = dict(line.split("=", 1) for line in listeners)
+    with pytest.raises(DirectoryRejected, match=r"cannot be served: metadata\.version is at level 8; supported are"):
+        RunningBroker(tmp_path / "data", given)
 
 
 def test_a_node_that_joins_does_not_lead_alone(tmp_path: Path) -> None:

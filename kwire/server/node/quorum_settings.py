@@ -14,7 +14,7 @@ from kwire.cluster.controller.eligible_leaders import plan_safe_min_insync
 from kwire.cluster.controller.view import ControllerView
 from kwire.cluster.directory import DirectoryRejected
 from kwire.cluster.formatting.formatting import bootstrap_records
-from kwire.cluster.metadata.image import MetadataImage
+from kwire.cluster.metadata.image import MetadataImage, UnknownRecord
 from kwire.cluster.quorum.config import QuorumConfig
 from kwire.cluster.quorum.voters import Listener, VoterSet
 from kwire.cluster.raft.metadata_log import MetadataLog
@@ -98,11 +98,18 @@ def open_metadata(
 
 
 def _bootstrap(config: BrokerConfig, disk: Disk) -> list[Any]:
-    """Return the first records of a new cluster, in case this node becomes its first leader."""
+    """Return the first records of a new cluster, in case this node becomes its first leader.
+
+    Raises DirectoryRejected if the directory was formatted with features that kwire does not serve.
+    """
     records = bootstrap_records(disk, config.metadata_dir)
-    view = ControllerView(
-        image=MetadataImage().apply(records, offset=0, epoch=0), settings=config.parsed, controller_id=config.node_id
-    )
+    try:
+        image = MetadataImage().apply(records, offset=0, epoch=0)
+    except UnknownRecord as error:
+        raise DirectoryRejected(
+            f"log.dirs: {config.metadata_dir} cannot be served: {error}; format it with supported features"
+        ) from None
+    view = ControllerView(image=image, settings=config.parsed, controller_id=config.node_id)
     return [*records, *(plan_safe_min_insync(view) if view.is_elr_enabled else ())]
 
 

@@ -4,7 +4,9 @@ import com.yammer.metrics.core.Gauge;
 import java.io.File;
 import java.io.IOException;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.UserScramCredentialsDescription;
@@ -31,12 +33,30 @@ final class Logins {
     private static final String FAILED_AGAIN = "failed re-authentication";
     private static final byte[] NOT_TOLD = new byte[0];
 
-    private Logins() {
+    private final Nodes nodes;
+    /** The tokens that all brokers had when they were last compared. */
+    private Set<String> settled = Set.of();
+
+    Logins(Nodes nodes) {
+        this.nodes = nodes;
     }
 
-    /** Return the tokens that a broker has, from its copy of the metadata log after all brokers have its end. */
-    static DelegationTokenCache tokens(Nodes nodes, Node node) throws IOException, InterruptedException {
-        Watching.metadataIsCaughtUp(nodes);
+    /** Return the tokens that a broker has, from its copy of the metadata log. If they are others than before, all have them. */
+    synchronized DelegationTokenCache tokens(Node node) throws IOException, InterruptedException {
+        DelegationTokenCache found = stored(node);
+        if (!ids(found).equals(settled)) {
+            Watching.metadataIsCaughtUp(nodes);
+            found = stored(node);
+            settled = ids(found);
+        }
+        return found;
+    }
+
+    private static Set<String> ids(DelegationTokenCache tokens) {
+        return tokens.tokens().stream().map(TokenInformation::tokenId).collect(Collectors.toSet());
+    }
+
+    private static DelegationTokenCache stored(Node node) throws IOException {
         DelegationTokenCache found = new DelegationTokenCache(ScramMechanism.mechanismNames());
         Object directory = node.properties.getOrDefault("metadata.log.dir", node.properties.get("log.dirs"));
         for (File segment : Segments.of(new File(directory.toString().split(",")[0], "__cluster_metadata-0"))) {
@@ -69,7 +89,7 @@ final class Logins {
     }
 
     /** Return the SCRAM users that a broker knows. What it does not tell of them, their keys, is empty. */
-    static CredentialProvider users(Nodes nodes, Node node) throws InterruptedException, ExecutionException {
+    CredentialProvider users(Node node) throws InterruptedException, ExecutionException {
         CredentialProvider found = new CredentialProvider(
             ScramMechanism.mechanismNames(), new DelegationTokenCache(ScramMechanism.mechanismNames()));
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", "localhost:" + nodes.nodePort(node)))) {

@@ -50,6 +50,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** Stubs of Kafka's server classes for tests: they answer what is visible from outside, and mark all other calls. */
 public final class Stubs {
     private final Nodes nodes;
+    private final Logins logins;
     private final boolean startsTogether;
     private final Set<Node> started = new HashSet<>();
     /** True if a test has read the end of the metadata log, and has not waited for brokers since. */
@@ -63,6 +64,7 @@ public final class Stubs {
 
     Stubs(Nodes nodes, boolean startsTogether) {
         this.nodes = nodes;
+        this.logins = new Logins(nodes);
         this.startsTogether = startsTogether;
     }
 
@@ -100,8 +102,8 @@ public final class Stubs {
             case "lifecycleManager" -> lifecycle(node);
             case "groupCoordinator" -> groups(config);
             case "authorizerPlugin" -> authorizer(node);
-            case "tokenCache" -> Logins.tokens(nodes, settled(node));
-            case "credentialProvider" -> Logins.users(nodes, settled(node));
+            case "tokenCache" -> logins.tokens(settled(node));
+            case "credentialProvider" -> logins.users(settled(node));
             case "metrics" -> Logins.sessions(settled(node));
             case "startup" -> started.add(node) && startsTogether ? launch(node) : Stubs.this.start(node);
             case "shutdown" -> Stubs.this.stop(node);
