@@ -1,10 +1,8 @@
 """Attack on a listener with TLS or SASL: hostile bytes beneath TLS, before a login, during one and after it.
 
-beneath   changed bytes of TLS: of the first message, or of a record after the handshake
-before    a hostile frame as the first one
-tokens    SaslHandshake, then a changed token, or another hostile frame
-intruder  valid requests that would change something: first, or after SaslHandshake, or behind a wrong token
-after     a hostile frame of a client that is logged in
+Bytes beneath TLS are a changed first message, or a changed record after the handshake. Before a login comes a hostile
+frame. Within a login comes SaslHandshake with a changed token, or with a hostile frame. An intruder sends requests
+that would change something: at once, after SaslHandshake, or after a wrong token. After a login comes a hostile frame.
 """
 
 from __future__ import annotations

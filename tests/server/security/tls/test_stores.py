@@ -8,7 +8,6 @@ import shutil
 import ssl
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from hypothesis import strategies as st
 from kwire.cluster.configs.broker import BROKER_KEYS, default_settings
 from kwire.cluster.configs.config_keys import parse
 from kwire.cluster.configs.settings import read_settings
-from kwire.server.security.tls import der, jks
+from kwire.server.security.tls import jks
 from kwire.server.security.tls.contexts import client_context, server_context
 from kwire.server.security.tls.listener_tls import open_tls
-from kwire.server.security.tls.store_files import STORE_BYTES_MAX, PemBlock, pem_blocks
+from kwire.server.security.tls.store_files import STORE_BYTES_MAX
 from kwire.server.security.tls.stores import read_key_store, read_trust_store
 from kwire.server.security.tls.tls_settings import ListenerRole, TlsRejected, TlsSettings, check_settings
 from tests.support.certificates import PASSWORD, Authority, jks_store, pem_settings, protect, secret_file
@@ -485,31 +484,3 @@ def test_changed_stores_are_read_or_refused_by_their_setting(data: st.DataObject
             return
     assert found is not None
     assert found.key.public_key() == found.chain[0].public_key()
-
-
-@given(data=st.binary(max_size=100))
-def test_bytes_that_are_no_der_are_refused(data: bytes) -> None:
-    try:
-        assert b"".join(each.encoded for each in der.elements(data)) == data
-    except ValueError:
-        return
-
-
-@given(text=st.text(alphabet="-BEGINDPRIVATEKYC \nA=!1", max_size=200))
-def test_texts_that_are_no_pem_are_refused(text: str) -> None:
-    try:
-        blocks = pem_blocks(text)
-    except ValueError:
-        return
-    assert len(blocks) <= text.count("BEGIN")
-
-
-def test_blocks_without_an_end_cost_no_more_than_their_size() -> None:
-    began = time.process_time()
-    assert pem_blocks("-----BEGIN A-----" * 20_000) == []
-    assert time.process_time() - began < 2
-
-
-def test_a_block_without_an_end_hides_no_other_block() -> None:
-    text = "-----BEGIN A-----\n-----BEGIN B-----\nAAAA\n-----END B-----\n-----END C-----"
-    assert pem_blocks(text) == [PemBlock("B", b"\0\0\0")]
