@@ -82,8 +82,8 @@ class RightsKeeper(Client):
             await asyncio.sleep(self._random_source.exponential(PAUSE_SECONDS))
             with suppress(OSError):
                 is_created = self._random_source.happens(CREATED)
-                await self._change(self._random_source.pick(ENTRIES), is_created=is_created)
-            await self._compare(self._anyone())
+                await self.change(self._random_source.pick(ENTRIES), is_created=is_created)
+            await self.compare(self._anyone())
         self.close()
 
     async def conclude(self) -> None:
@@ -98,18 +98,18 @@ class RightsKeeper(Client):
     async def _have_all(self, wanted: set[Acl]) -> bool:
         with suppress(OSError):
             for each in ENTRIES:
-                await self._change(each, is_created=each in wanted)
-            return all([await self._compare(node_id) == wanted for node_id in sorted(self._brokers)])
+                await self.change(each, is_created=each in wanted)
+            return all([await self.compare(node_id) == wanted for node_id in sorted(self._brokers)])
         return False
 
-    async def _change(self, changed: Acl, *, is_created: bool) -> None:
+    async def change(self, changed: Acl, *, is_created: bool) -> None:
         """Create or delete an entry. Raises OSError."""
         if is_created:
             await self.ask(self._anyone(), create_request(changed), 3)
         else:
             await self.ask(self._anyone(), delete_request(exactly(changed)), 3)
 
-    async def _compare(self, node_id: int) -> set[Acl] | None:
+    async def compare(self, node_id: int) -> set[Acl] | None:
         """Let the user write at a broker. Return the entries that the answer followed from; None if it is unknown."""
         try:
             before = described(await self.ask(node_id, describe_request(ABOUT_TOPICS), 3))
