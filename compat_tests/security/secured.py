@@ -98,7 +98,6 @@ def settings_of(files: Files, port: int, provider: Provider) -> tuple[dict[str, 
         "delegation.token.secret.key": "secret of the tokens",
         "authorizer.class.name": STANDARD,
         "super.users": "User:ANONYMOUS;User:admin",
-        "delegation.token.secret.key": "secret-of-the-cluster",
     }
     settings |= provider.settings(SASL_PLAINTEXT, SASL_SSL)
     for listener in (SASL_PLAINTEXT, SASL_SSL):
