@@ -4,6 +4,7 @@
 #   install.sh kafka          Java and Maven, for Apache Kafka
 #   install.sh java           Java, for Spark
 #   install.sh go             Go, for the tests of franz-go
+#   install.sh node           Node and npm, for the tests of kafkajs
 #   install.sh docker         Docker, its Compose, and debootstrap for a base image where none can be pulled
 #   install.sh cc             a C compiler, for the load generator of the benchmarks
 #   install.sh network        tools that create network namespaces and cut them off, for campaigns
@@ -19,6 +20,7 @@ for what in "$@"; do
     case "$what" in
         kcat) need kcat kcat ;;
         go) need go golang-go ;;
+        node) need node nodejs; need npm npm ;;
         cc) need cc "gcc libc6-dev" ;;
         java) need java openjdk-17-jre-headless ;;
         docker)
@@ -30,7 +32,7 @@ for what in "$@"; do
             ;;
         network) need ip iproute2; need ss iproute2; need iptables iptables ;;
         kafka) need java openjdk-17-jre-headless; need mvn maven ;;
-        *) echo "usage: $0 [cc] [docker] [go] [java] [kafka] [kcat] [network]" >&2; exit 2 ;;
+        *) echo "usage: $0 [cc] [docker] [go] [java] [kafka] [kcat] [network] [node]" >&2; exit 2 ;;
     esac
 done
 [ -n "$packages" ] || exit 0

@@ -30,6 +30,8 @@ class Cluster:
         self.directory = directory
         self.format_options = ()
         """Options of the format command of each node, in addition to those for the voters."""
+        self.client_settings = {}
+        """Settings by which confluent-kafka connects to the brokers."""
         self._nodes = Nodes(directory)
         for each, its_roles in zip(kinds, roles, strict=True):
             self._nodes.add(each, its_roles, **{**SETTINGS, **FAST, **settings})
@@ -79,14 +81,17 @@ class Cluster:
         for node in running:
             eventually(lambda node=node: self._answers(node, wanted), f"{node.bootstrap} knows {wanted}", START_SECONDS)
 
-    @staticmethod
-    def _answers(node, wanted):
+    def admin(self, node):
+        """Return a client of one broker."""
+        return AdminClient({"bootstrap.servers": node.bootstrap, "logger": None} | self.client_settings)
+
+    def is_ready(self, node):
+        return is_ready((HOST, node.client_port))
+
+    def _answers(self, node, wanted):
         if node.process is None or node.process.poll() is not None:
             raise SystemExit(f"node {node.node_id} ended:\n{node.output()[-4000:]}")
-        if not is_ready((HOST, node.client_port)):
-            return False
-        reported = AdminClient({"bootstrap.servers": node.bootstrap, "logger": None}).list_topics(timeout=5)
-        return set(reported.brokers) == wanted
+        return self.is_ready(node) and set(self.admin(node).list_topics(timeout=5).brokers) == wanted
 
     def normal(self, text):
         """Replace the parts that differ from run to run: addresses and directories."""

@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Sequence
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from compat_tests.cluster.clusters import Cluster
 from compat_tests.confluent_kafka_client import client as confluent_client
@@ -20,6 +19,7 @@ from compat_tests.harness.process import REPLICATED
 from compat_tests.harness.reference import JVM, class_path
 from compat_tests.harness.transactions import alternating, count, expected
 from compat_tests.harness.waiting import eventually
+from compat_tests.mixed.replicas import await_in_sync, partitions, stored, write
 from kwire.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -53,38 +53,10 @@ def mixed(request, tested, tmp_path_factory):
 
 @pytest.fixture
 def replicated(mixed, topic):
-    admin = AdminClient({"bootstrap.servers": mixed.bootstrap})
-    confluent_client.result(admin.create_topics([NewTopic(topic, 3, 3)]))
+    client = mixed.admin(mixed[2])
+    confluent_client.result(client.create_topics([NewTopic(topic, 3, 3)]))
     await_in_sync(mixed, topic)
     return topic
-
-
-def partitions(cluster, topic, asked=None):
-    """Return a map from partition to (leader, in-sync replicas), from one broker's metadata."""
-    bootstrap = cluster[asked].bootstrap if asked else cluster.bootstrap
-    found = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=10).topics[topic]
-    return {index: (each.leader, set(each.isrs)) for index, each in found.partitions.items()}
-
-
-def await_in_sync(cluster, topic, in_sync=BROKERS):
-    def all_are() -> bool:
-        found = partitions(cluster, topic)
-        return bool(found) and all(isr == set(in_sync) for _, isr in found.values())
-
-    eventually(all_are, f"{in_sync} are in sync", SECONDS)
-
-
-def write(cluster, topic, size, **settings):
-    client = confluent_client.producer(cluster.bootstrap, enable_idempotence=True, **settings)
-    return [
-        confluent_client.offsets_of(confluent_client.send_all(client, topic, numbered(size), each)) for each in range(3)
-    ]
-
-
-def stored(cluster, topic, partition, size):
-    with confluent_client.consumer(cluster.bootstrap) as client:
-        client.assign([TopicPartition(topic, partition, 0)])
-        return [each.value() for each in confluent_client.read(client, size, SECONDS)]
 
 
 def lead(cluster, topic, order: Sequence[int]):

@@ -23,6 +23,8 @@ from compat_tests.kafka_python import client as kafka_python_client
 from compat_tests.kafka_tools.tools import ToolBox
 from compat_tests.kcat.tool import kcat_command
 from compat_tests.security import bearer
+from compat_tests.security.go_client import FranzGo
+from compat_tests.security.node_client import KafkaJs
 from compat_tests.security.secured import Login
 from kwire.server.security.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 
@@ -326,7 +328,8 @@ def _java_login(login: Login) -> dict[str, str]:
             "sasl.oauthbearer.client.credentials.client.secret": login.password,
         }
     module = PLAIN_MODULE if login.mechanism == "PLAIN" else SCRAM_MODULE
-    return {"sasl.jaas.config": f'{module} required username="{login.user}" password="{login.password}";'}
+    option = ' tokenauth="true"' if login.is_token else ""
+    return {"sasl.jaas.config": f'{module} required username="{login.user}" password="{login.password}"{option};'}
 
 
 CLIENTS: dict[str, Client] = {
@@ -335,4 +338,6 @@ CLIENTS: dict[str, Client] = {
     "aiokafka": Aiokafka(),
     "kcat": Kcat(),
     "java": Java(),
+    "franz-go": FranzGo(),
+    "kafkajs": KafkaJs(),
 }

@@ -49,6 +49,8 @@ class Login:
     """File with the client's private key and certificate."""
     provider: Provider | None = None
     """Identity provider of OAUTHBEARER, which issues tokens to the user."""
+    is_token: bool = False
+    """Log in by SCRAM with a delegation token: the user is its id, and the password its HMAC."""
 
     @property
     def uses_tls(self) -> bool:

@@ -1,11 +1,15 @@
-"""Apache Kafka's tools with --command-config: access control entries and users of SCRAM, over SASL_SSL."""
+"""Apache Kafka's tools with --command-config: entries, users of SCRAM and delegation tokens, over SASL_SSL."""
+
+from dataclasses import replace
 
 import pytest
 
 from compat_tests.harness.waiting import eventually
 from compat_tests.kafka_tools.tools import ToolBox
 from compat_tests.security.clients import CLIENTS, command_config
-from compat_tests.security.secured import SASL_SSL
+from compat_tests.security.secured import SASL_SSL, SCRAM, USERS
+from compat_tests.security.test_clients import ERRORS, NO_LOGIN
+from compat_tests.security.tokens import Tokens
 
 MECHANISM = "SCRAM-SHA-512"
 USER_DESCRIBED = "SCRAM credential configs for user-principal '{}' are SCRAM-SHA-512=iterations=8192"
@@ -46,3 +50,46 @@ def test_kafka_configs_adds_describes_and_deletes_a_user(secured, run, unique, n
     assert client.round_trip(login, new_topic, [b"dora"], tmp_path) == [b"dora"]
     run("kafka-configs", "--alter", *users, "--delete-config", MECHANISM)
     eventually(lambda: "_AUTHENTICATION" in client.refusal(login, new_topic, tmp_path), "a refused login")
+
+
+def alice_of(secured):
+    return secured.login(SASL_SSL, MECHANISM, user="alice", password=USERS["alice"])
+
+
+@pytest.mark.parametrize("name", ["java", "franz-go"])
+def test_a_client_logs_in_with_a_token_until_it_is_removed(secured, new_topic, name, tmp_path):
+    """A client with a token has the rights of its owner; the other clients cannot log in with a token."""
+    secured.allow("alice", new_topic)
+    client, tokens = CLIENTS[name], Tokens(alice_of(secured), tmp_path)
+    token = tokens.create()
+
+    def is_served(login):
+        return set(client.round_trip(login, new_topic, [b"by token"], tmp_path)) == {b"by token"}
+
+    for mechanism in SCRAM:
+        login = replace(token, mechanism=mechanism)
+        eventually(lambda login=login: is_served(login), f"a login by {mechanism}")
+    for wrong in ({"is_token": False}, {"password": "wrong"}):
+        assert ERRORS[name][NO_LOGIN] in client.refusal(replace(token, **wrong), new_topic, tmp_path)
+    tokens.expire(token)
+    eventually(lambda: ERRORS[name][NO_LOGIN] in client.refusal(token, new_topic, tmp_path), "a refused login")
+
+
+def test_owners_and_renewers_handle_a_token(secured, tmp_path):
+    alice = Tokens(alice_of(secured), tmp_path)
+    admin = Tokens(secured.login(SASL_SSL, MECHANISM), tmp_path)
+    token = alice.create("--renewer-principal", "User:admin")
+    unshared = alice.create()
+    ids = {token.user, unshared.user}
+    for tokens in (alice, admin):
+        eventually(lambda tokens=tokens: ids <= tokens.ids_of("alice"), "both tokens")
+    admin.renew(token)
+    refused = admin.try_to("--renew", "--renew-time-period", "3600000", "--hmac", unshared.password)
+    assert refused.status == 1
+    assert "DelegationTokenOwnerMismatchException" in refused.said
+    own = Tokens(token, tmp_path).try_to("--create", "--max-life-time-period", "-1")
+    assert own.status == 1
+    assert "UnsupportedByAuthenticationException" in own.said
+    for each in (token, unshared):
+        alice.expire(each)
+    eventually(lambda: not ids & alice.ids_of("alice"), "no token")
