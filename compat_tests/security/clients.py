@@ -168,7 +168,10 @@ class Confluent:
 
     @staticmethod
     def _settings(login: Login) -> dict[str, object]:
-        return librdkafka_settings(login) | {"oauth_cb": lambda _: login.provider.token(login.user)}
+        found: dict[str, object] = {**librdkafka_settings(login)}
+        if login.mechanism == bearer.MECHANISM:  # with other mechanisms, a client would wait for the first token
+            found["oauth_cb"] = lambda _: login.provider.token(login.user)
+        return found
 
 
 def librdkafka_settings(login: Login) -> dict[str, str]:

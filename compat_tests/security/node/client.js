@@ -8,7 +8,7 @@ const clientOf = task =>
   new Kafka({
     brokers: [task.address],
     logLevel: logLevel.NOTHING,
-    retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 12 },
+    retry: { initialRetryTime: 100, maxRetryTime: 500, retries: 8 },
     ssl: task.usesTls && tlsOf(task),
     sasl: task.mechanism ? saslOf(task) : undefined,
   })
