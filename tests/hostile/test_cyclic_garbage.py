@@ -5,12 +5,18 @@ The command `kwire server` collects cycles rarely; an exception, or a future wit
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import pytest
 
+import kwire
 from kwire.cluster.partitions.partition import Partition
 from kwire.log.partition_log import PartitionLog
 from kwire.protocol.compression import Codec
@@ -22,8 +28,11 @@ from kwire.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from kwire.protocol.messages.delete_groups import DeleteGroupsRequest
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kwire.server.apis import SERVED
 from kwire.server.fetching.fetch import PARTITIONS_AT_ONCE
-from tests.support.raw_client import RawClient
+from tests.hostile.attack import Attack
+from tests.hostile.frames import OPENED, REJECTED, TOPICS, Frames, Shot, bomb, frame_of
+from tests.support.raw_client import RawClient, sized
 from tests.support.requests import batch, create_topic, produce
 from tests.support.running import RunningBroker
 from tests.support.waiting import eventually
@@ -87,13 +96,27 @@ def stored(client: RawClient, topic: str) -> None:
     assert produce(client, topic, batch(bytes(8 * RECORD_BYTES), codec=Codec.ZSTD)).error_code == 0
 
 
-@pytest.mark.parametrize("send", [rejected, stored])
+def too_large(client: RawClient, topic: str) -> None:
+    for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD):
+        assert produce(client, topic, bomb(codec)).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("send", [rejected, stored, too_large])
 def test_a_validated_batch_leaves_no_cyclic_garbage(
     broker: RunningBroker, client: RawClient, send: Callable[[RawClient, str], None], no_collections: None
 ) -> None:
+    measure_clients(client)
     topic, _ = create_topic(client, cleanup_policy="compact")
     send(client, topic)
     assert cyclic_garbage_bytes(broker) < GARBAGE_BYTES_MAX
+
+
+def measure_clients(client: RawClient) -> None:
+    """Set a default quota: from then on, the time of each request is measured."""
+    entity = quotas.AlterClientQuotasEntity(entity_type="client-id", entity_name=None)
+    operation = quotas.AlterClientQuotasOperation(key="producer_byte_rate", value=1e12)
+    request = quotas.AlterClientQuotasRequest(entries=[quotas.AlterClientQuotasEntry(entity=[entity], ops=[operation])])
+    assert client.ask(request, 1).entries[0].error_code == ErrorCode.NONE
 
 
 ELEMENTS = 500
@@ -173,3 +196,44 @@ def test_a_deleted_topic_leaves_no_cyclic_garbage(
     eventually(lambda: broker.call(lambda: broker.server.services.partitions.get(topic, 0) is None), "they are gone")
     cyclic_objects(broker)
     assert not [each for each in gc.garbage if isinstance(each, Partition | PartitionLog)]
+
+
+SHOTS = 3000
+SAMPLES = 3
+SOURCES = Path(kwire.__file__).parent
+
+
+def shots() -> Iterator[Shot]:
+    """Yield valid frames of each API and version, then hostile ones."""
+    random_source = random.Random(0)
+    for api in SERVED:
+        for version in range(api.min_version, api.max_version + 1):
+            for _ in range(SAMPLES):
+                yield Shot("valid", sized(frame_of(api, version, random_source)))
+    frames = Frames(1)
+    for number in range(SHOTS):
+        yield frames.shot(number)
+
+
+def exceptions_in_cycles(broker: RunningBroker) -> Counter[str]:
+    """Return exceptions of the broker that only reference cycles hold, with the functions that they passed."""
+    cyclic_objects(broker)
+    found: Counter[str] = Counter()
+    for each in gc.garbage:
+        if isinstance(each, BaseException):
+            codes = [frame.f_code for frame, _ in walk_tb(each.__traceback__)]
+            names = [code.co_qualname for code in codes if Path(code.co_filename).is_relative_to(SOURCES)]
+            found.update([f"{each!r}: {names}"] if names else [])
+    return found
+
+
+def test_hostile_frames_leave_no_exceptions_in_cycles(tmp_path: Path, no_collections: None) -> None:
+    """An exception in a cycle keeps the variables of all its frames: a decompressed batch may have 8 MiB."""
+    with RunningBroker(tmp_path, {"auto.create.topics.enable": "false"}) as broker, broker.client() as client:
+        measure_clients(client)
+        for name in (*TOPICS, REJECTED):
+            create_topic(client, name=name)
+        create_topic(client, name=OPENED, compression_type="gzip")
+        asyncio.run(Attack(broker.bootstrap_server, shots()).run())
+        eventually(lambda: broker.connection_count == 1, "the connections to be gone")
+        assert exceptions_in_cycles(broker) == {}

@@ -225,7 +225,7 @@ class Controller:
 
         def plan(alteration: ScramAlteration) -> tuple[list[Any], None]:
             if alteration.user in rejected:
-                raise rejected[alteration.user]
+                raise rejected[alteration.user].without_traceback()
             return plan_scram(self.image, alteration), None
 
         outcomes = await self._each(requested, plan, validate_only=False)
@@ -302,7 +302,7 @@ class Controller:
 
         (rejection,) = await self._each([None], plan, validate_only=validate_only)
         if rejection is not None:
-            raise rejection
+            raise rejection.without_traceback()
 
     def _plan_features(self, updates: Sequence[FeatureUpdate], controller_id: int) -> list[Any]:
         quorum = self._log.node.quorum

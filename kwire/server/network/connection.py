@@ -15,6 +15,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from kwire.server.network import connection_limits as limits
@@ -362,7 +363,7 @@ class Connection:
         future: asyncio.Future[Any] = asyncio.ensure_future(pending.awaitable)
         answer.waiting_for = future
         answer.only_waits = future is pending.awaitable
-        future.add_done_callback(lambda done: self._finished(answer, pending, done))
+        future.add_done_callback(partial(self._finished, answer, pending))
 
     def _finished(self, answer: QueuedResponse, pending: Pending, future: asyncio.Future[Any]) -> None:
         answer.waiting_for = None
@@ -374,6 +375,7 @@ class Connection:
         try:
             outcome = pending.encode(future.result())
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 any error ends only this connection
+            del future  # it references the error, whose traceback references this frame
             self._unstore(answer.frame_size)
             self._reject(error, answer)
             return

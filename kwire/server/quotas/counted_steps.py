@@ -22,16 +22,18 @@ class CountedSteps:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         steps: Any = self._awaitable.__await__()
-        step: Callable[[], Any] = partial(next, steps)
+        following: list[Callable[[], Any]] = [partial(next, steps)]
         while True:
             self._quotas.begin(self.spent_ms)
             try:
-                waits_for = step()
+                # An error's traceback references this frame: a variable that references the error would be a cycle.
+                waits_for = following.pop()()
             except StopIteration as end:
                 return end.value
             finally:
                 self.spent_ms = self._quotas.spent_ms()
             try:
-                step = partial(steps.send, (yield waits_for))
+                following.append(partial(steps.send, (yield waits_for)))
             except BaseException as error:  # noqa: BLE001 the handler's coroutine handles it
-                step = partial(steps.throw, error)
+                following.append(partial(steps.throw, error))
+            del waits_for  # it may reference the error

@@ -6,7 +6,7 @@
 - connects: RATE connections a second, each closed after its ApiVersions response
 - handshakes: RATE connections a second, each with the first message of a TLS handshake, closed after the answer
 - together: 900 connections whose first messages of TLS arrive at the same time, again and again
-- idle: 10,000 connections over TLS, opened by RATE a second, that then do nothing
+- idle: RATE connections over TLS that do nothing once all are open
 - plain, scram: RATE logins a second with a wrong password
 
 prints a line of JSON at its end: the number of attempts, of answers, and of connections that were open at the end.
@@ -40,7 +40,6 @@ SLOW: Final = 1000
 TOGETHER: Final = 900
 """Handshakes at the same time, fewer than a listener's limit."""
 TOGETHER_SECONDS: Final = 1.0
-IDLE: Final = 10_000
 BYTE_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 5.0
 NICENESS: Final = 5
@@ -172,7 +171,7 @@ class Storm:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(again() for _ in range(count)))
 
-    async def open_idle(self, seconds: float) -> None:
+    async def open_idle(self, count: int, seconds: float) -> None:
         """Open all idle connections, then wait."""
         limit = asyncio.Semaphore(OPENED_AT_ONCE)
 
@@ -180,13 +179,13 @@ class Storm:
             async with limit:
                 await self.attempt(self.idle)
 
-        await asyncio.gather(*(one() for _ in range(IDLE)))
+        await asyncio.gather(*(one() for _ in range(count)))
         print(json.dumps({"open": len(self.opened)}), flush=True)
         await asyncio.sleep(seconds)
 
     async def run(self, kind: str, seconds: float, rate: int) -> None:
         if kind == "idle":
-            await self.open_idle(seconds)
+            await self.open_idle(rate, seconds)
         elif kind == "together":
             await self.at_once(self.together, 1, seconds)
         elif kind == "slow":

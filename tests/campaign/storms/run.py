@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import socket
 import statistics
 import subprocess
@@ -34,6 +35,8 @@ from tests.support.requests import create_request
 RATIO_MAX: Final = 3.0
 RSA_BITS: Final = 2048
 MEMORY_BYTES: Final = 2 * 1024**3
+OTHER_CONNECTIONS: Final = 100
+"""Connections and other open files of a broker that the idle connections leave free."""
 SETTLE_SECONDS: Final = 2.0
 EVIDENCE: Final = Evidence(
     name="storms",
@@ -48,10 +51,12 @@ EVIDENCE: Final = Evidence(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Storm: its listener and its attempts in a second."""
+    """Storm: its listener, and its attempts in a second or its idle connections."""
 
     protocol: str
     rate: int = 1000
+    load: str = ""
+    """Kind of the load; by default the name of the storm."""
 
 
 STORMS: Final = {
@@ -59,7 +64,8 @@ STORMS: Final = {
     "connects": Kind("PLAINTEXT"),
     "handshakes": Kind("SSL"),
     "together": Kind("SSL"),
-    "idle": Kind("SSL"),
+    "idle-2000": Kind("SSL", 2_000, "idle"),
+    "idle-10000": Kind("SSL", 10_000, "idle"),
     "plain": Kind("SASL_PLAINTEXT"),
     "scram": Kind("SASL_PLAINTEXT"),
 }
@@ -142,15 +148,17 @@ def _measure(
     storm: str, kind: Kind, server: Confined, honest: Honest, file: Path, seconds: float, found: Round
 ) -> None:
     before = server.memory_bytes
-    with _python("tests.campaign.storms.load", storm, file, seconds + 2 * SETTLE_SECONDS, kind.rate) as load:
-        opened = json.loads(_line(load.stdout))["open"] if storm == "idle" else 0
+    name = kind.load or storm
+    amount = min(kind.rate, _connections_max()) if name == "idle" else kind.rate
+    with _python("tests.campaign.storms.load", name, file, seconds + 2 * SETTLE_SECONDS, amount) as load:
+        opened = json.loads(_line(load.stdout))["open"] if name == "idle" else 0
         time.sleep(SETTLE_SECONDS)
         if opened:
             found.kilobytes = (server.memory_bytes - before) / opened / 1000
         found.beside = honest.during(seconds)
         counts: dict[str, Any] = json.loads(_line(load.stdout))
     found.answers_per_second = counts.get("answered", 0) / (seconds + 2 * SETTLE_SECONDS)
-    if storm == "idle" and counts["open"] < opened:
+    if counts["open"] < opened:
         found.problems.append(f"{opened - counts['open']} idle connections were closed")
     print(f"{storm}: load {counts}, base {_p99(found.base)}, beside {_p99(found.beside)}", flush=True)
 
@@ -163,6 +171,12 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _connections_max() -> int:
+    """Return the connections that a broker accepts with the hard limit of open files, besides those of the campaign."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return hard // 2 - OTHER_CONNECTIONS if hard > 0 else sys.maxsize
 
 
 def summed_up(rounds: list[Round]) -> tuple[str, str, str]:
@@ -194,7 +208,7 @@ def main() -> None:
         missed = missed or outcome != "holds"
         answers = statistics.median(each.answers_per_second for each in rounds)
         kilobytes = statistics.median(each.kilobytes for each in rounds)
-        print(f"{storm}: base {base}; beside {beside}; {outcome}", flush=True)
+        print(f"{storm}: base {base}; beside {beside}; {kilobytes:.1f} KB a connection; {outcome}", flush=True)
         if not given.no_evidence:
             load = f"{os.getloadavg()[0]:.1f}"
             size = f"{kilobytes:.0f}" if kilobytes else ""

@@ -83,6 +83,7 @@ async def _commit_accepted(
             answer = await answer
         committed = answer
     except KafkaError as error:
+        answer = rejected  # a future references the error, whose traceback references this frame
         code = coordinator_error(error).code
         if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and context.version < LOADING_SINCE:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
