@@ -6,11 +6,13 @@ import asyncio
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from kwire.chunks import CHUNK
 from kwire.protocol.compression import Codec
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -246,6 +248,23 @@ def test_row_49_large_batches_are_decompressed_and_compressed_off_the_loop(tmp_p
         large = batch(*(bytes(10_000) for _ in range(300)), codec=Codec.ZSTD)
         assert produce(client, topic, large).error_code == ErrorCode.NONE
         assert {"_body", "pack"} <= workers.called
+
+
+def test_row_49_a_sweep_of_many_connections_leaves_time_to_others() -> None:
+    async def act(loop: VirtualLoop) -> None:
+        harnesses = [ConnectionHarness() for _ in range(10 * CHUNK)]
+        for harness in harnesses[1:]:
+            harnesses[0].table.add(harness.connection)
+        task = swept(harnesses[0], idle_ms_max=0)
+        await asyncio.sleep(SWEEP_SECONDS)
+        closed = [0]
+        while closed[-1] < len(harnesses):
+            await asyncio.sleep(0)
+            closed.append(sum(harness.count_calls("close") for harness in harnesses))
+        assert max(after - before for before, after in pairwise(closed)) <= CHUNK
+        task.cancel()
+
+    play(act)
 
 
 def test_row_49_a_request_that_takes_long_leaves_time_to_others(broker: RunningBroker) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kwire.chunks import chunks, turn
 from kwire.repeated_messages import RepeatedMessages
 from kwire.server.network import forks
 from kwire.server.network.close_reasons import close_reason
@@ -266,10 +267,16 @@ async def sweep_connections(table: ConnectionTable, limits: ConnectionLimits) ->
         await asyncio.sleep(SWEEP_SECONDS)
         now = loop.time()
         table.unauthenticated.close_overdue(now)
-        for connection in list(table.connections):
-            if connection.is_stalled(now, STALLED_WRITE_SECONDS):
-                connection.close_now("does not read its responses")
-                continue
-            active_at = max(connection.last_active, connection.blocked_output.last_read)
-            if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:
-                connection.close("idle for connections.max.idle.ms")
+        for some in chunks(list(table.connections)):
+            for connection in some:
+                _sweep(connection, limits, now)
+            await turn()
+
+
+def _sweep(connection: Connection, limits: ConnectionLimits, now: float) -> None:
+    if connection.is_stalled(now, STALLED_WRITE_SECONDS):
+        connection.close_now("does not read its responses")
+        return
+    active_at = max(connection.last_active, connection.blocked_output.last_read)
+    if 0 <= limits.idle_ms_max < (now - active_at) * 1000 and not connection.work:
+        connection.close("idle for connections.max.idle.ms")
