@@ -206,13 +206,16 @@ def is_in_pieces(outcome: Any) -> bool:
 
 async def whole(outcome: Any) -> Any:
     """Return the final answer of a handler's outcome, which may be work in pieces or an awaitable."""
-    while True:
-        if is_in_pieces(outcome):
-            outcome = await in_turns(outcome)
-        elif isinstance(outcome, Awaitable):
-            outcome = await outcome
-        else:
-            return outcome
+    try:
+        while True:
+            if is_in_pieces(outcome):
+                outcome = await in_turns(outcome)
+            elif isinstance(outcome, Awaitable):
+                outcome = await outcome
+            else:
+                return outcome
+    finally:
+        del outcome  # a future references its error, whose traceback references this frame
 
 
 def finished_in_pieces(outcome: Pieces[T] | Awaitable[Pieces[T]]) -> Pieces[T | Awaitable[Any]]:

@@ -28,7 +28,11 @@ def when_answered(answer: Answer[T], finish: Callable[[T], U]) -> Answer[U]:
 
 
 async def _later(answer: Awaitable[T], finish: Callable[[T], U]) -> U:
-    return finish(await answer)
+    try:
+        available = await answer
+    finally:
+        del answer  # a future references its error, whose traceback references this frame
+    return finish(available)
 
 
 def when_all_answered(answers: Sequence[Answer[T]], finish: Callable[[list[T]], U]) -> Answer[U]:
@@ -61,13 +65,19 @@ def _waited_for(answer: Answer[Any]) -> asyncio.Future[Any] | Any:
 async def _all_later(answers: Sequence[asyncio.Future[T] | T], finish: Callable[[list[T]], U]) -> U:
     # Await them one after another: none of them needs another's wait to proceed.
     available: list[T] = []
+    answer: Any = None
     try:
         for number, answer in enumerate(answers, 1):
             available.append(await answer if isinstance(answer, asyncio.Future) else answer)
             if number % MANY == 0:
                 await turn()
     finally:
-        for unfinished in answers[len(available) :]:  # the client has disconnected, so nothing else awaits them
-            if isinstance(unfinished, asyncio.Future):
-                unfinished.cancel()
+        _cancel(answers[len(available) :])  # the client has disconnected, so nothing else awaits them
+        del answers, answer  # see _later
     return finish(available)
+
+
+def _cancel(answers: Sequence[Any]) -> None:
+    for unfinished in answers:
+        if isinstance(unfinished, asyncio.Future):
+            unfinished.cancel()

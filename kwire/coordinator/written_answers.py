@@ -37,3 +37,5 @@ async def _later(outcome: asyncio.Future[T], reject: Callable[[ErrorCode], T]) -
         return await outcome
     except KafkaError as error:
         return reject(error.code)
+    finally:
+        del outcome  # it references the error, whose traceback references this frame

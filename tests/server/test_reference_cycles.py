@@ -10,14 +10,17 @@ import gc
 import socket
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from kwire import event_loop
-from kwire.chunks import Steps, in_turns
+from kwire.chunks import Steps, in_turns, whole
 from kwire.cluster.channel import Destination, Unreachable
+from kwire.coordinator.answers import when_all_answered, when_answered
+from kwire.coordinator.written_answers import with_late_errors
 from kwire.seams import ThreadWorkers
+from kwire.server.apis.transactions.errors import rejecting
 from kwire.server.network.outgoing.node_channel import NodeChannel
 from kwire.server.node.tracked_workers import TrackedWorkers
 from kwire.server.other_nodes.active_controller import ActiveController, NoActiveControllerError
@@ -77,6 +80,26 @@ def test_steps_that_wait_for_a_failed_future_leave_no_reference_cycle() -> None:
         return in_turns(steps(work))
 
     assert is_freed(fail, ValueError)
+
+
+WAITS: dict[str, Callable[[asyncio.Future[Any]], Any]] = {
+    "when_answered": lambda answer: when_answered(answer, repr),
+    "when_all_answered": lambda answer: when_all_answered([answer], sum),
+    "with_late_errors": lambda answer: with_late_errors(answer, repr),
+    "rejecting": lambda answer: rejecting(lambda: cast("Any", answer), repr, repr),
+    "whole": whole,
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS.keys())
+def test_a_failed_answer_leaves_no_reference_cycle(wait: Callable[[asyncio.Future[Any]], Any]) -> None:
+    async def later(work: Work) -> int:
+        return work[5]
+
+    async def fail(work: Work) -> None:
+        await wait(asyncio.ensure_future(later(work)))
+
+    assert is_freed(fail, IndexError)
 
 
 def test_an_unreachable_controller_leaves_no_reference_cycle() -> None:

@@ -27,6 +27,8 @@ async def _later(answer: Awaitable[T], finish: Callable[[T], U], reject: Callabl
         return finish(await answer)
     except KafkaError as error:
         return reject(error)
+    finally:
+        del answer  # a future references its error, whose traceback references this frame
 
 
 def code_for_version(code: ErrorCode, knows_fenced: bool) -> ErrorCode:
