@@ -49,6 +49,7 @@ def test_a_failing_test_that_uses_broker_internals_is_judged_insides() -> None:
     ("reported", "capability"),
     [
         ("kwire: listener.name.a.gssapi.sasl.jaas.config: is missing; give the key tab", "Kerberos (GSSAPI)"),
+        ("kwire: sasl.mechanism.inter.broker.protocol: GSSAPI is not served, and listener A", "Kerberos (GSSAPI)"),
         ("kwire: sasl.enabled.mechanisms: GSSAPI on listener A needs the extra kerberos", "Kerberos (GSSAPI)"),
         ("kwire: some.setting: is not served yet, only its default", "the setting some.setting"),
     ],
