@@ -98,6 +98,8 @@ class Exchange:
             return self._evaluate(token)
         except self._acceptor.gssapi.exceptions.GSSError as error:
             raise AuthenticationError(f"Kerberos rejects a message: {_text(error)}") from None
+        except UnicodeDecodeError:
+            raise AuthenticationError("a principal or an authorization id is not UTF-8") from None
 
     def _establish(self, token: bytes) -> bytes:
         self._tokens += 1
@@ -139,10 +141,7 @@ class Exchange:
 
         kafka-python and aiokafka send the name of the service that they log in at, SERVICE@HOST.
         """
-        try:
-            authorization_id = encoded.decode()
-        except UnicodeDecodeError:
-            raise AuthenticationError("the authorization id is not UTF-8") from None
+        authorization_id = encoded.decode()
         if authorization_id == self._principal or authorization_id.startswith(f"{self._settings.service_name}@"):
             return
         check_authorization_id(authorization_id, self.user)

@@ -31,7 +31,7 @@ class Name:
         return Name(self._name if "@" in self._name else f"{self._name}@{REALM}")
 
     def __str__(self) -> str:
-        return self._name
+        return self._name.encode(errors="surrogateescape").decode()
 
 
 class Credentials:
@@ -53,7 +53,7 @@ class SecurityContext:
         self.initiator_name = Name("")
 
     def step(self, token: bytes) -> bytes | None:
-        kind, _, principal = token.decode().partition(":")
+        kind, _, principal = token.decode(errors="surrogateescape").partition(":")
         if kind == "more":
             return b"more"
         if not kind.startswith("ticket"):
