@@ -57,8 +57,11 @@ class _Rule:
         return name if self.pattern is None else self._replaced(name)
 
     def _replaced(self, name: str) -> str:
-        result, position = "", 0
+        result, position, last = "", 0, None
         for found in self.pattern.finditer(name):
+            if found.span() == last:  # RE2 finds an empty match at the end twice
+                break
+            last = found.span()
             result += name[position : found.start()] + _filled(self.replacement, found)
             position = found.end()
             if not self.every:

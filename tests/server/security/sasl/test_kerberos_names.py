@@ -34,6 +34,8 @@ MAPPED: list[tuple[tuple[str, ...], str, str | None]] = [
     (("RULE:[1:$1](Al.*)s/l/L/g/L",), "Alil@ANY.COM", "alil"),
     (("RULE:[1:$1]s/a/x/",), "banana@ANY.COM", "bxnana"),
     (("RULE:[1:$1]s/a/x/g",), "banana@ANY.COM", "bxnxnx"),
+    (("RULE:[1:$1]s/$/-s/g",), "ban@ANY.COM", "ban-s"),
+    (("RULE:[1:$1]s/x*/-/g",), "axb@ANY.COM", "-a--b-"),
     (("RULE:[1:$1]s/(b)(a)?/$2\\$$1/",), "ban@ANY.COM", "a$bn"),
     (("RULE:[1:$1]s/(b)(x)?/$2$1/",), "ban@ANY.COM", "ban"),
     # A match is of the whole name, and the first rule that applies decides, also if its result is no user name.
